@@ -1,0 +1,42 @@
+PYTHON ?= python3
+# A torch index of your choice, e.g. TORCH_INDEX=https://download.pytorch.org/whl/cpu to leave the CUDA packages out.
+TORCH_INDEX ?=
+BIN := .venv/bin
+STAMP := .venv/.installed
+EXTRAS := cpu,offline,track,test,dev
+
+# One thread a process: the workers of a run share the machine's cores.
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: install quickstart test test-faults check format clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -c constraints.txt torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(BIN)/python -m pip install -c constraints.txt -e ".[$(EXTRAS)]"
+	touch $@
+
+quickstart: $(STAMP)
+	$(BIN)/rayner quickstart
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not faults" --durations=15
+
+test-faults: $(STAMP)
+	$(BIN)/python -m pytest -m faults --durations=15
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

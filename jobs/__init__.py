@@ -1,0 +1,1 @@
+"""What `ray job submit` runs: one short file a verb of the `rayner` command."""

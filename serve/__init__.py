@@ -1,0 +1,1 @@
+"""Serve application builders and their YAML configurations."""

@@ -1,0 +1,1 @@
+"""Search spaces for `rayner tune`: one file a task, each with `space()`."""
