@@ -1,0 +1,1 @@
+"""How good predictions are: pure functions from documents or counts to numbers."""

@@ -1,0 +1,130 @@
+"""What every span metric is computed from: counts per document and type, for mentions that may nest."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayner.data.schema import Document, Span
+from rayner.errors import CorpusError
+
+MATCHES = ("exact", "start", "end", "loose")
+
+Key = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanCounts:
+    """Counts of a corpus, integer arrays [documents, types].
+
+    `correct[match]` counts predicted mentions that match a gold one, `found[match]` gold mentions that match
+    a predicted one; the two differ only for "loose", where one mention may overlap several.
+    `ignored` counts predictions of types that their document was not annotated for.
+    """
+
+    types: tuple[str, ...]
+    predicted: np.ndarray
+    gold: np.ndarray
+    correct: dict[str, np.ndarray]
+    found: dict[str, np.ndarray]
+    ignored: int
+
+
+def align(gold: Sequence[Document], predicted: Sequence[Document]) -> list[tuple[Document, Document]]:
+    """Pairs of gold and predicted document, in the order of `gold`.
+
+    Raises:
+        CorpusError: an id that occurs twice, or in only one of the two.
+    """
+    by_id = {document.document_id: document for document in predicted}
+    for name, documents in (("gold", gold), ("predicted", predicted)):
+        count = Counter(document.document_id for document in documents)
+        if len(count) < len(documents):
+            twice = next(document_id for document_id, times in count.items() if times > 1)
+            raise CorpusError(
+                f"{name} document {twice!r}", "the id occurs twice", "give each document its own id"
+            )
+    known = {document.document_id for document in gold}
+    for name, absent in (("predicted", known - by_id.keys()), ("gold", by_id.keys() - known)):
+        if absent:
+            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+            what = f"not among the {name} documents{more}"
+            raise CorpusError(
+                f"document {min(absent)!r}", what, "score predictions against the corpus they were made from"
+            )
+    return [(document, by_id[document.document_id]) for document in gold]
+
+
+def mention_keys(document: Document, types: Iterable[str] | None) -> set[Key]:
+    """The document's mentions as (start, end, type); a mention given twice counts once."""
+    wanted = None if types is None else set(types)
+    return {(m.start, m.end, m.type) for m in document.mentions if wanted is None or m.type in wanted}
+
+
+def annotated_keys(
+    gold: Document, predicted: Document, types: Iterable[str] | None = None
+) -> tuple[set[Key], set[Key], int]:
+    """Gold and predicted mentions of types that `gold` was annotated for; the number of other predictions."""
+    gold_keys, predicted_keys = mention_keys(gold, types), mention_keys(predicted, types)
+    if gold.annotated_types is None:
+        return gold_keys, predicted_keys, 0
+    known = set(gold.annotated_types)
+    kept = {key for key in predicted_keys if key[2] in known}
+    return {key for key in gold_keys if key[2] in known}, kept, len(predicted_keys) - len(kept)
+
+
+def count_spans(
+    gold: Sequence[Document], predicted: Sequence[Document], types: Sequence[str] | None = None
+) -> SpanCounts:
+    """Count matches per document and type.
+
+    Args:
+        gold, predicted: the same documents, by `document_id`, in any order.
+        types: the types to count, both in gold and predictions; None means those that occur.
+
+    Raises:
+        CorpusError: the ids of the two do not agree.
+    """
+    pairs = [annotated_keys(g, p, types) for g, p in align(gold, predicted)]
+    occurring = sorted({key[2] for gold_keys, keys, _ in pairs for key in gold_keys | keys})
+    order = tuple(occurring if types is None else dict.fromkeys(types))
+    column = {name: i for i, name in enumerate(order)}
+    table = np.zeros((2 + 2 * len(MATCHES), len(pairs), len(order)), dtype=np.int64)
+    for row, (gold_keys, keys, _) in enumerate(pairs):
+        gold_spans, spans = _by_type(gold_keys), _by_type(keys)
+        for name in gold_spans.keys() | spans.keys():
+            table[:, row, column[name]] = _count_type(gold_spans.get(name, []), spans.get(name, []))
+    return SpanCounts(
+        types=order,
+        predicted=table[0],
+        gold=table[1],
+        correct={match: table[2 + 2 * i] for i, match in enumerate(MATCHES)},
+        found={match: table[3 + 2 * i] for i, match in enumerate(MATCHES)},
+        ignored=sum(ignored for _, _, ignored in pairs),
+    )
+
+
+def _by_type(keys: Iterable[Key]) -> dict[str, list[Span]]:
+    spans: dict[str, list[Span]] = {}
+    for start, end, name in keys:
+        spans.setdefault(name, []).append((start, end))
+    return spans
+
+
+def _count_type(gold: list[Span], predicted: list[Span]) -> list[int]:
+    # Nested mentions share starts and ends, so these match as multisets: each mention counts once.
+    exact = len(set(gold) & set(predicted))
+    start = (Counter(s for s, _ in gold) & Counter(s for s, _ in predicted)).total()
+    end = (Counter(e for _, e in gold) & Counter(e for _, e in predicted)).total()
+    loose = [_overlapping(predicted, gold), _overlapping(gold, predicted)]
+    return [len(predicted), len(gold), exact, exact, start, start, end, end, *loose]
+
+
+def _overlapping(spans: list[Span], others: list[Span]) -> int:
+    """How many of `spans` share a character with any of `others`, in O(n log n)."""
+    starts, ends = sorted(s for s, _ in others), sorted(e for _, e in others)
+    return sum(bisect_left(starts, end) > bisect_right(ends, start) for start, end in spans)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from nervaluate import Evaluator
+from seqeval.metrics import f1_score, precision_score, recall_score
+from seqeval.scheme import IOB2
+
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+from rayner.metrics.counts import MATCHES, align, count_spans
+from rayner.metrics.spans import score_spans
+
+TYPES = ("LOC", "ORG", "PER")
+LENGTH = 12
+
+
+def document(*mentions: tuple[int, int, str], document_id: str = "d", **fields) -> Document:
+    return Document(document_id, "x" * LENGTH, tuple(Mention(*m) for m in mentions), **fields)
+
+
+@st.composite
+def flat_mentions(draw, types=TYPES) -> list[tuple[int, int, str]]:
+    edges = sorted(draw(st.sets(st.integers(0, LENGTH), max_size=LENGTH)))
+    spans = [pair for pair in pairwise(edges) if draw(st.booleans())]
+    return [(start, end, draw(st.sampled_from(types))) for start, end in spans]
+
+
+nested_mentions = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(1, 4), st.sampled_from(TYPES)).map(
+        lambda m: (m[0], m[0] + m[1], m[2])
+    )
+)
+
+
+def corpus(mentions: list[list[tuple[int, int, str]]]) -> list[Document]:
+    return [document(*m, document_id=str(i)) for i, m in enumerate(mentions)]
+
+
+def tags(mentions: list[tuple[int, int, str]]) -> list[str]:
+    row = ["O"] * LENGTH
+    for start, end, name in mentions:
+        row[start:end] = [f"B-{name}"] + [f"I-{name}"] * (end - start - 1)
+    return row
+
+
+def entities(mentions: list[tuple[int, int, str]]) -> list[dict]:
+    return [{"label": name, "start": start, "end": end - 1} for start, end, name in mentions]
+
+
+pairs_of_flat = st.lists(st.tuples(flat_mentions(), flat_mentions()), min_size=1, max_size=4)
+
+
+@given(pairs_of_flat)
+def test_flat_spans_score_as_in_seqeval_strict(pairs):
+    gold, predicted = [g for g, _ in pairs], [p for _, p in pairs]
+    ours = score_spans(corpus(gold), corpus(predicted))
+    arguments = ([tags(g) for g in gold], [tags(p) for p in predicted])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # seqeval warns of every 0 / 0
+        for name, function in (("precision", precision_score), ("recall", recall_score), ("f1", f1_score)):
+            theirs = function(*arguments, mode="strict", scheme=IOB2, zero_division=0)
+            assert ours[name] == pytest.approx(theirs)
+        per_type = f1_score(*arguments, mode="strict", scheme=IOB2, zero_division=0, average=None)
+        macro = f1_score(*arguments, mode="strict", scheme=IOB2, zero_division=0, average="macro")
+    if ours["per_type"]:
+        assert [scores["f1"] for scores in ours["per_type"].values()] == pytest.approx(list(per_type))
+        assert ours["macro_f1"] == pytest.approx(macro)
+
+
+def nervaluate(gold, predicted, strategy: str):
+    evaluator = Evaluator([entities(g) for g in gold], [entities(p) for p in predicted], list(TYPES), "dict")
+    return evaluator.evaluate()["overall"][strategy]
+
+
+@given(pairs_of_flat)
+@settings(deadline=None)
+def test_flat_spans_score_as_in_nervaluate_strict_and_exact(pairs):
+    gold, predicted = [g for g, _ in pairs], [p for _, p in pairs]
+    ours, theirs = score_spans(corpus(gold), corpus(predicted)), nervaluate(gold, predicted, "strict")
+    assert (ours["precision"], ours["recall"]) == pytest.approx((theirs.precision, theirs.recall))
+    untyped = [[[(s, e, "PER") for s, e, _ in m] for m in side] for side in (gold, predicted)]
+    ours, theirs = score_spans(*map(corpus, untyped)), nervaluate(gold, predicted, "exact")
+    assert (ours["precision"], ours["recall"]) == pytest.approx((theirs.precision, theirs.recall))
+
+
+@given(flat_mentions(types=("PER",)), flat_mentions(types=("PER",)))
+@settings(deadline=None)
+def test_loose_is_nervaluate_ent_type_where_no_span_overlaps_two(gold, predicted):
+    def overlaps(a, others):
+        return sum(a[0] < b[1] and b[0] < a[1] for b in others)
+
+    assume(all(overlaps(a, predicted) < 2 for a in gold) and all(overlaps(a, gold) < 2 for a in predicted))
+    theirs = nervaluate([gold], [predicted], "ent_type")
+    assert score_spans(corpus([gold]), corpus([predicted]))["loose_f1"] == pytest.approx(theirs.f1)
+
+
+@given(st.lists(st.tuples(nested_mentions, nested_mentions), min_size=1, max_size=3))
+def test_counts_of_nested_spans_are_those_of_the_definition(pairs):
+    gold, predicted = corpus([g for g, _ in pairs]), corpus([p for _, p in pairs])
+    counts = count_spans(gold, predicted, TYPES)
+    for row, (g, p) in enumerate(pairs):
+        for column, name in enumerate(TYPES):
+            right, found = ({(s, e) for s, e, t in side if t == name} for side in (p, g))
+            assert counts.correct["exact"][row, column] == len(right & found)
+            for side, other, table in ((right, found, counts.correct), (found, right, counts.found)):
+                slow = sum(any(a[0] < b[1] and b[0] < a[1] for b in other) for a in side)
+                assert table["loose"][row, column] == slow
+    exact = counts.correct["exact"]
+    for match in MATCHES:
+        assert (exact <= counts.correct[match]).all()
+        assert (counts.correct[match] <= counts.predicted).all()
+        assert (counts.found[match] <= counts.gold).all()
+
+
+def test_nested_mentions_by_hand():
+    gold = [document((0, 6, "ORG"), (0, 2, "LOC"), (4, 6, "ORG"), (8, 9, "PER"))]
+    predicted = [document((0, 6, "ORG"), (0, 2, "LOC"), (5, 6, "ORG"), (8, 10, "PER"), (11, 12, "PER"))]
+    scores = score_spans(gold, predicted)
+    assert (scores["precision"], scores["recall"]) == (2 / 5, 2 / 4)
+    assert scores["f1"] == pytest.approx(4 / 9)
+    assert scores["start_f1"] == pytest.approx(2 * 3 / 9)  # and (8, PER)
+    assert scores["end_f1"] == pytest.approx(2 * 3 / 9)  # and (6, ORG), which ends two gold mentions
+    assert scores["loose_f1"] == pytest.approx(2 * (4 / 5) * 1 / (4 / 5 + 1))
+    assert scores["per_type"]["ORG"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2}
+    assert scores["per_type"]["PER"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1}
+    assert scores["macro_f1"] == pytest.approx((1 + 0.5 + 0) / 3)
+
+
+def test_two_mentions_with_one_start_are_two_starts():
+    scores = score_spans([document((0, 2, "ORG"), (0, 5, "ORG"))], [document((0, 2, "ORG"))])
+    assert scores["start_f1"] == scores["f1"] == pytest.approx(2 / 3)
+
+
+def test_nothing_to_find_scores_zero_and_leaves_the_type_out_of_the_macro_mean():
+    empty = score_spans([document()], [document()], ["PER"])
+    assert (empty["precision"], empty["recall"], empty["f1"], empty["macro_f1"]) == (0, 0, 0, 0)
+    scores = score_spans([document((0, 1, "PER"))], [document((0, 1, "PER"))], ["PER", "LOC"])
+    assert scores["macro_f1"] == 1
+    assert scores["per_type"]["LOC"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+
+
+def test_predictions_of_types_that_nobody_annotated_do_not_count():
+    gold = [document((0, 1, "PER"), annotated_types=("PER",)), document((0, 1, "LOC"), document_id="e")]
+    predicted = [document((0, 1, "PER"), (3, 4, "LOC")), document((0, 1, "LOC"), document_id="e")]
+    scores = score_spans(gold, predicted)
+    assert (scores["f1"], scores["ignored"]) == (1, 1)
+    assert score_spans(gold, predicted, ["PER"])["ignored"] == 0
+    assert score_spans([replace(gold[0], annotated_types=())], predicted[:1])["ignored"] == 2
+
+
+def test_the_types_given_limit_both_sides():
+    scores = score_spans([document((0, 1, "PER"))], [document((0, 1, "PER"), (3, 4, "LOC"))], ["PER"])
+    assert list(scores["per_type"]) == ["PER"]
+    assert scores["precision"] == 1
+
+
+def test_documents_are_paired_by_id_in_any_order():
+    gold = [document((0, 1, "PER")), document(document_id="e")]
+    assert score_spans(gold, gold[::-1])["f1"] == 1
+    assert [(g.document_id, p.document_id) for g, p in align(gold, gold[::-1])] == [("d", "d"), ("e", "e")]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "message"),
+    [
+        ([document()], "document 'e': not among the predicted documents"),
+        (
+            [document(), document(document_id="e"), document(document_id="f")],
+            "document 'f': not among the gold",
+        ),
+        ([document(), document()], "predicted document 'd': the id occurs twice"),
+    ],
+)
+def test_ids_that_do_not_agree_are_named(predicted, message):
+    with pytest.raises(CorpusError, match=message):
+        score_spans([document(), document(document_id="e")], predicted)
