@@ -1,0 +1,1 @@
+"""rayner: contrastive entity recognition and linking on Ray."""

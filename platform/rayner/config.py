@@ -1,0 +1,199 @@
+"""Recipes: the YAML files that describe one run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+
+
+class Settings(BaseModel):
+    """A frozen part of a recipe that knows its keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+
+class TypeSettings(Settings):
+    """A type and the texts that may stand for it (papers/000, section 4, table 5).
+
+    `descriptions` are annotation guidelines, one or several. A prototype is a sentence with its mention
+    in double square brackets: `The [[Black Sea]] froze over.`
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str | None = None
+    descriptions: tuple[str, ...] = ()
+    keyword: str | None = None
+    prototypes: tuple[str, ...] = ()
+
+    @property
+    def guidelines(self) -> tuple[str, ...]:
+        """All descriptions; none where the type has only its name."""
+        return ((self.description,) if self.description else ()) + self.descriptions
+
+
+class CorpusSettings(Settings):
+    """Files or folders of each split; `$NAME` stands for an environment variable."""
+
+    train: tuple[str, ...]
+    dev: tuple[str, ...] = ()
+    format: str = "auto"
+
+
+class WindowSettings(Settings):
+    """How a text is cut for the encoder: sub-words a window (special tokens included) and shared with the next.
+
+    `words: corpus` takes the words that a document brings and finds them in the text where it brings none;
+    `words: text` always finds them in the text.
+    """
+
+    length: Annotated[int, Field(ge=8)] = 128
+    overlap: Annotated[int, Field(ge=0)] = 32
+    words: Literal["corpus", "text"] = "corpus"
+
+    @model_validator(mode="after")
+    def _advances(self) -> WindowSettings:
+        if self.overlap > (self.length - 2) // 2:
+            raise ValueError(f"overlap {self.overlap} must be at most half of the window, {(self.length - 2) // 2}")
+        return self
+
+
+class TrainingSettings(Settings):
+    """Optimization. Budgets count padded sub-words and are those of all workers together.
+
+    `tokens_per_forward` splits a step into parts whose gradients are summed. `average` is the decay of an
+    exponential moving average of the weights, which is what is evaluated and kept.
+    """
+
+    epochs: PositiveInt = 10
+    tokens_per_step: PositiveInt = 1024
+    tokens_per_forward: PositiveInt | None = None
+    learning_rate: Rate = 2e-4
+    head_learning_rate: Rate = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Fraction = 0.1
+    clip: Rate | None = 1.0
+    average: Fraction | None = None
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    gradient_checkpointing: bool = False
+    evaluations_per_epoch: PositiveInt = 1
+    patience: PositiveInt | None = None
+    checkpoint_every: PositiveInt = 200
+    log_every: PositiveInt = 20
+
+
+class ScalingSettings(Settings):
+    """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic."""
+
+    workers: Annotated[int, Field(ge=0)] = 0
+    max_workers: PositiveInt | None = None
+    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
+    cpus_per_worker: Annotated[float, Field(gt=0)] = 1
+    threads_per_worker: PositiveInt | None = None
+    accelerator_type: str | None = None
+    max_failures: Annotated[int, Field(ge=-1)] = 3
+
+    @model_validator(mode="after")
+    def _range(self) -> ScalingSettings:
+        if self.max_workers is not None and self.max_workers < max(self.workers, 1):
+            raise ValueError(f"max_workers {self.max_workers} is below workers {self.workers}")
+        return self
+
+
+class BiEncoderSettings(Settings):
+    """The bi-encoder of papers/000, sections 2.1 and 4."""
+
+    encoders: Literal["separate", "shared"] = "separate"
+    train_type_encoder: bool = True
+    type_encoding: Literal["guideline", "keyword", "atomic", "prototype"] = "guideline"
+    projection_size: PositiveInt = 128
+    width_embedding_size: Annotated[int, Field(ge=0)] = 128
+    shared_linear: bool = False
+    max_span_width: PositiveInt = 30
+    threshold: Literal["dynamic", "learned", "tuned"] = "dynamic"
+    temperature: Rate = 0.07
+    dropout: Fraction = 0.1
+    span_dropout: Literal["window", "span"] = "window"
+    types_per_step: PositiveInt | None = None
+
+
+class ContrastSettings(Settings):
+    """The objective of papers/000, equations 5 to 10. `beta` weighs mentions against thresholds.
+
+    `normalization: step` divides by the mentions of the step, as published; `corpus` divides by their mean
+    number a step, so that a mention weighs the same in every step.
+    """
+
+    start_weight: Annotated[float, Field(ge=0)] = 0.2
+    end_weight: Annotated[float, Field(ge=0)] = 0.2
+    span_weight: Annotated[float, Field(ge=0)] = 0.6
+    beta: Fraction = 0.5
+    negatives: Literal["band", "all"] = "band"
+    threshold_in_denominator: bool = True
+    normalization: Literal["step", "corpus"] = "step"
+
+
+class SpanDecoding(Settings):
+    """How spans become mentions (papers/000, algorithm 1)."""
+
+    overlap: Literal["flat", "nested"] = "flat"
+    joint: bool = False
+
+
+class TaggerSettings(Settings):
+    """A linear head on the encoder."""
+
+    scheme: Literal["BIO", "BIOES"] = "BIO"
+    dropout: Fraction = 0.1
+
+
+class BaseRecipe(Settings):
+    """What every run has."""
+
+    seed: int = 1
+    encoder: str = "all-MiniLM-L6-v2"
+    corpus: CorpusSettings
+    types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)]
+    windows: WindowSettings = WindowSettings()
+    training: TrainingSettings = TrainingSettings()
+    scaling: ScalingSettings = ScalingSettings()
+
+    @model_validator(mode="after")
+    def _distinct_types(self) -> BaseRecipe:
+        names = [t.name for t in self.types]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the type {next(n for n in names if names.count(n) > 1)!r} stands twice in `types`")
+        return self
+
+
+class RecognizerRecipe(BaseRecipe):
+    """papers/000: spans and types in one vector space."""
+
+    task: Literal["recognizer"]
+    model: BiEncoderSettings = BiEncoderSettings()
+    loss: ContrastSettings = ContrastSettings()
+    decoding: SpanDecoding = SpanDecoding()
+
+    @model_validator(mode="after")
+    def _every_mention_fits_a_window(self) -> RecognizerRecipe:
+        needed = self.model.max_span_width - 1
+        if self.windows.overlap < needed:
+            raise ValueError(
+                f"windows.overlap {self.windows.overlap} loses mentions of max_span_width "
+                f"{self.model.max_span_width} between two windows: it must be at least {needed}"
+            )
+        return self
+
+
+class TaggerRecipe(BaseRecipe):
+    """Token classification, the baseline."""
+
+    task: Literal["tagger"]
+    model: TaggerSettings = TaggerSettings()
+
+
+Recipe = Annotated[RecognizerRecipe | TaggerRecipe, Field(discriminator="task")]

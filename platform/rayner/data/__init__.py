@@ -1,0 +1,1 @@
+"""Corpora: schema, formats, words, windows, batches."""

@@ -1,0 +1,177 @@
+"""Documents, mentions and entities, and the Arrow schemas in which they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A typed span of a document.
+
+    `start` and `end` count Unicode code points of the document's text, half-open. `types` and
+    `candidates` hold (fine type, score) and (entity id, score), best first.
+    """
+
+    start: int
+    end: int
+    type: str
+    entity_id: str | None = None
+    chain: str | None = None
+    head: Span | None = None
+    score: float | None = None
+    types: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with an id, and what is known of it.
+
+    `words` and `sentences` are spans of the text, in order. `group` is what a split must not cut (a book,
+    a patient). `annotated_types` are the types that the document was annotated for; None means all.
+    """
+
+    document_id: str
+    text: str
+    mentions: tuple[Mention, ...] = ()
+    words: tuple[Span, ...] | None = None
+    sentences: tuple[Span, ...] | None = None
+    language: str | None = None
+    group: str | None = None
+    annotated_types: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entry of a knowledge base."""
+
+    entity_id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    type: str | None = None
+    description: str | None = None
+
+
+_SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+_SCORED = pa.struct([("name", pa.string()), ("score", pa.float32())])
+
+MENTION_TYPE = pa.struct(
+    [
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("type", pa.string()),
+        ("entity_id", pa.string()),
+        ("chain", pa.string()),
+        ("head", _SPAN),
+        ("score", pa.float32()),
+        ("types", pa.list_(_SCORED)),
+        ("candidates", pa.list_(_SCORED)),
+    ]
+)
+
+DOCUMENT_SCHEMA = pa.schema(
+    [
+        pa.field("document_id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        ("mentions", pa.list_(MENTION_TYPE)),
+        ("words", pa.list_(_SPAN)),
+        ("sentences", pa.list_(_SPAN)),
+        ("language", pa.string()),
+        ("group", pa.string()),
+        ("annotated_types", pa.list_(pa.string())),
+    ]
+)
+
+ENTITY_SCHEMA = pa.schema(
+    [
+        pa.field("entity_id", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        ("aliases", pa.list_(pa.string())),
+        ("type", pa.string()),
+        ("description", pa.string()),
+    ]
+)
+
+
+def document_to_row(document: Document) -> dict[str, Any]:
+    """The document as a row of `DOCUMENT_SCHEMA`."""
+    return {
+        "document_id": document.document_id,
+        "text": document.text,
+        "mentions": [mention_to_row(m) for m in document.mentions],
+        "words": _span_rows(document.words),
+        "sentences": _span_rows(document.sentences),
+        "language": document.language,
+        "group": document.group,
+        "annotated_types": None if document.annotated_types is None else list(document.annotated_types),
+    }
+
+
+def document_from_row(row: dict[str, Any]) -> Document:
+    """The document of a row; columns that are missing count as null."""
+    return Document(
+        document_id=row["document_id"],
+        text=row["text"],
+        mentions=tuple(mention_from_row(m) for m in row.get("mentions") or ()),
+        words=_spans(row.get("words")),
+        sentences=_spans(row.get("sentences")),
+        language=row.get("language"),
+        group=row.get("group"),
+        annotated_types=None if row.get("annotated_types") is None else tuple(row["annotated_types"]),
+    )
+
+
+def mention_to_row(mention: Mention) -> dict[str, Any]:
+    """The mention as a value of `MENTION_TYPE`."""
+    return {
+        "start": mention.start,
+        "end": mention.end,
+        "type": mention.type,
+        "entity_id": mention.entity_id,
+        "chain": mention.chain,
+        "head": None if mention.head is None else {"start": mention.head[0], "end": mention.head[1]},
+        "score": mention.score,
+        "types": [{"name": name, "score": score} for name, score in mention.types],
+        "candidates": [{"name": name, "score": score} for name, score in mention.candidates],
+    }
+
+
+def mention_from_row(row: dict[str, Any]) -> Mention:
+    """The mention of a row; fields that are missing count as null."""
+    head = row.get("head")
+    return Mention(
+        start=row["start"],
+        end=row["end"],
+        type=row["type"],
+        entity_id=row.get("entity_id"),
+        chain=row.get("chain"),
+        head=None if head is None else (head["start"], head["end"]),
+        score=row.get("score"),
+        types=tuple((t["name"], t["score"]) for t in row.get("types") or ()),
+        candidates=tuple((c["name"], c["score"]) for c in row.get("candidates") or ()),
+    )
+
+
+def documents_to_table(documents: Iterable[Document]) -> pa.Table:
+    """All documents in one Arrow table."""
+    return pa.Table.from_pylist([document_to_row(d) for d in documents], schema=DOCUMENT_SCHEMA)
+
+
+def documents_from_table(table: pa.Table | pa.RecordBatch) -> Iterator[Document]:
+    """The documents of a table, in order."""
+    return (document_from_row(row) for row in table.to_pylist())
+
+
+def _span_rows(spans: tuple[Span, ...] | None) -> list[dict[str, int]] | None:
+    return None if spans is None else [{"start": start, "end": end} for start, end in spans]
+
+
+def _spans(rows: list[dict[str, int]] | None) -> tuple[Span, ...] | None:
+    return None if rows is None else tuple((row["start"], row["end"]) for row in rows)

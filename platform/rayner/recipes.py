@@ -1,0 +1,143 @@
+"""Reading, checking and comparing recipes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from rayner.config import BaseRecipe, Recipe, RecognizerRecipe, TaggerRecipe
+from rayner.errors import RecipeError
+
+DATA_VARIABLE = "RAYNER_DATA"
+DEFAULT_DATA = "../shared/data"
+RECIPES: Mapping[str, type[BaseRecipe]] = {"recognizer": RecognizerRecipe, "tagger": TaggerRecipe}
+
+_RECIPE: TypeAdapter[Any] = TypeAdapter(Recipe)
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecognizerRecipe | TaggerRecipe:
+    """The recipe in a YAML file, with `key.key=value` overrides.
+
+    `types` may name a YAML file with a list of types, relative to the recipe.
+
+    Raises:
+        RecipeError: the file, the key that is wrong and the nearest known one.
+    """
+    path = Path(path)
+    values = _read_yaml(path)
+    if not isinstance(values, dict):
+        raise RecipeError(str(path), "not a mapping of keys to values", "write `task: recognizer` and so on")
+    for override in overrides:
+        _set(values, override)
+    if isinstance(values.get("types"), str):
+        values["types"] = _read_yaml(path.parent / values["types"])
+    return parse_recipe(values, str(path))
+
+
+def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | TaggerRecipe:
+    """The recipe in plain values; `where` is the place that errors name.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    task = values.get("task")
+    if task not in RECIPES:
+        near = _nearest(str(task), RECIPES)
+        raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(RECIPES)}")
+    try:
+        return _RECIPE.validate_python(dict(values))
+    except ValidationError as error:
+        raise _explain(error, RECIPES[cast(str, task)], where) from None
+
+
+def dump_recipe(recipe: BaseRecipe) -> str:
+    """The recipe as YAML, every key spelled out."""
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+
+
+def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
+    """The dotted keys in which two recipes differ."""
+    before, after = dict(_flat(old.model_dump(mode="json"))), dict(_flat(new.model_dump(mode="json")))
+    return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+
+
+def corpus_paths(paths: Sequence[str]) -> list[Path]:
+    """The paths with environment variables put in; `$RAYNER_DATA` has a default.
+
+    Raises:
+        RecipeError: a path that does not exist.
+    """
+    found = []
+    for path in paths:
+        text = path.replace(f"${DATA_VARIABLE}", os.environ.get(DATA_VARIABLE, DEFAULT_DATA))
+        expanded = Path(os.path.expandvars(text)).expanduser()
+        if not expanded.exists():
+            cure = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
+            raise RecipeError("corpus", f"{expanded} does not exist", cure)
+        found.append(expanded)
+    return found
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(str(path), error.strerror or "cannot be read", "name a recipe file") from None
+    except UnicodeDecodeError:
+        raise RecipeError(str(path), "not UTF-8 text", "save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})") from None
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
+    *parents, leaf = key.strip().split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+        if not isinstance(values, dict):
+            raise RecipeError(f"--set {override}", f"{parent!r} holds no keys")
+    values[leaf] = yaml.safe_load(text)
+
+
+def _explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"] if part not in RECIPES]
+    place = f"{where}: {'.'.join(location)}" if location else where
+    if first["type"] == "extra_forbidden":
+        near = _nearest(location[-1], _keys_at(recipe, location[:-1]))
+        return RecipeError(place, "unknown key", f"did you mean {near!r}?" if near else "remove it")
+    if first["type"] == "missing":
+        return RecipeError(place, "is missing")
+    return RecipeError(place, first["msg"].removeprefix("Value error, "))
+
+
+def _keys_at(model: type[BaseModel], location: Sequence[str]) -> list[str]:
+    for part in location:
+        field = model.model_fields.get(part)
+        if field is None:
+            continue
+        inner = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), model)
+    return list(model.model_fields)
+
+
+def _nearest(word: str, known: Sequence[str] | Mapping[str, Any]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else key)
+    else:
+        yield prefix, values
