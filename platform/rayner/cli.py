@@ -1,0 +1,245 @@
+"""The `rayner` command. Every verb calls one function of the runtime and prints what it returns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rayner.errors import RaynerError
+
+app = typer.Typer(
+    help="Find, type and link the entities of texts; train every part of that on your own data.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+corpus = typer.Typer(help="Convert, check and label corpora.")
+app.add_typer(corpus, name="corpus")
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=0, help="Ray workers; the recipe or the machine decides if unset.")
+]
+Show = Callable[[Any], None]
+
+
+@corpus.command("convert")
+def corpus_convert(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", exists=True, help="Files or folders.")],
+    out: Annotated[Path, typer.Option(help="The folder for the Parquet files and the rejects.")],
+    format: Annotated[str, typer.Option(help="The format of the input; auto detects it.")] = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Convert any format to Parquet. Rows that cannot be read land in a rejects file."""
+
+    def run() -> dict[str, Any]:
+        from rayner.runtime.corpora import convert
+
+        return convert(inputs, out, format=format, workers=workers)
+
+    _run(run, as_json, lambda counts: _print_facts(counts, [f"rayner corpus check {out}"]))
+
+
+@corpus.command("check")
+def corpus_check(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", exists=True, help="Files or folders.")],
+    recipe: Annotated[
+        Path | None, typer.Option(exists=True, help="Check against its types and windows.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a corpus, by file and line."""
+
+    def run() -> dict[str, Any]:
+        from rayner.recipes import load_recipe
+        from rayner.runtime.corpora import check
+
+        return check(paths, load_recipe(recipe) if recipe else None)
+
+    _run(run, as_json, lambda found: _print_facts(found, []))
+
+
+@corpus.command("label")
+def corpus_label(
+    path: Annotated[Path, typer.Argument(exists=True, help="The corpus to label.")],
+    dictionary: Annotated[Path, typer.Option(exists=True, help="The names to look for, and their types.")],
+    out: Annotated[Path, typer.Option(help="The folder for the labelled corpus.")],
+    as_json: Json = False,
+) -> None:
+    """Label a corpus with a dictionary."""
+
+    def run() -> dict[str, Any]:
+        from rayner.runtime.corpora import label
+
+        return label(path, dictionary, out)
+
+    _run(run, as_json, lambda counts: _print_facts(counts, [f"rayner corpus check {out}"]))
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(exists=True, help="The YAML file that describes the run.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set training.epochs=3"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE if unset.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")
+    ] = False,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train what a recipe describes; resume the run in --out if there is one."""
+    run_folder = out or Path("runs") / recipe.stem
+
+    def run() -> dict[str, Any]:
+        from rayner.recipes import load_recipe
+        from rayner.runtime.train import train
+
+        return train(load_recipe(recipe, overrides or []), run_folder, fresh=fresh, workers=workers)
+
+    _run(run, as_json, lambda result: _print_training(result, run_folder))
+
+
+@app.command()
+def evaluate(
+    checkpoint: Annotated[Path, typer.Argument(exists=True, help="A checkpoint folder, such as RUN/best.")],
+    corpus: Annotated[Path, typer.Argument(exists=True, help="A corpus with gold mentions.")],
+    as_json: Json = False,
+) -> None:
+    """Score a checkpoint on a corpus, per type too."""
+
+    def run() -> dict[str, Any]:
+        from rayner.runtime.evaluate import evaluate
+
+        return evaluate(checkpoint, corpus)
+
+    _run(run, as_json, lambda metrics: _print_metrics(metrics, f"{checkpoint} on {corpus}"))
+
+
+@app.command()
+def report(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", exists=True, help="The folder of a run.")],
+    out: Annotated[Path | None, typer.Option(help="The HTML file; inside the run's folder if unset.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page: curves, scores per type, errors with examples."""
+
+    def run() -> dict[str, Any]:
+        from rayner.runtime.report import report
+
+        return {"report": str(report(run_folder, out))}
+
+    _run(run, as_json, lambda result: _print_facts(result, []))
+
+
+@app.command()
+def quickstart(
+    out: Annotated[Path, typer.Option(help="The folder for the run.")] = Path("runs/quickstart"),
+    as_json: Json = False,
+) -> None:
+    """Train a recognizer on the example corpus, score it and show what it finds. Takes a few minutes."""
+
+    def run() -> dict[str, Any]:
+        from rayner.runtime.quickstart import quickstart
+
+        return quickstart(out)
+
+    def show(result: dict[str, Any]) -> None:
+        from rayner.runtime.quickstart import show
+
+        show(result)
+
+    _run(run, as_json, show)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit: 0 for success, 2 for what the user can mend, 1 for anything else."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = app(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
+    except typer.TyperException as error:
+        _fail(f"{_command_of(error)}: {error.format_message()}", error.exit_code)
+    except RaynerError as error:
+        # Ray wraps what a task raises; its own text holds the worker's traceback.
+        _fail(str(getattr(error, "cause", None) or error), error.exit_status)
+    except typer.Abort:
+        _fail("interrupted", 1)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _command_of(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context else "rayner"
+
+
+def _run(verb: Callable[[], Any], as_json: bool, show: Show) -> None:
+    """Call the verb with its prints and logs on standard error, then print its result."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("rayner").setLevel(logging.INFO)
+    with contextlib.redirect_stdout(sys.stderr):
+        result = verb()
+    if as_json:
+        print(json.dumps(_plain(result), ensure_ascii=False), flush=True)
+    else:
+        show(result)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types; numbers that JSON lacks become null."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _print_facts(facts: Mapping[str, Any], next_commands: Sequence[str]) -> None:
+    from rich.console import Console
+
+    from rayner.runtime.console import print_summary
+
+    print_summary(Console(), facts, next_commands)
+
+
+def _print_metrics(metrics: Mapping[str, Any], title: str) -> None:
+    from rich.console import Console
+
+    from rayner.runtime.console import numbers_table, scores_table
+
+    console = Console()
+    if "per_type" in metrics:
+        console.print(scores_table(metrics, title))
+    else:
+        console.print(numbers_table(metrics, title))
+
+
+def _print_training(result: Mapping[str, Any], run_folder: Path) -> None:
+    _print_metrics(result["metrics"], "development set")
+    facts = {name: value for name, value in result.items() if name != "metrics"}
+    checkpoint = result["checkpoint"]
+    _print_facts(facts, [f"rayner evaluate {checkpoint} CORPUS", f"rayner report {run_folder}"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The command's contract: exit status, one line for an error, one JSON object, a fast start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rayner import cli
+from rayner.errors import InputError
+
+RUNTIME = "rayner.runtime"
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            cli.main(arguments)
+        printed = capsys.readouterr()
+        return exited.value.code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def verb(monkeypatch):
+    """Put a function in the place of the runtime's, so that a test is about the command alone."""
+
+    def put(module: str, name: str, function) -> None:
+        monkeypatch.setitem(sys.modules, f"{RUNTIME}.{module}", SimpleNamespace(**{name: function}))
+
+    return put
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "input.jsonl"
+    file.write_text("{}", encoding="utf-8")
+    return str(file)
+
+
+def test_help_names_every_verb_and_succeeds(run):
+    status, out, _ = run("--help")
+    assert status == 0
+    assert all(verb in out for verb in ("corpus", "train", "evaluate", "report", "quickstart"))
+
+
+def test_no_arguments_show_the_help(run):
+    assert run()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["tran"], "Did you mean 'train'"),
+        (["train"], "recipe"),
+        (["train", "no-such.yaml"], "no-such.yaml"),
+        (["corpus"], "Missing command"),
+        (["report", ".", "--colour"], "--colour"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, named):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("error: rayner")
+    assert named in err
+
+
+def test_an_input_error_is_one_line_and_status_2(run, verb, path):
+    def evaluate(checkpoint, corpus):
+        raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
+
+    verb("evaluate", "evaluate", evaluate)
+    status, out, err = run("evaluate", path, path, "--json")
+    assert (status, out) == (2, "")
+    assert err == f"error: {path}:3: 'end' lies beyond the text; count code points\n"
+
+
+def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(run, verb, path):
+    from ray.exceptions import RayTaskError
+
+    cause = InputError("a.txt:1", "not UTF-8")
+
+    def evaluate(checkpoint, corpus):
+        raise RayTaskError("task", "Traceback of the worker\n...", cause).as_instanceof_cause()
+
+    verb("evaluate", "evaluate", evaluate)
+    assert run("evaluate", path, path) == (2, "", "error: a.txt:1: not UTF-8\n")
+
+
+def test_a_bug_keeps_its_traceback_and_status_1(root):
+    program = (
+        "import sys, types; sys.modules['rayner.runtime.report'] = module = types.ModuleType('report')\n"
+        "module.report = lambda *a: 1 / 0\n"
+        "from rayner.cli import main; main(['report', '.'])"
+    )
+    done = _python(root, "-c", program)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_json_is_the_last_line_and_prints_go_to_standard_error(run, verb, path):
+    def evaluate(checkpoint, corpus):
+        print("a library that prints")
+        return {"f1": 0.5, "loss": float("nan"), "per_type": {"PER": {"f1": 1.0}}, "path": Path("a/b")}
+
+    verb("evaluate", "evaluate", evaluate)
+    status, out, err = run("evaluate", path, path, "--json")
+    assert status == 0
+    assert json.loads(out.splitlines()[-1]) == {
+        "f1": 0.5,
+        "loss": None,
+        "per_type": {"PER": {"f1": 1.0}},
+        "path": "a/b",
+    }
+    assert "a library that prints" in err
+
+
+def test_tables_show_percentages(run, verb, path):
+    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8}
+    verb("evaluate", "evaluate", lambda checkpoint, corpus: {**scores, "per_type": {"PER": scores}})
+    _, out, _ = run("evaluate", path, path)
+    assert all(number in out for number in ("50.0", "25.0", "33.3", "PER"))
+
+
+def test_train_passes_its_arguments_on(run, verb, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+    seen = {}
+
+    def train(recipe, out, fresh, workers):
+        seen.update(epochs=recipe.training.epochs, out=out, fresh=fresh, workers=workers)
+        return {"checkpoint": out / "best", "metrics": {"f1": 0.9}, "steps": 3, "seconds": 1.0}
+
+    verb("train", "train", train)
+    status, out, _ = run("train", str(recipe), "--set", "training.epochs=3", "--workers", "2", "--fresh")
+    assert status == 0
+    assert seen == {"epochs": 3, "out": Path("runs/mine"), "fresh": True, "workers": 2}
+    assert "rayner evaluate runs/mine/best" in out
+
+
+def test_an_unknown_key_names_the_nearest_one(run, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+    status, _, err = run("train", str(recipe), "--set", "training.epoch=3")
+    assert status == 2
+    assert "training.epoch" in err
+    assert "'epochs'" in err
+
+
+def test_help_starts_fast(root):
+    fastest = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        assert _python(root, "-m", "rayner.cli", "--help").returncode == 0
+        fastest = min(fastest, time.perf_counter() - start)
+    assert fastest < 1
+
+
+@pytest.mark.parametrize("job", ["corpus", "train", "evaluate", "report"])
+def test_jobs_mirror_the_verbs(root, job):
+    done = _python(root, "-m", f"jobs.{job}", "--help")
+    assert done.returncode == 0
+    assert f"rayner {job}" in done.stdout
+
+
+def _python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": "platform", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )

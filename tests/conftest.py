@@ -1,0 +1,57 @@
+"""What the tests share: the corpora, one Ray cluster, one thread a process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before torch and Ray are imported: a process with as many threads as cores slows the others down.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAY_TRAIN_ENABLE_STATE_TRACKING"] = "0"
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of public corpora; the test is skipped where there is none."""
+    folder = Path(os.environ.get("RAYNER_DATA", ROOT / "../shared/data")).resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no corpora in {folder}; set RAYNER_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """One local cluster for the whole run. Its workers find the package as the test process does."""
+    import ray
+
+    path = os.pathsep.join([str(ROOT / "platform"), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(
+        os.pathsep
+    )
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}},
+    )
+    yield
+    ray.shutdown()

@@ -1,0 +1,77 @@
+"""The shape of the repository, where a slip breaks jobs on a cluster or an installed package."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+import pytest
+
+OPERATOR_FOLDERS = ("jobs", "serve", "tune_spaces", "benchmarks")
+
+
+def importable_names(folder: Path) -> set[str]:
+    """What `import` finds with the folder on sys.path; a folder without __init__.py loses to any package."""
+    return {p.stem for p in folder.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+
+
+@pytest.fixture(scope="module")
+def installed() -> set[str]:
+    """The import names of the environment's distributions, without those of this project."""
+    return {
+        name
+        for name, distributions in importlib.metadata.packages_distributions().items()
+        if "rayner" not in distributions
+    }
+
+
+def test_platform_is_a_source_root_and_nothing_else(root):
+    assert importable_names(root / "platform") == {"rayner"}, "Ray jobs hang if platform/ shadows the stdlib"
+
+
+def test_no_root_name_shadows_the_standard_library_or_a_dependency(root, installed):
+    names = importable_names(root)
+    assert not names & sys.stdlib_module_names
+    assert not names & installed
+
+
+@pytest.mark.parametrize("folder", OPERATOR_FOLDERS)
+def test_no_operator_file_shadows_the_standard_library_or_a_dependency(root, installed, folder):
+    if not (root / folder).is_dir():
+        pytest.skip(f"no {folder}/")
+    names = importable_names(root / folder) - {"__init__"}
+    assert not names & sys.stdlib_module_names
+    assert not names & installed
+
+
+def test_the_house_has_its_rooms(root):
+    files = ("cluster.yaml", "Makefile", "pyproject.toml", "constraints.txt", ".ci/run", "README.md")
+    folders = ("jobs/recipes", "tune_spaces", "serve", "tests", "docs")
+    assert [f for f in files if not (root / f).is_file()] == []
+    assert [f for f in folders if not (root / f).is_dir()] == []
+
+
+def test_the_licence_is_apache(root):
+    text = (root / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_readme_stays_short(root):
+    assert len((root / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_no_module_is_long(root):
+    files = [
+        *(root / "platform").rglob("*.py"),
+        *(p for f in OPERATOR_FOLDERS for p in (root / f).rglob("*.py")),
+    ]
+    lengths = {str(p.relative_to(root)): len(p.read_text(encoding="utf-8").splitlines()) for p in files}
+    assert {path: n for path, n in lengths.items() if n > 350} == {}
+
+
+def test_every_package_is_pinned(root):
+    lines = (root / "constraints.txt").read_text(encoding="utf-8").split()
+    assert [line for line in lines if line.count("==") != 1 or "+" in line] == []
+    assert "torch==2.13.0" in lines
