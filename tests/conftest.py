@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before torch and Ray are imported: a process with as many threads as cores slows the others down.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-os.environ["RAY_TRAIN_ENABLE_STATE_TRACKING"] = "0"
+
+# A loaded machine is slow, which is no failure.
+settings.register_profile("rayner", deadline=None)
+settings.load_profile("rayner")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,13 +33,6 @@ def corpora() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no corpora in {folder}; set RAYNER_DATA")
     return folder
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

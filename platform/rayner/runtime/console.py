@@ -18,12 +18,12 @@ COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#0072b2", "#f
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
     """Precision, recall and F1 of each type and of all, in percent, from the metrics of `score_spans`."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("type")
     for name in ("precision", "recall", "F1", "mentions"):
         table.add_column(name, justify="right")
     for name, scores in metrics.get("per_type", {}).items():
-        table.add_row(name, *_row(scores))
+        table.add_row(Text(name), *_row(scores))
     table.add_section()
     table.add_row("all", *_row(metrics), style="bold")
     return table
@@ -31,14 +31,14 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
 
 def numbers_table(metrics: Mapping[str, Any], title: str) -> Table:
     """Every number at the top level of the metrics: fractions as percentages, counts as they are."""
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = Table(title=Text(title), title_justify="left", show_header=False)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
         if isinstance(value, float):
-            table.add_row(name, percent(value))
+            table.add_row(Text(name), percent(value))
         elif isinstance(value, int):
-            table.add_row(name, f"{value:,}")
+            table.add_row(Text(name), f"{value:,}")
     return table
 
 
