@@ -1,0 +1,168 @@
+"""Writing example sets: one shard a run of items, in any order, in any process; then one index over all."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel
+
+from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
+from rayner.errors import RaynerError
+
+VERSION = 1
+ITEMS_PER_SHARD = 2048
+CHARACTERS_PER_SHARD = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The items of a set: a hash of their content, and how many items each shard takes."""
+
+    digest: str
+    shards: tuple[int, ...]
+
+
+def fingerprint(items: Iterable[Any]) -> Fingerprint:
+    """Read all items once. Shards depend on the items alone, so that they are the same on any machine.
+
+    Items are dataclasses, Pydantic models, numpy arrays or plain values, nested as they like.
+
+    Raises:
+        TypeError: an item holds something else.
+    """
+    digest, shards, count, characters = hashlib.sha256(), [], 0, 0
+    for item in items:
+        content = canonical(item)
+        digest.update(content.encode())
+        digest.update(b"\n")
+        count, characters = count + 1, characters + len(content)
+        if count == ITEMS_PER_SHARD or characters >= CHARACTERS_PER_SHARD:
+            shards.append(count)
+            count = characters = 0
+    return Fingerprint(digest.hexdigest(), tuple(shards) + ((count,) if count else ()))
+
+
+def key_of(settings: Mapping[str, Any], items: Fingerprint) -> str:
+    """The name of the example set that these settings make of these items."""
+    parts = canonical([VERSION, ITEMS_PER_SHARD, CHARACTERS_PER_SHARD, settings, items.digest])
+    return hashlib.sha256(parts.encode()).hexdigest()[:24]
+
+
+def canonical(value: Any) -> str:
+    """The value as text that is the same for the same content."""
+    return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":"))
+
+
+def write_shard(
+    folder: Path,
+    shard: int,
+    examples: Sequence[Mapping[str, Any]],
+    lengths: Sequence[int],
+    groups: Sequence[str | None],
+    rejects: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Write a shard, whole or not at all.
+
+    Raises:
+        RaynerError: the examples have different columns.
+    """
+    for example in examples:
+        if example.keys() != examples[0].keys():
+            raise RaynerError(f"examples with the columns {list(examples[0])} and {list(example)}")
+    index = pa.table({"length": pa.array(lengths, pa.int32()), "group": pa.array(groups, pa.string())})
+    _replace(folder / f"rejects-{shard:06d}.jsonl", "".join(canonical(r) + "\n" for r in rejects).encode())
+    _write_table(index, folder / f"index-{shard:06d}.parquet")
+    # The examples come last: where they are, the other two are.
+    _write_table(pa.Table.from_pylist(list(examples)), shard_path(folder, shard))
+
+
+def is_written(folder: Path, shard: int) -> bool:
+    """Whether `write_shard` is done with the shard."""
+    return shard_path(folder, shard).exists()
+
+
+def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
+    """Make one set of the written shards: one schema, one index, one file of rejects, and the manifest.
+
+    Raises:
+        RaynerError: the examples of two shards have columns that no one type can hold.
+    """
+    _unify_schemas([shard_path(folder, i) for i in range(len(shards))])
+    parts = [folder / f"index-{i:06d}.parquet" for i in range(len(shards))]
+    tables = [pq.read_table(part) for part in parts]
+    sizes = [len(table) for table in tables]
+    empty = pa.table({"length": pa.array([], pa.int32()), "group": pa.array([], pa.string())})
+    index = pa.concat_tables([empty, *tables])
+    index = index.add_column(0, "row", pa.array(_counted(sizes), pa.int32()))
+    index = index.add_column(0, "shard", pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()))
+    _write_table(index, folder / "index.parquet")
+    rejected = [folder / f"rejects-{i:06d}.jsonl" for i in range(len(shards))]
+    rejects = b"".join(path.read_bytes() for path in rejected)
+    _replace(folder / "rejects.jsonl", rejects)
+    manifest = {
+        "version": VERSION,
+        "key": key,
+        "items": sum(shards),
+        "examples": len(index),
+        "shards": len(shards),
+        "rejected": rejects.count(b"\n"),
+    }
+    _replace(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+    for path in (*parts, *rejected):
+        path.unlink()
+
+
+def _unify_schemas(paths: Sequence[Path]) -> None:
+    """Write those shards anew whose columns have another type than over all (an empty list has none)."""
+    schemas = {path: pq.read_schema(path).remove_metadata() for path in paths}
+    named = [schema for schema in schemas.values() if len(schema)]
+    try:
+        unified = pa.unify_schemas(named, promote_options="permissive") if named else pa.schema([])
+    except pa.ArrowException as error:
+        raise RaynerError(f"the examples of two shards do not fit together: {error}") from None
+    for path, schema in schemas.items():
+        if len(schema) and not schema.equals(unified):
+            rows = pq.read_table(path).to_pylist()
+            _write_table(pa.Table.from_pylist(rows, schema=unified), path)
+
+
+def _counted(sizes: Sequence[int]) -> np.ndarray:
+    return np.concatenate([np.empty(0, int), *(np.arange(size) for size in sizes)])
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    pq.write_table(table, partial, row_group_size=ROWS_PER_GROUP, compression="zstd")
+    partial.replace(path)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (set, frozenset)):
+        return sorted(canonical(v) for v in value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no canonical form: {value!r}")

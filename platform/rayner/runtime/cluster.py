@@ -1,0 +1,31 @@
+"""The Ray cluster that this process works on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+SOURCE_ROOT = Path(__file__).parents[2]
+
+
+def ensure_ray() -> None:
+    """Join the cluster that RAY_ADDRESS names (a job's own, within a job), else start one on this machine.
+
+    Does nothing where this process has a cluster already.
+    """
+    import ray
+
+    if ray.is_initialized():
+        return
+    if address := os.environ.get("RAY_ADDRESS"):
+        # The nodes have the package from the job's runtime environment or their own installation.
+        ray.init(address=address, logging_level=logging.WARNING)
+        return
+    path = os.pathsep.join(filter(None, (str(SOURCE_ROOT), os.environ.get("PYTHONPATH"))))
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        logging_level=logging.WARNING,
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
+    )

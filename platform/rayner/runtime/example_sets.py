@@ -1,0 +1,130 @@
+"""Building example sets: resumable, reused by key, the same whatever the number of workers."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from rayner.data.example_sets import ExampleSet
+from rayner.data.example_shards import Fingerprint, fingerprint, finish, is_written, key_of, write_shard
+from rayner.errors import CorpusError, InputError
+from rayner.runtime.pipeline import each
+from rayner.runtime.progress import track
+from rayner.tasks.base import TrainTask
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The items of one shard."""
+
+    shard: int
+    items: Sequence[Any]
+
+
+def build_examples(
+    task: TrainTask[Any, Any, Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
+) -> ExampleSet:
+    """The example set of a split, from `cache` or built into it.
+
+    An item that the task refuses with an InputError is left out, counted and named in `rejects.jsonl`.
+    What a killed build has written is kept and built upon.
+
+    Args:
+        workers: Ray Data tasks at once; 0 works in this process.
+
+    Raises:
+        CorpusError: the task refuses every item.
+    """
+    items = fingerprint(task.items(split))
+    kind = f"{type(task).__module__}.{type(task).__qualname__}"
+    settings = {"task": kind, "code": _code(), "settings": task.settings_of_examples()}
+    key = key_of(settings, items)
+    folder = cache / key
+    if not (folder / "manifest.json").exists():
+        _build(task, split, items, folder, key, workers)
+    found = ExampleSet(folder)
+    if found.manifest["rejected"]:
+        log.warning(
+            "%s: %d items left out, see %s", split, found.manifest["rejected"], folder / "rejects.jsonl"
+        )
+    return found
+
+
+def _code() -> str:
+    """A hash of the code that makes examples: a set that other code made is another set."""
+    package = Path(__file__).parents[1]
+    sources = sorted((*package.glob("data/*.py"), *package.glob("tasks/*.py")))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def _build(
+    task: TrainTask[Any, Any, Any],
+    split: Literal["train", "dev"],
+    items: Fingerprint,
+    folder: Path,
+    key: str,
+    workers: int,
+) -> None:
+    partial_folder = folder.with_name(f"{folder.name}.partial")
+    partial_folder.mkdir(parents=True, exist_ok=True)
+    missing = {i for i in range(len(items.shards)) if not is_written(partial_folder, i)}
+    work = partial(_build_shard, task, partial_folder)
+    parts = _parts(task, split, items.shards, missing)
+    for _ in track(each(work, parts, workers), len(missing), f"{split} examples"):
+        pass
+    try:
+        finish(partial_folder, key, items.shards)
+        rejected = (partial_folder / "rejects.jsonl").read_bytes()
+        if items.shards and rejected.count(b"\n") == sum(items.shards):
+            first = rejected.split(b"\n")[0].decode()
+            shutil.rmtree(partial_folder)
+            raise CorpusError(split, f"no example can be made of any item; the first: {first}")
+        partial_folder.rename(folder)
+    except OSError:
+        # Another process may have built the same set at the same time; its content is the same.
+        if not (folder / "manifest.json").exists():
+            raise
+
+
+def _parts(
+    task: TrainTask[Any, Any, Any], split: Literal["train", "dev"], sizes: Sequence[int], missing: set[int]
+) -> Iterator[_Part]:
+    if not missing:
+        return
+    items = iter(task.items(split))
+    for shard, size in enumerate(sizes):
+        chunk = list(itertools.islice(items, size))
+        if shard in missing:
+            yield _Part(shard, chunk)
+
+
+def _build_shard(task: TrainTask[Any, Any, Any], folder: Path, part: _Part) -> None:
+    rejects: list[dict[str, str]] = []
+    try:
+        examples = list(task.examples(part.items))
+    except InputError:
+        examples = list(_one_by_one(task, part.items, rejects))
+    lengths = [task.length_of(example) for example in examples]
+    groups = [task.group_of(example) for example in examples]
+    write_shard(folder, part.shard, examples, lengths, groups, rejects)
+
+
+def _one_by_one(
+    task: TrainTask[Any, Any, Any], items: Sequence[Any], rejects: list[dict[str, str]]
+) -> Iterator[Any]:
+    for item in items:
+        try:
+            examples = list(task.examples([item]))
+        except InputError as error:
+            rejects.append({"where": error.where, "what": error.what, "cure": error.cure})
+        else:
+            yield from examples

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rayner.data import example_shards
+from rayner.data.example_sets import ExampleSet
+from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.runtime.example_sets import build_examples
+
+
+class Letters:
+    """Two examples a word, with the codes of its letters."""
+
+    def __init__(self, words: list[str], **settings: Any) -> None:
+        self.words, self.settings, self.made = words, settings, 0
+
+    def items(self, split: str) -> Iterable[str]:
+        return list(self.words)
+
+    def settings_of_examples(self) -> dict[str, Any]:
+        return self.settings
+
+    def examples(self, items: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for word in items:
+            self.made += 1
+            if word == "refused":
+                raise InputError("words:7", "is refused", "take another")
+            if word == "failing":
+                raise RaynerError("the machine is on fire")
+            if word == "crashing":
+                raise RuntimeError("a bug")
+            for copy in range(2):
+                yield {"codes": [ord(c) for c in word], "copy": copy}
+
+    def length_of(self, example: dict[str, Any]) -> int:
+        return len(example["codes"])
+
+    def group_of(self, example: dict[str, Any]) -> str | None:
+        return chr(example["codes"][0])
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(example_shards, "ITEMS_PER_SHARD", 7)
+
+
+WORDS = [f"{'abc'[i % 3]}{i}" for i in range(60)]
+
+
+def content(found: ExampleSet) -> list[tuple[list[int], int]]:
+    return [(e["codes"].tolist(), e["copy"]) for e in found.fetch(range(len(found)))]
+
+
+def test_examples_keep_the_order_of_the_items(tmp_path: Path) -> None:
+    found = build_examples(Letters(WORDS), "train", tmp_path)
+    assert content(found) == [([ord(c) for c in w], copy) for w in WORDS for copy in range(2)]
+    assert found.groups is not None
+    assert list(found.groups) == [w[0] for w in WORDS for _ in range(2)]
+    np.testing.assert_array_equal(found.lengths, [len(w) for w in WORDS for _ in range(2)])
+
+
+def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None) -> None:
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    words = [*WORDS, "refused", *WORDS]
+    alone = build_examples(Letters(words), "train", tmp_path / "0", workers=0)
+    shared = build_examples(Letters(words), "train", tmp_path / "2", workers=2)
+    names = sorted(p.name for p in alone.folder.iterdir())
+    assert names == sorted(p.name for p in shared.folder.iterdir())
+    assert all((alone.folder / n).read_bytes() == (shared.folder / n).read_bytes() for n in names)
+    assert content(alone) == content(shared)
+    with pytest.raises(RaynerError, match="on fire"):
+        build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
+
+
+def test_a_finished_set_is_reused(tmp_path: Path) -> None:
+    first = build_examples(Letters(WORDS, size=1), "train", tmp_path)
+    task = Letters(WORDS, size=1)
+    assert build_examples(task, "train", tmp_path).folder == first.folder
+    assert task.made == 0
+    assert build_examples(Letters(WORDS, size=2), "train", tmp_path).folder != first.folder
+    assert build_examples(Letters(WORDS[1:], size=1), "train", tmp_path).folder != first.folder
+
+
+def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = build_examples(Letters(WORDS), "train", tmp_path / "undisturbed")
+    task = Letters(WORDS)
+    written = []
+
+    def dies(*arguments: Any) -> None:
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(arguments[1])
+        example_shards.write_shard(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rayner.runtime.example_sets.write_shard", dies)
+        with pytest.raises(KeyboardInterrupt):
+            build_examples(task, "train", tmp_path)
+    task.made = 0
+    resumed = build_examples(task, "train", tmp_path)
+    assert task.made == len(WORDS) - 5 * 7
+    assert content(resumed) == content(undisturbed)
+
+
+def test_refused_items_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = build_examples(Letters(["ab", "refused", "cd"]), "train", tmp_path)
+    assert len(found) == 4
+    assert found.manifest["rejected"] == 1
+    assert "words:7" in (found.folder / "rejects.jsonl").read_text()
+    assert "1 items left out" in caplog.text
+
+
+def test_all_items_refused_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="is refused"):
+        build_examples(Letters(["refused"]), "train", tmp_path)
+    with pytest.raises(RuntimeError, match="a bug"):
+        build_examples(Letters(["crashing"]), "train", tmp_path)
+
+
+def test_no_items_make_an_empty_set(tmp_path: Path) -> None:
+    assert len(build_examples(Letters([]), "dev", tmp_path)) == 0
