@@ -66,7 +66,9 @@ class TrainingSettings(Settings):
     """Optimization. Budgets count padded sub-words and are those of all workers together.
 
     `tokens_per_forward` splits a step into parts whose gradients are summed. `average` is the decay of an
-    exponential moving average of the weights, which is what is evaluated and kept.
+    exponential moving average of the weights, which is what is evaluated and kept. `normalization: step`
+    divides a part of the loss by what the step has of it (mentions, say), as published; `corpus` by what a step
+    has on average, so that a mention weighs the same in every step.
     """
 
     epochs: PositiveInt = 10
@@ -82,6 +84,7 @@ class TrainingSettings(Settings):
     gradient_checkpointing: bool = False
     evaluations_per_epoch: PositiveInt = 1
     patience: PositiveInt | None = None
+    normalization: Literal["step", "corpus"] = "corpus"
     checkpoint_every: PositiveInt = 200
     log_every: PositiveInt = 20
 
@@ -122,11 +125,7 @@ class BiEncoderSettings(Settings):
 
 
 class ContrastSettings(Settings):
-    """The objective of papers/000, equations 5 to 10. `beta` weighs mentions against thresholds.
-
-    `normalization: step` divides by the mentions of the step, as published; `corpus` divides by their mean
-    number a step, so that a mention weighs the same in every step.
-    """
+    """The objective of papers/000, equations 5 to 10. `beta` weighs mentions against thresholds."""
 
     start_weight: Annotated[float, Field(ge=0)] = 0.2
     end_weight: Annotated[float, Field(ge=0)] = 0.2
@@ -134,7 +133,6 @@ class ContrastSettings(Settings):
     beta: Fraction = 0.5
     negatives: Literal["band", "all"] = "band"
     threshold_in_denominator: bool = True
-    normalization: Literal["step", "corpus"] = "step"
 
 
 class SpanDecoding(Settings):

@@ -62,7 +62,7 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """Examples as tensors; `rng` comes from (seed, epoch, first example), for augmentation and masking."""
         ...
 
-    def counts(self, batch: Batch) -> Counts:
+    def counts(self, batch: Batch, progress: Progress) -> Counts:
         """What the sum of each part of the loss is divided by, after adding it up over the whole step."""
         ...
 

@@ -1,0 +1,32 @@
+"""Words of a text in any script: the units at which a mention may start and end."""
+
+from __future__ import annotations
+
+import regex
+
+from rayner.data.schema import Document, Span
+
+# Scripts that put no space between words: each grapheme cluster stands alone, so that a mention may begin anywhere.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+_LETTERS = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+_WORD = regex.compile(
+    rf"{_LETTERS}(?:\p{{M}}|\p{{Cf}}(?={_LETTERS})|{_LETTERS})*+|(?=[^\s\p{{Cc}}\p{{Cf}}])\X",
+    flags=regex.VERSION1,
+)
+
+
+def find_words(text: str) -> list[Span]:
+    """Spans of the words of a text, in order.
+
+    A word is a run of letters, digits and their combining marks, or a single grapheme cluster of anything else
+    that is neither space nor control character: a punctuation mark, an emoji with its modifiers, a Han
+    character, a Thai syllable's cluster.
+    """
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def words_of(document: Document, source: str) -> list[Span]:
+    """The words of a document: its own where `source` is `corpus` and it has some, else those of its text."""
+    if source == "corpus" and document.words is not None:
+        return list(document.words)
+    return find_words(document.text)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document
+from rayner.data.words import find_words, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("COVID-19 in my_var", ["COVID", "-", "19", "in", "my", "_", "var"]),
+        ("naïve re\u0301sume\u0301", ["naïve", "re\u0301sume\u0301"]),
+        ("東京タワーへ", ["東", "京", "タワー", "へ"]),
+        ("สวัสดี", ["ส", "วั", "ส", "ดี"]),
+        ("👩\u200d👩\u200d👧 ok 🇩🇪!", ["👩\u200d👩\u200d👧", "ok", "🇩🇪", "!"]),
+        ("نمی\u200cخواهم שלום", ["نمی\u200cخواهم", "שלום"]),
+        ("a\x00b\ufeff c\u00ad", ["a", "b", "c"]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_words_of_many_scripts(text: str, words: list[str]) -> None:
+    assert [text[start:end] for start, end in find_words(text)] == words
+
+
+@given(st.text())
+def test_words_are_in_order_and_hold_every_letter_and_digit(text: str) -> None:
+    spans = find_words(text)
+    assert all(start < end for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    covered = {i for start, end in spans for i in range(start, end)}
+    missing = {i for i, c in enumerate(text) if unicodedata.category(c)[0] in "LN"} - covered
+    assert not missing
+
+
+def test_a_corpus_may_bring_its_own_words() -> None:
+    document = Document("d", "can't stop", words=((0, 2), (2, 5), (6, 10)))
+    assert words_of(document, "corpus") == [(0, 2), (2, 5), (6, 10)]
+    assert words_of(document, "text") == [(0, 3), (3, 4), (4, 5), (6, 10)]
