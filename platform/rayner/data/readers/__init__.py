@@ -1,0 +1,50 @@
+"""Corpora in any format: find the units of work, read them, one by one or all at once."""
+
+from __future__ import annotations
+
+from rayner.data.readers.base import Reading, Reject, Unit
+from rayner.data.readers.detect import PathLikes, detect, files_for
+from rayner.data.readers.formats import FORMATS
+from rayner.data.readers.merge import merge
+from rayner.errors import CorpusError
+
+__all__ = [
+    "FORMATS",
+    "Reading",
+    "Reject",
+    "Unit",
+    "detect",
+    "find_units",
+    "merge",
+    "read_corpus",
+    "read_unit",
+]
+
+
+def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
+    """The units of files and folders, in the order of their paths, ready for one parallel task each."""
+    name = detect(paths) if format == "auto" else format
+    if name not in FORMATS:
+        raise CorpusError("--format", f"no format {name!r}", f"one of auto, {', '.join(FORMATS)}")
+    return FORMATS[name].units(files_for(paths, name))
+
+
+def read_unit(unit: Unit) -> Reading:
+    """What a unit holds; a unit that cannot be read at all is one reject."""
+    try:
+        reading = FORMATS[unit.format].read(unit)
+    except CorpusError as error:
+        reading = Reading()
+        reading.reject(error.where, error.what, error.cure)
+    if not reading.documents and not reading.rejects:
+        reading.reject(unit.paths[0], "no documents in it", "remove it, or restore its content")
+    return merge([reading])
+
+
+def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
+    """All documents of files and folders; an error where there is not one that can be read."""
+    reading = merge(map(read_unit, find_units(paths, format)))
+    if not reading.documents:
+        first = reading.rejects[0]
+        raise CorpusError(first.where, first.what, first.cure)
+    return reading

@@ -1,0 +1,143 @@
+"""What every reader shares: units of work, and what reading one of them yields."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rayner.data.schema import Document, Mention
+
+UNTYPED = "mention"
+"""The type of mentions whose format knows chains but no types."""
+
+NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE"})
+"""How corpora write that a mention has no entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one parallel task reads: a file, or files that belong together (a text and its annotations).
+
+    `name` is unique among the units found together; documents without an id of their own are named after
+    it. `whole` says of a column file without document marks that it is one document.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+    name: str
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A document, mention or line that was not read: where (`file:line`), what, and what to do about it."""
+
+    where: str
+    what: str
+    cure: str
+    document_id: str | None = None
+
+    def to_row(self) -> dict[str, Any]:
+        """The reject as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read, and all that was not read as it stood.
+
+    `places` says where each document was found. `mended` counts what was read differently from how it was
+    written, `ignored` what the schema has no place for (relations, comments), each by reason.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    mended: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    def reject(self, where: str, what: str, cure: str = "", document_id: str | None = None) -> None:
+        """Note what could not be read."""
+        self.rejects.append(Reject(where, what, cure, document_id))
+
+    def add(self, document: Document, where: str) -> None:
+        """Take a document, less the mentions that its text cannot hold; those are rejected."""
+        fault = _fault(document)
+        if fault is not None:
+            self.reject(where, *fault, document.document_id or None)
+            return
+        size = len(document.text)
+        good = tuple(m for m in document.mentions if 0 <= m.start < m.end <= size and m.type)
+        if len(good) < len(document.mentions):
+            for mention in document.mentions:
+                if not (0 <= mention.start < mention.end <= size):
+                    what = f"mention [{mention.start}, {mention.end}) outside the text of {size} characters"
+                    self.reject(where, what, "offsets count characters from 0", document.document_id)
+                elif not mention.type:
+                    what = f"mention [{mention.start}, {mention.end}) without a type"
+                    self.reject(where, what, "give it a type", document.document_id)
+            document = replace(document, mentions=good)
+        self.documents.append(document)
+        self.places.append(where)
+
+    @property
+    def types(self) -> Counter[str]:
+        """How many mentions each type has, most frequent first."""
+        counts = Counter(m.type for d in self.documents for m in d.mentions)
+        return Counter(dict(counts.most_common()))
+
+    def counts(self) -> dict[str, Any]:
+        """The figures that `corpus convert` prints."""
+        types = self.types
+        return {
+            "documents": len(self.documents),
+            "mentions": types.total(),
+            "types": dict(types),
+            "mended": self.mended.total(),
+            "rejected": len(self.rejects),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The first lines of a file, to tell its format by."""
+
+    path: Path
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: how to know it, how to cut files into units, how to read a unit."""
+
+    name: str
+    matches: Callable[[Sample], bool]
+    units: Callable[[Sequence[Path]], list[Unit]]
+    read: Callable[[Unit], Reading]
+
+
+def in_order(mentions: Sequence[Mention]) -> tuple[Mention, ...]:
+    """Mentions by start, the longer first."""
+    return tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.type, m.entity_id or "", m.chain or "")))
+
+
+def entity_of(value: str) -> str | None:
+    """An entity id as written, None for what corpora write when there is none."""
+    value = value.strip()
+    return None if value in NO_ENTITY else value
+
+
+def _fault(document: Document) -> tuple[str, str] | None:
+    if not document.document_id:
+        return "a document without an id", "give it a document_id"
+    if "\0" in document.text:
+        return f"NUL character at {document.text.index(chr(0))} of the text", "remove it"
+    for text in (document.document_id, document.text):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"half a surrogate pair at {error.start} of {text[:20]!a}", "write the character as UTF-8"
+    return None

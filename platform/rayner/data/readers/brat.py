@@ -1,0 +1,115 @@
+"""brat standoff: NAME.txt beside NAME.ann.
+
+Entity ids come from normalizations (`N1 Reference T1 ID`) or, without one, from AnnotatorNotes that are one
+word. Relations, events and attributes are ignored and counted; discontinuous mentions are rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.offsets import explain, holds
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+
+_OTHER = {"R": "relation", "E": "event", "A": "attribute", "M": "attribute", "*": "equivalence"}
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a pair of text and annotations; either without the other is a unit that reads as a reject."""
+    pairs: dict[Path, list[Path]] = {}
+    for path in paths:
+        pairs.setdefault(path.with_suffix(""), []).append(path)
+    given = list(pairs)
+    for base in given:
+        if len(pairs[base]) == 1:
+            twin = base.with_name(base.name + (".txt" if pairs[base][0].suffix == ".ann" else ".ann"))
+            if twin.exists():
+                pairs[base].append(twin)
+    bases = [base.with_name(base.name + ".txt") for base in pairs]
+    return [
+        Unit("brat", tuple(str(p) for p in sorted(pair, reverse=True)), name)
+        for pair, name in zip(pairs.values(), files.names(bases), strict=True)
+    ]
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the file holds annotations, or stands beside one that does."""
+    return sample.path.suffix == ".ann" or sample.path.with_suffix(".ann").exists()
+
+
+def read(unit: Unit) -> Reading:
+    """The document of a pair of files."""
+    reading = Reading()
+    if len(unit.paths) != 2:
+        (path,) = unit.paths
+        missing = ".txt" if path.endswith(".ann") else ".ann"
+        raise CorpusError(path, f"no {missing} file beside it", "add it (an empty .ann has no mentions)")
+    text_path, notes_path = unit.paths
+    text = files.read_text(text_path, reading)
+    lines = files.split_lines(files.read_text(notes_path, reading, may_be_empty=True))
+    entities = _entities(lines, reading)
+    mentions = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("T"):
+            mention = _mention(text, line, f"{notes_path}:{number}", unit.name, entities, reading)
+            if mention is not None:
+                mentions.append(mention)
+        elif line.strip() and line[0] not in "N#":
+            if line[0] in _OTHER:
+                reading.ignored[_OTHER[line[0]]] += 1
+            else:
+                reading.reject(f"{notes_path}:{number}", f"{line[:40]!r} is no annotation", "", unit.name)
+    reading.add(Document(unit.name, text, in_order(mentions)), text_path)
+    return reading
+
+
+def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
+    """The entity id of each T line; several normalizations are joined by `|`."""
+    notes: dict[str, str | None] = {}
+    references: dict[str, list[str]] = {}
+    for line in lines:
+        fields = line.split("\t")
+        if line.startswith("N"):
+            words = fields[1].split(" ") if len(fields) > 1 else []
+            if len(words) > 2:
+                references.setdefault(words[1], []).append(" ".join(words[2:]))
+            else:
+                reading.ignored["normalization without an id"] += 1
+        elif line.startswith("#"):
+            words = fields[1].split() if len(fields) > 1 else []
+            note = fields[2].strip() if len(fields) > 2 else ""
+            if len(words) == 2 and words[0] == "AnnotatorNotes" and note and len(note.split()) == 1:
+                notes[words[1]] = entity_of(note)
+            else:
+                reading.ignored["comment"] += 1
+    return notes | {target: entity_of("|".join(ids)) for target, ids in references.items()}
+
+
+def _mention(
+    text: str, line: str, where: str, document_id: str, entities: dict[str, str | None], reading: Reading
+) -> Mention | None:
+    try:
+        key, place, surface = line.split("\t", 2)
+        type_, _, offsets = place.partition(" ")
+        parts = [tuple(map(int, part.split(" "))) for part in offsets.split(";")]
+        spans = [(start, end) for start, end in parts]
+    except ValueError:
+        what = f"{line[:60]!r} is not T<n>, type start end, text"
+        reading.reject(where, what, "write three fields between tabs", document_id)
+        return None
+    start, end = spans[0][0], spans[-1][1]
+    if len(spans) > 1:
+        if any(text[before:after].strip() for (_, before), (after, _) in pairwise(spans)):
+            what = f"a discontinuous mention at {offsets}"
+            reading.reject(where, what, "annotate each part, or the whole stretch", document_id)
+            return None
+        reading.mended["parts of a mention joined over white space"] += 1
+    if not holds(text, start, end, surface, reading):
+        reading.reject(where, *explain(text, start, end, surface), document_id)
+        return None
+    return Mention(start, end, type_, entities.get(key))

@@ -1,0 +1,152 @@
+"""Coreference in columns: the brackets of CoNLL-2012 `(12|(3)`, `12)` and of GUM `(person-4-Name(place-5)`.
+
+The brackets stand in the last column. A CoNLL-2012 mention has a chain and the type "mention"; a GUM mention
+has a chain, a type, and the article that it is linked to as its entity. A document with parts is one document
+a part, and the parts are a group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rayner.data.readers import files
+from rayner.data.readers.base import UNTYPED, Reading, Sample, Unit, in_order
+from rayner.data.readers.wordtext import join_words
+from rayner.data.schema import Document, Mention
+
+_BEGIN = re.compile(r"#\s*begin document\s*(?:\((?P<id>.*)\); part (?P<part>\d+)|(?P<plain>.*))")
+_BRACKET = re.compile(
+    r"(?P<open>\()?(?:(?P<type>[^-()|\d]+)-)?(?P<chain>\d+)(?:-(?P<entity>[^()|]+))?(?P<close>\))?"
+)
+_BRACKETS = re.compile(rf"(?:{re.sub(r'[?]P<[a-z]+>', '?:', _BRACKET.pattern)}|\|)+")
+_NONE = ("", "_", "-", "*")
+
+# (type, chain, entity id, first word, word after the last)
+_Found = tuple[str, str, str | None, int, int]
+
+
+@dataclass(slots=True)
+class _Words:
+    """The words of a document as they come, and the brackets that are open."""
+
+    document_id: str
+    group: str | None
+    line: int
+    sentences: list[list[str]] = field(default_factory=lambda: [[]])
+    opened: dict[tuple[str, str], list[tuple[int, str | None, int]]] = field(default_factory=dict)
+    found: list[_Found] = field(default_factory=list)
+    count: int = 0
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("coreference", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether each row of at least three fields ends in brackets or in none, and one in brackets."""
+    rows = [_fields(line) for line in sample.lines if line.strip() and not _is_mark(line)]
+    last = [row[-1] for row in rows if len(row) > 2]
+    brackets = [value for value in last if value not in _NONE]
+    return (
+        len(last) == len(rows)
+        and any("(" in value for value in brackets)
+        and all(_BRACKETS.fullmatch(value) for value in brackets)
+    )
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file."""
+    reading = Reading()
+    (path,) = unit.paths
+    document: _Words | None = None
+    for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
+        begin = _BEGIN.match(line)
+        if begin is not None:
+            _finish(document, path, reading)
+            document = _begin(begin, number, f"{unit.name}:{number}")
+        elif _is_mark(line):
+            continue
+        elif not line.strip():
+            if document is not None and document.sentences[-1]:
+                document.sentences.append([])
+        else:
+            document = document or _Words(unit.name, None, number)
+            _row(document, _fields(line), f"{path}:{number}", number, reading)
+    _finish(document, path, reading)
+    return reading
+
+
+def _begin(begin: re.Match[str], line: int, default_id: str) -> _Words:
+    if begin["id"] is None:
+        return _Words(begin["plain"].strip() or default_id, None, line)
+    part = int(begin["part"])
+    return _Words(f"{begin['id']}:{part}" if part else begin["id"], begin["id"], line)
+
+
+def _is_mark(line: str) -> bool:
+    return line.startswith("#") and "\t" not in line
+
+
+def _fields(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else line.split()
+
+
+def _row(document: _Words, row: Sequence[str], where: str, line: int, reading: Reading) -> None:
+    """Take a row: the word is the second field of three, the fourth of more (CoNLL-2012)."""
+    if len(row) < 3:
+        reading.reject(where, "fewer than three fields", "write index, word, brackets", document.document_id)
+        return
+    document.sentences[-1].append(row[1] if len(row) == 3 else row[3])
+    place, document.count = document.count, document.count + 1
+    if row[-1] in _NONE:
+        return
+    if _BRACKETS.fullmatch(row[-1]) is None:
+        reading.reject(where, f"{row[-1]!r} are no brackets", "write (12, 12) or (12)", document.document_id)
+        return
+    for bracket in _BRACKET.finditer(row[-1]):
+        type_, chain = bracket["type"] or UNTYPED, bracket["chain"]
+        stack = document.opened.setdefault((type_, chain), [])
+        if bracket["open"]:
+            stack.append((place, bracket["entity"], line))
+        if bracket["close"]:
+            if stack:
+                first, entity, _ = stack.pop()
+                document.found.append((type_, chain, entity, first, place + 1))
+            else:
+                what = f"a bracket closes chain {chain}, which is not open"
+                reading.reject(where, what, "open it before", document.document_id)
+
+
+def _finish(document: _Words | None, path: str, reading: Reading) -> None:
+    if document is None:
+        return
+    for (_, chain), stack in document.opened.items():
+        for _, _, line in stack:
+            what = f"a bracket opens chain {chain} and never closes"
+            reading.reject(f"{path}:{line}", what, "close it", document.document_id)
+    sentences = [sentence for sentence in document.sentences if sentence]
+    if not sentences:
+        reading.reject(
+            f"{path}:{document.line}", "a document without words", "remove it", document.document_id
+        )
+        return
+    text, words, spans = join_words(sentences)
+    mentions = [
+        Mention(words[first][0], words[after - 1][1], type_, entity, chain)
+        for type_, chain, entity, first, after in document.found
+    ]
+    reading.add(
+        Document(
+            document.document_id,
+            text,
+            in_order(mentions),
+            words,
+            spans if len(sentences) > 1 else None,
+            group=document.group,
+        ),
+        f"{path}:{document.line}",
+    )

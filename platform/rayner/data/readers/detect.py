@@ -1,0 +1,123 @@
+"""Files in folders, and the format that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+
+from rayner.data.readers import files
+from rayner.data.readers.formats import FORMATS
+from rayner.errors import CorpusError
+
+PathLikes = str | PathLike[str] | Iterable[str | PathLike[str]]
+
+LOOKED_AT = 5
+"""How many files of one folder and suffix are opened to tell their format."""
+
+_DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
+_TEXT_SUFFIXES = (
+    "",
+    ".txt",
+    ".text",
+    ".tsv",
+    ".conll",
+    ".iob",
+    ".iob2",
+    ".iobes",
+    ".bio",
+    ".bioes",
+    ".pubtator",
+)
+_SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "brat": (".ann", ".txt"),
+    "livingner": (".tsv", ".txt"),
+    "text": (".txt", ".text"),
+}
+
+
+def find_files(paths: PathLikes) -> list[Path]:
+    """The files of paths; folders are searched below, less hidden files and documentation (README, ...)."""
+    found: dict[Path, None] = {}
+    for path in _as_paths(paths):
+        if not path.exists():
+            raise CorpusError(str(path), "no such file or folder", "correct the path")
+        if path.is_dir():
+            inside = (
+                p for p in sorted(path.rglob("*")) if not _is_aside(p.relative_to(path)) and p.is_file()
+            )
+            found.update(dict.fromkeys(inside))
+        else:
+            found[path] = None
+    if not found:
+        raise CorpusError(_named(paths), "no files", "name a file or a folder that holds some")
+    return list(found)
+
+
+def detect(paths: PathLikes) -> str:
+    """The format of files or folders; where there is none, or more than one, an error names what was seen."""
+    found: dict[str, Path] = {}
+    strange: list[Path] = []
+    groups: dict[tuple[Path, str], list[Path]] = {}
+    for path in find_files(paths):
+        groups.setdefault((path.parent, files.suffix(path)), []).append(path)
+    for group in groups.values():
+        for path in group[:LOOKED_AT]:
+            name = _format_of(path)
+            if name is None:
+                strange.append(path)
+            else:
+                found.setdefault(name, path)
+    if strange and "text" in found:
+        # Whatever they are, they are why the texts are there; reading the texts alone would hide it.
+        del found["text"]
+    if len(found) > 1:
+        # Texts stand beside annotations; what has none becomes a reject of the format that has.
+        found.pop("text", None)
+    if len(found) == 1:
+        return next(iter(found))
+    cure = f"give --format: {', '.join(FORMATS)}"
+    if not found:
+        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", cure)
+    several = ", ".join(f"{name} ({path})" for name, path in found.items())
+    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {cure}")
+
+
+def files_for(paths: PathLikes, format: str) -> list[Path]:
+    """The files that a format may be in: those that are named, and those of folders with its suffixes."""
+    named = {path for path in _as_paths(paths) if not path.is_dir()}
+    suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
+    kept = [path for path in find_files(paths) if path in named or files.suffix(path) in suffixes]
+    if not kept:
+        raise CorpusError(
+            _named(paths), f"no {format} files ({', '.join(filter(None, suffixes))})", "try --format auto"
+        )
+    return kept
+
+
+def _format_of(path: Path) -> str | None:
+    sample = files.sample(path)
+    return next((name for name, format in FORMATS.items() if format.matches(sample)), None)
+
+
+def _is_aside(path: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return hidden or files.stem(path).lower() in _DOCUMENTATION or path.suffix.lower() in (".md", ".py")
+
+
+def _as_paths(paths: PathLikes) -> list[Path]:
+    return [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+
+
+def _named(paths: PathLikes) -> str:
+    return ", ".join(map(str, _as_paths(paths))) or "corpus"
+
+
+def _seen(paths: Sequence[Path]) -> str:
+    firsts = []
+    for path in paths[:3]:
+        line = next((line for line in files.sample(path).lines if line.strip()), "")
+        firsts.append(f"{path} ({line[:40]!a})")
+    return "; ".join(firsts) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

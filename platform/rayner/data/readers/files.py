@@ -1,0 +1,107 @@
+"""Text from files: UTF-8, gzip, byte-order marks, lines."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.errors import CorpusError
+
+SAMPLE_BYTES = 1 << 16
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, unpacked where its name ends in .gz."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise CorpusError(str(path), f"a broken gzip file ({error})", "pack it again") from None
+    except OSError as error:
+        raise CorpusError(str(path), error.strerror or str(error), "name a file that can be read") from None
+
+
+def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False) -> str:
+    """The text of a UTF-8 file, line ends as they stand; a byte-order mark is removed and counted."""
+    data = read_bytes(path)
+    if not data and not may_be_empty:
+        raise CorpusError(str(path), "an empty file", "remove it, or restore its content")
+    text = decode(data, path)
+    if text.startswith("\ufeff"):
+        reading.mended["byte-order mark removed"] += 1
+        text = text[1:]
+    return text
+
+
+def decode(data: bytes, path: str | Path) -> str:
+    """UTF-8 as text; anything else is an error that names the line."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise CorpusError(f"{path}:{line}", what, _cure(data)) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise CorpusError(f"{path}:{line}", "a NUL character: binary, or UTF-16", _cure(data))
+    return text
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines without their ends (LF or CRLF); other characters that Unicode calls line ends stay inside."""
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [line[:-1] if line.endswith("\r") else line for line in lines]
+
+
+def sample(path: Path) -> Sample:
+    """The lines at the start of a file, whatever its encoding."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(SAMPLE_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return Sample(path, ())
+    text = data.decode(errors="replace").removeprefix("\ufeff")
+    lines = split_lines(text)
+    return Sample(path, tuple(lines[:-1] if len(data) == SAMPLE_BYTES and len(lines) > 1 else lines))
+
+
+def suffix(path: Path) -> str:
+    """The suffix of a file in lower case, a .gz after it left out."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def stem(path: Path) -> str:
+    """The name of a file without its suffix, and without .gz."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def each_file(format: str, paths: Sequence[Path], *, whole: bool = False) -> list[Unit]:
+    """One unit a file, named by its stem, or by its path below the common folder where stems repeat."""
+    return [Unit(format, (str(p),), name, whole) for p, name in zip(paths, names(paths), strict=True)]
+
+
+def names(paths: Sequence[Path]) -> list[str]:
+    """A name for each file: its stem where all differ, otherwise its path below what they share."""
+    stems = [stem(path) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    folders = [path.absolute().parent.parts for path in paths]
+    shared = 0
+    while len({folder[: shared + 1] for folder in folders}) == 1 and shared < min(map(len, folders)):
+        shared += 1
+    below = ["/".join((*f[shared:], s)) for f, s in zip(folders, stems, strict=True)]
+    if len(set(below)) == len(below):
+        return below
+    return ["/".join((*f[shared:], p.name)) for f, p in zip(folders, paths, strict=True)]
+
+
+def _cure(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(b"\0") > len(data[:200]) // 4:
+        return "convert it: iconv -f utf-16 -t utf-8"
+    return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"

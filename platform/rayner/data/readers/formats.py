@@ -1,0 +1,29 @@
+"""The formats by name, in the order in which `--format auto` tries them: the more telling first."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from rayner.data.readers import (
+    brat,
+    columns,
+    coreference,
+    jsonl,
+    litbank,
+    livingner,
+    parquet,
+    pubtator,
+    text,
+)
+from rayner.data.readers.base import Format
+
+
+def _format(module: ModuleType) -> Format:
+    name = module.__name__.rpartition(".")[2]
+    return Format(name, module.matches, module.units, module.read)
+
+
+FORMATS: dict[str, Format] = {
+    module.__name__.rpartition(".")[2]: _format(module)
+    for module in (parquet, jsonl, brat, livingner, pubtator, coreference, litbank, columns, text)
+}

@@ -1,0 +1,47 @@
+"""JSON lines: rows of our schema, or of the published BINDER data (`entity_types`, ...)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.rows import add_row
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("jsonl", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the first line is a JSON object with a text, or the name says JSON lines."""
+    if files.suffix(sample.path) in (".jsonl", ".ndjson"):
+        return True
+    first = next((line for line in sample.lines if line.strip()), "")
+    if not first.startswith("{"):
+        return False
+    try:
+        row = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "text" in row
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file, one a line; rows without an id are named `NAME:LINE`."""
+    reading = Reading()
+    (path,) = unit.paths
+    for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
+        else:
+            add_row(row, where, f"{unit.name}:{number}", reading)
+    return reading

@@ -1,0 +1,62 @@
+"""LitBank's entities: a word and several layers of IOB2 tags a line, one book a file.
+
+Layers hold nested mentions, the innermost or shortest not always first (Bamman, Popat and Shen 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rayner.data.readers import files, tags
+from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.wordtext import join_words
+from rayner.data.schema import Document, Mention
+
+MIN_LAYERS = 2
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("litbank", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether each row is a word and, between tabs, at least two tags and nothing else."""
+    rows = [_fields(line) for line in sample.lines if line.strip()]
+    return bool(rows) and all(len(row) > MIN_LAYERS and all(map(tags.is_tag, row[1:])) for row in rows)
+
+
+def read(unit: Unit) -> Reading:
+    """The document of a file; a file with a broken line is rejected, as its words would be too few."""
+    reading = Reading()
+    (path,) = unit.paths
+    lines = files.split_lines(files.read_text(path, reading))
+    sentences: list[list[list[str]]] = [[]]
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            sentences.append([])
+            continue
+        row = _fields(line)
+        if len(row) < 2 or not row[0] or not all(map(tags.is_tag, row[1:])):
+            reading.reject(
+                f"{path}:{number}", "no word with tags between tabs", "correct the line", unit.name
+            )
+            return reading
+        sentences[-1].append(row)
+    sentences = [sentence for sentence in sentences if sentence]
+    text, words, spans = join_words([[row[0] for row in sentence] for sentence in sentences])
+    mentions: list[Mention] = []
+    before = 0
+    for sentence in sentences:
+        for layer in range(1, max(map(len, sentence))):
+            column = [row[layer] if layer < len(row) else "O" for row in sentence]
+            for first, after, type_ in tags.spans_of(column, "IOB2", reading.mended):
+                mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
+        before += len(sentence)
+    reading.add(Document(unit.name, text, in_order(mentions), words, spans), path)
+    return reading
+
+
+def _fields(line: str) -> list[str]:
+    return line.rstrip("\t ").split("\t")

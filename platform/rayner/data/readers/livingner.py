@@ -1,0 +1,100 @@
+"""LivingNER: one TSV of `filename mark label off0 off1 span [... code]` for many .txt files near it.
+
+Texts that the TSV does not name are documents without mentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.offsets import explain, holds
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+
+HEADER = ("filename", "mark", "label", "off0", "off1", "span")
+_CODES = ("code", "NCBITax", "entity_id")
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a TSV with its texts: those given, else those in its folder or below the folder above it.
+
+    Texts that no TSV names go with the first.
+    """
+    tables = [path for path in paths if files.suffix(path) != ".txt"]
+    texts = [path for path in paths if files.suffix(path) == ".txt"]
+    left = dict.fromkeys(texts)
+    owned: list[list[Path]] = []
+    for table in tables:
+        around = {p.stem: p for p in texts or _texts_near(table)}
+        named = {line.split("\t", 1)[0] for line in files.split_lines(files.read_text(table, Reading()))[1:]}
+        keep = [path for stem, path in sorted(around.items()) if stem in named or not texts]
+        owned.append(keep)
+        for path in keep:
+            left.pop(path, None)
+    if owned:
+        owned[0] += left
+    elif left:
+        raise CorpusError(
+            str(texts[0].parent), "texts without a TSV", f"add one with the header {' '.join(HEADER)}"
+        )
+    return [
+        Unit("livingner", (str(table), *map(str, sorted(keep))), name)
+        for table, keep, name in zip(tables, owned, files.names(tables), strict=True)
+    ]
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the header is LivingNER's."""
+    return bool(sample.lines) and tuple(sample.lines[0].split("\t")[: len(HEADER)]) == HEADER
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a TSV, in the order of their names."""
+    reading = Reading()
+    path, *texts = unit.paths
+    lines = files.split_lines(files.read_text(path, reading))
+    if not matches(Sample(Path(path), tuple(lines[:1]))):
+        raise CorpusError(f"{path}:1", "another header", f"write {' '.join(HEADER)} between tabs")
+    header = lines[0].split("\t")
+    code = next((header.index(name) for name in _CODES if name in header), len(header))
+    rows: dict[str, list[tuple[int, list[str]]]] = {Path(text).stem: [] for text in texts}
+    for number, line in enumerate(lines[1:], 2):
+        row = line.split("\t")
+        if row[0] in rows:
+            rows[row[0]].append((number, row))
+        elif line.strip():
+            what = f"no {row[0]}.txt near the table"
+            reading.reject(f"{path}:{number}", what, "put the texts beside it", row[0])
+    for text_path in texts:
+        document_id = Path(text_path).stem
+        try:
+            text = files.read_text(text_path, reading)
+        except CorpusError as error:
+            reading.reject(error.where, error.what, error.cure, document_id)
+            continue
+        mentions = [_mention(text, row, f"{path}:{n}", code, reading) for n, row in rows[document_id]]
+        kept = in_order([mention for mention in mentions if mention is not None])
+        reading.add(Document(document_id, text, kept), text_path)
+    return reading
+
+
+def _texts_near(table: Path) -> list[Path]:
+    beside = sorted(table.parent.glob("*.txt"))
+    return beside or sorted(table.parent.rglob("*.txt")) or sorted(table.parent.parent.rglob("*.txt"))
+
+
+def _mention(text: str, row: Sequence[str], where: str, code: int, reading: Reading) -> Mention | None:
+    try:
+        _, _, label, first, last, surface = row[: len(HEADER)]
+        start, end = int(first), int(last)
+    except ValueError:
+        what = f"{' '.join(row)[:60]!r} does not fit the header"
+        reading.reject(where, what, f"write {' '.join(HEADER)} between tabs", row[0])
+        return None
+    if not holds(text, start, end, surface, reading):
+        reading.reject(where, *explain(text, start, end, surface), row[0])
+        return None
+    return Mention(start, end, label, entity_of(row[code]) if code < len(row) else None)

@@ -1,0 +1,57 @@
+"""Mentions against the text that their offsets point at."""
+
+from __future__ import annotations
+
+from rayner.data.readers.base import Reading
+
+NEAR = 200
+
+
+def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bool:
+    """Whether `text[start:end]` is the annotated `surface`.
+
+    Line ends count as spaces, as in brat; other differences in white space are counted as mended.
+    """
+    found = text[start:end] if 0 <= start < end <= len(text) else ""
+    if found == surface:
+        return bool(found)
+    if not found or found.split() != surface.split():
+        return False
+    if found.replace("\n", " ").replace("\r", " ") != surface:
+        reading.mended["white space of a mention's text differs"] += 1
+    return True
+
+
+def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
+    """What is wrong with offsets that do not hold the annotated surface, and the cure."""
+    what = f"offsets {start} {end} hold {_short(text[max(start, 0) : max(end, 0)])}, not {_short(surface)}"
+    if end > len(text):
+        what = f"offsets {start} {end} of {_short(surface)} end after the text of {len(text)} characters"
+    if 0 <= start < end:
+        for reason, unlike in _COUNTS.items():
+            if unlike(text, start, end) == surface:
+                return what, f"the offsets {reason}: count characters (code points) from 0, end exclusive"
+    near = text.find(surface, max(0, start - NEAR), max(0, end) + NEAR) if surface else -1
+    if near >= 0:
+        hint = " (do they count from 1?)" if near == start - 1 else ""
+        return what, f"it stands at {near} {near + len(surface)}: correct the offsets{hint}"
+    return what, "correct the offsets or the mention's text"
+
+
+def _in_bytes(text: str, start: int, end: int) -> str:
+    return text.encode()[start:end].decode(errors="replace")
+
+
+def _in_utf16(text: str, start: int, end: int) -> str:
+    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", errors="replace")
+
+
+_COUNTS = {
+    "count UTF-8 bytes": _in_bytes,
+    "count UTF-16 units": _in_utf16,
+    "count CRLF as one character": lambda text, start, end: text.replace("\r\n", "\n")[start:end],
+}
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")

@@ -1,0 +1,70 @@
+"""Documents from rows (JSON objects, Parquet rows) that anyone may have written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayner.data.readers.base import Reading, entity_of
+from rayner.data.schema import Document, Mention, document_from_row
+
+
+def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
+    """Read a row of our schema or of BINDER's; a row that is neither becomes a reject."""
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        reading.reject(where, "no field `text`", 'a row needs {"document_id": "...", "text": "..."}')
+        return
+    document_id = row.get("document_id", row.get("id"))
+    if isinstance(document_id, int):
+        document_id = str(document_id)
+    if document_id is None:
+        document_id = default_id
+    if not isinstance(document_id, str):
+        reading.reject(where, f"document_id is {document_id!r}", "write it as a string")
+        return
+    try:
+        build = _binder if "entity_types" in row else document_from_row
+        document = build({**row, "document_id": document_id})
+        fault = _fault(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        fault = f"missing field {error}" if isinstance(error, KeyError) else str(error)
+        document = None
+    if document is None or fault:
+        reading.reject(where, f"not a row of the document schema: {fault}", "correct the row", document_id)
+    else:
+        reading.add(document, where)
+
+
+def _binder(row: dict[str, Any]) -> Document:
+    """A row of the published BINDER data: parallel lists of types, first characters and ends."""
+    starts, ends = row["entity_start_chars"], row["entity_end_chars"]
+    ids = row.get("entity_ids") or [None] * len(starts)
+    mentions = tuple(
+        Mention(start, end, type_, None if id_ is None else entity_of(str(id_)))
+        for type_, start, end, id_ in zip(row["entity_types"], starts, ends, ids, strict=True)
+    )
+    words = None
+    if row.get("word_start_chars") is not None:
+        words = tuple(zip(row["word_start_chars"], row["word_end_chars"], strict=True))
+    return Document(row["document_id"], row["text"], mentions, words)
+
+
+def _fault(document: Document) -> str:
+    """What the schema does not allow: offsets that are no integers, spans outside the text."""
+    for mention in document.mentions:
+        if type(mention.start) is not int or type(mention.end) is not int:
+            return f"mention offsets {mention.start!r} {mention.end!r} are not integers"
+        if not isinstance(mention.type, str):
+            return f"mention type {mention.type!r} is not a string"
+        for name in ("entity_id", "chain"):
+            if not isinstance(getattr(mention, name), str | None):
+                return f"{name} {getattr(mention, name)!r} is not a string"
+        if not isinstance(mention.score, float | int | None):
+            return f"score {mention.score!r} is not a number"
+    for name in ("words", "sentences"):
+        for start, end in getattr(document, name) or ():
+            if not (type(start) is type(end) is int and 0 <= start <= end <= len(document.text)):
+                return f"{name} hold [{start}, {end}), outside the text"
+    for name in ("language", "group"):
+        if not isinstance(getattr(document, name), str | None):
+            return f"{name} {getattr(document, name)!r} is not a string"
+    return ""
