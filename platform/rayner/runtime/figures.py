@@ -1,0 +1,207 @@
+"""The plots of a report, as inline SVG that takes its colours from the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from io import StringIO
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from scipy.stats import gaussian_kde
+
+# matplotlib knows no CSS: it draws in these stand-ins, and _svg puts the page's colours in their place.
+INK = "#010203"
+SERIES = ("#010301", "#010302", "#010303", "#010304", "#010305", "#010306")
+_CSS = {INK: "currentColor", **{colour: f"var(--series-{i})" for i, colour in enumerate(SERIES, 1)}}
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rayner",
+    "text.parse_math": False,
+    "font.size": 10,
+    "font.family": ["DejaVu Sans"],
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": INK,
+    "grid.alpha": 0.15,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+}
+_DASHES = ("-", "--", "-.", ":")
+_WIDTH = 9.0
+
+Points = tuple[Sequence[float], Sequence[float]]
+
+
+def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], rates: Points) -> str:
+    """Loss by part, dev scores and the learning rate against steps; absent ones are left out."""
+    panels: list[tuple[str, Mapping[str, Points], str]] = [
+        ("loss", losses, ""),
+        ("dev", scores, "o"),
+        ("learning rate", {"": rates} if len(rates[0]) else {}, ""),
+    ]
+    panels = [panel for panel in panels if panel[1]]
+
+    def draw(figure: Figure) -> None:
+        for axes, (title, lines, marker) in zip(_row(figure, len(panels)), panels, strict=True):
+            for i, (name, (x, y)) in enumerate(lines.items()):
+                style = _DASHES[i // len(SERIES) % len(_DASHES)]
+                axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=marker, markersize=4)
+            axes.set(title=title, xlabel="step")
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            if title == "dev":
+                axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            if any(lines):
+                axes.legend(fontsize=8)
+
+    return _svg("Training curves", (_WIDTH, 2.9), draw)
+
+
+def type_bars(rows: Sequence[tuple[str, float, Sequence[float] | None]]) -> str:
+    """F1 of each type with its interval, the first row on top; rows (type, f1, [low, high] or None)."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for y, (_, f1, interval) in enumerate(rows):
+            axes.barh(y, f1, color=SERIES[0], height=0.62, alpha=0.75)
+            if interval is not None:
+                axes.plot(interval, (y, y), color=INK, marker="|", markersize=7, linewidth=1.4)
+        _categories(axes, [name for name, _, _ in rows])
+        axes.set(xlim=(0, 1), xlabel="F1")
+        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+    return _svg("F1 of each type with its confidence interval", _bar_size(len(rows)), draw)
+
+
+def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
+    """Precision, recall and F1 against the shift of all thresholds; `best` is marked."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for i, (name, label) in enumerate((("precision", "precision"), ("recall", "recall"), ("f1", "F1"))):
+            axes.plot(curve["shift"], curve[name], _DASHES[(1, 2, 0)[i]], color=SERIES[i], label=label)
+        axes.axvline(0, color=INK, linewidth=1, alpha=0.6)
+        axes.axvline(best, color=SERIES[2], linewidth=1, linestyle=":")
+        top = axes.get_xaxis_transform()
+        side = 1 if best >= 0 else -1
+        for x, text, way in ((0, "as trained", -side), (best, "best F1", side)):
+            align = "left" if way > 0 else "right"
+            axes.annotate(
+                text, (x, 1), (4 * way, -2), xycoords=top, textcoords="offset points", fontsize=8, ha=align
+            )
+        axes.set(xlabel="shift of every threshold", ylim=(0, 1.09))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.legend(fontsize=9, loc="lower center", ncols=3)
+
+    return _svg("Precision, recall and F1 against a shift of the thresholds", (_WIDTH, 3.1), draw)
+
+
+def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+    """Density of the similarities to each type (papers/000, figure 2); type -> kind of span -> values."""
+    kinds = list(dict.fromkeys(kind for values in samples.values() for kind in values))
+    everything = np.concatenate([v for values in samples.values() for v in values.values()])
+    margin = 0.05 * max(float(np.ptp(everything)), 1e-3)
+    x = np.linspace(everything.min() - margin, everything.max() + margin, 300)
+    columns = min(3, len(samples))
+    rows = -(-len(samples) // columns)
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+        for axes, (name, values) in zip(grid, samples.items(), strict=False):
+            for kind, sample in values.items():
+                i = kinds.index(kind)
+                if len(sample) < 3 or np.ptp(sample) < 1e-6:
+                    axes.axvline(sample.mean(), linestyle=_DASHES[i % 4], color=SERIES[i % 6], label=kind)
+                    continue
+                density = gaussian_kde(sample)(x)
+                axes.fill_between(x, density, color=SERIES[i % 6], alpha=0.18, linewidth=0)
+                axes.plot(x, density, _DASHES[i % 4], color=SERIES[i % 6], label=kind)
+            axes.set(title=_short(name), yticks=[])
+            axes.set_ylim(bottom=0)
+        for axes in grid[len(samples) :]:
+            axes.remove()
+        lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+        figure.legend(lines.values(), list(lines), loc="outside upper right", ncols=len(lines), fontsize=9)
+        figure.supxlabel("similarity to the type", fontsize=10)
+
+    return _svg("Density of similarities", (_WIDTH, 0.8 + 1.9 * rows), draw)
+
+
+def error_bars(per_type: Mapping[str, Mapping[str, int]], categories: Mapping[str, str]) -> str:
+    """Mistakes of each type by category, stacked; `categories`: key -> name."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        left = np.zeros(len(per_type))
+        for i, (key, name) in enumerate(categories.items()):
+            widths = np.array([row[key] for row in per_type.values()], float)
+            # The thin gap keeps neighbours apart for those who cannot tell the colours.
+            axes.barh(
+                np.arange(len(left)),
+                widths,
+                left=left,
+                height=0.62,
+                color=SERIES[i % 6],
+                label=name,
+                alpha=0.9,
+            )
+            for y in np.flatnonzero(left * widths):
+                axes.plot(
+                    (left[y], left[y]), (y - 0.31, y + 0.31), color=INK, linewidth=1.2, solid_capstyle="butt"
+                )
+            left += widths
+        _categories(axes, list(per_type))
+        axes.set_xlabel("mistakes")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        figure.legend(loc="outside upper left", ncols=len(categories), fontsize=9)
+
+    width, height = _bar_size(len(per_type))
+    return _svg("Mistakes of each type by category", (width, height + 0.35), draw)
+
+
+def _svg(title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
+    style: dict[Any, Any] = {**_STYLE, "svg.hashsalt": title}
+    with rc_context(style):
+        figure = Figure(size, layout="constrained")
+        draw(figure)
+        text = StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub("|".join(_CSS), lambda match: _CSS[match[0]], svg)
+    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+
+
+def _row(figure: Figure, count: int) -> list[Axes]:
+    return list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def _bar_size(rows: int) -> tuple[float, float]:
+    return _WIDTH, 0.7 + 0.32 * max(rows, 2)
+
+
+def _categories(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_short(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 32 else name[:31] + "…"

@@ -1,0 +1,56 @@
+"""One HTML page about a training run: scores, curves, thresholds, similarities and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from rayner.errors import InputError
+from rayner.runtime.report_inputs import Absent
+from rayner.runtime.report_parts import CATEGORY_NAMES, PARTS, Part
+
+
+def report(run: Path, out: Path | None = None) -> Path:
+    """Write the report of a training run; parts whose files are absent are left out, with the reason.
+
+    Args:
+        run: the folder that `rayner train --out` wrote.
+        out: the page to write; None means `report.html` in the run's folder.
+
+    Returns:
+        The page.
+
+    Raises:
+        InputError: the folder holds nothing of a training run.
+    """
+    run = Path(run)
+    parts: dict[str, Part] = {}
+    absent: dict[str, str] = {}
+    for name, build in PARTS.items():
+        try:
+            parts[name] = build(run)
+        except Absent as reason:
+            absent[name] = str(reason)
+    if not parts:
+        raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
+    out = run / "report.html" if out is None else Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(_render(run.resolve().name, parts, absent), encoding="utf-8")
+    return out
+
+
+def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str]) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
+    page = environment.get_template("report.html.j2")
+    now = datetime.now().astimezone()
+    return page.render(name=name, parts=parts, absent=absent, now=now, categories=CATEGORY_NAMES)

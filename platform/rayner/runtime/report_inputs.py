@@ -1,0 +1,118 @@
+"""What a training run leaves behind, read for its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from rayner.data.schema import Document, documents_from_table
+
+METRICS = "best/metrics.json"
+EVALUATION = "best/evaluation"
+
+
+class Absent(Exception):
+    """A part of a run that cannot be shown; the message says why."""
+
+
+def read_text(run: Path, name: str) -> str:
+    """The text of a file of the run.
+
+    Raises:
+        Absent: there is no such file, or it cannot be read.
+    """
+    try:
+        return (run / name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Absent(f"{name} is not there") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Absent(f"{name} cannot be read: {error}") from None
+
+
+def read_metrics(run: Path) -> dict[str, Any]:
+    """The metrics of the best checkpoint.
+
+    Raises:
+        Absent: as `read_text`, or it is not a JSON object.
+    """
+    try:
+        metrics = json.loads(read_text(run, METRICS))
+    except json.JSONDecodeError as error:
+        raise Absent(f"{METRICS} is not JSON: {error}") from None
+    if not isinstance(metrics, dict):
+        raise Absent(f"{METRICS} is not a JSON object")
+    return metrics
+
+
+def read_recipe(run: Path) -> dict[str, Any]:
+    """The recipe as plain values, so that the report also shows a recipe that is no longer accepted.
+
+    Raises:
+        Absent: as `read_text`, or it is not a YAML mapping.
+    """
+    try:
+        recipe = yaml.safe_load(read_text(run, "recipe.yaml"))
+    except yaml.YAMLError as error:
+        raise Absent(f"recipe.yaml is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(recipe, dict):
+        raise Absent("recipe.yaml is not a mapping of keys to values")
+    return recipe
+
+
+def read_log(run: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """Logged steps and evaluations in order of steps, and how many lines could not be read.
+
+    A resumed run logs the steps since its last checkpoint again: the later row of a step counts. A line that
+    was cut when the run was killed is one that cannot be read.
+
+    Raises:
+        Absent: as `read_text`, or no line can be read.
+    """
+    steps: dict[int, dict[str, Any]] = {}
+    evaluations: dict[int, dict[str, Any]] = {}
+    unread = 0
+    for line in read_text(run, "log.jsonl").splitlines():
+        try:
+            row = json.loads(line)
+            (evaluations if "metrics" in row else steps)[int(row["step"])] = row
+        except (ValueError, KeyError, TypeError):
+            unread += bool(line.strip())
+    if not steps and not evaluations:
+        raise Absent("log.jsonl holds no step")
+    return [steps[step] for step in sorted(steps)], [evaluations[s] for s in sorted(evaluations)], unread
+
+
+def read_table(run: Path, name: str, columns: Sequence[str]) -> pa.Table:
+    """A Parquet file of the evaluation, with at least these columns and one row.
+
+    Raises:
+        Absent: there is no such file, it is not Parquet, a column is missing or it has no row.
+    """
+    path = f"{EVALUATION}/{name}"
+    if not (run / path).is_file():
+        raise Absent(f"{path} is not there")
+    try:
+        table = pq.read_table(run / path)
+    except (OSError, pa.ArrowException) as error:
+        raise Absent(f"{path} cannot be read: {error}") from None
+    missing = [column for column in columns if column not in table.column_names]
+    if missing:
+        raise Absent(f"{path} lacks the column {missing[0]}")
+    if not table.num_rows:
+        raise Absent(f"{path} has no row")
+    return table
+
+
+def read_documents(run: Path, name: str) -> list[Document]:
+    """The documents of a Parquet file of the evaluation.
+
+    Raises:
+        Absent: as `read_table`.
+    """
+    return list(documents_from_table(read_table(run, name, ("document_id", "text", "mentions"))))

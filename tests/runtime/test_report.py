@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rayner.data.schema import Document, Mention, documents_to_table
+from rayner.errors import InputError
+from rayner.metrics.intervals import span_intervals
+from rayner.metrics.spans import score_spans
+from rayner.runtime.report import report
+
+TYPES = ("PER", "LOC", "ORG", "SHIP")
+NAMES = {
+    "PER": ("Ada Lovelace", "Captain Nemo", "Mrs Aouda"),
+    "LOC": ("London", "the Red Sea", "Bombay"),
+    "ORG": ("the Reform Club", "Baring Brothers"),
+    "SHIP": ("the Mongolia", "Rangoon"),
+}
+KINDS = {"mention": (0.62, 0.1, 80), "other": (-0.1, 0.12, 240), "threshold": (0.3, 0.04, 60)}
+RECIPE = """\
+task: recognizer
+encoder: all-MiniLM-L6-v2
+seed: 1
+corpus: {train: [corpora/voyages/train.parquet], dev: [corpora/voyages/dev.parquet]}
+types:
+- {name: PER, description: names of people}
+- {name: LOC}
+- {name: ORG}
+- {name: SHIP}
+training: {epochs: 4}  # <script>alert("recipe")</script>
+"""
+
+
+def voyage(rng: np.random.Generator, name: str) -> Document:
+    text, mentions = "", []
+    for _ in range(rng.integers(3, 8)):
+        for filler in ("It was said that ", " had left ", " before "):
+            kind = str(rng.choice(TYPES, p=(0.4, 0.3, 0.2, 0.1)))
+            surface = str(rng.choice(NAMES[kind]))
+            text += filler
+            mentions.append(Mention(len(text), len(text) + len(surface), kind))
+            text += surface
+        text += " & nobody <b>knew</b> why. "
+    return Document(name, text, tuple(mentions))
+
+
+def predict(rng: np.random.Generator, document: Document) -> Document:
+    mentions = []
+    for mention in document.mentions:
+        fate = rng.random()
+        if fate < 0.06 and mention.end - mention.start > 8:
+            mentions.append(replace(mention, start=mention.start + 4))
+        elif fate < 0.12:
+            mentions.append(replace(mention, type=str(rng.choice(TYPES))))
+        elif fate < 0.15:
+            mentions.append(replace(mention, start=mention.start - 5, type="ORG"))
+        elif fate > 0.25 or mention.type == "PER":
+            mentions.append(mention)
+    if rng.random() < 0.3:
+        mentions.append(Mention(0, 2, "PER"))
+    return replace(document, mentions=tuple(mentions))
+
+
+def log_rows(rng: np.random.Generator) -> list[dict]:
+    rows = []
+    for step in range(10, 401, 10):
+        parts = {name: k * float(np.exp(-step / 90) + 0.1 + 0.03 * rng.random()) for name, k in
+                 (("start", 0.8), ("end", 0.7), ("span", 1.9), ("threshold", 1.1))}  # fmt: skip
+        rate = 2e-4 * min(step / 40, (440 - step) / 400)
+        rows.append({"step": step, "epoch": step / 100, "loss": sum(parts.values()), "parts": parts,
+                     "learning_rate": rate, "words_per_second": 2400 + 90 * rng.random(), "padding": 0.031,
+                     "seconds": step / 4})  # fmt: skip
+        if step % 50 == 0:
+            f1 = float(0.86 - 0.6 * np.exp(-step / 80))
+            rows.append(
+                {
+                    "step": step,
+                    "epoch": step / 100,
+                    "metrics": {"f1": f1, "loose_f1": f1 + 0.04, "support": 9},
+                }
+            )
+    return rows
+
+
+def write_run(run: Path, types: dict[str, str] | None = None) -> Path:
+    """A small run folder, as a trainer leaves it; `types` renames types."""
+    rng = np.random.default_rng(7)
+    names = {name: (types or {}).get(name, name) for name in TYPES}
+    evaluation = run / "best" / "evaluation"
+    evaluation.mkdir(parents=True)
+    (run / "recipe.yaml").write_text(RECIPE)
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log_rows(rng)))
+    gold = [voyage(rng, f"voyage-{i:02}") for i in range(24)]
+    predicted = [predict(rng, document) for document in gold]
+    gold, predicted = (
+        [replace(d, mentions=tuple(replace(m, type=names[m.type]) for m in d.mentions)) for d in side]
+        for side in (gold, predicted)
+    )
+    metrics = score_spans(gold, predicted)
+    metrics["intervals"] = span_intervals(gold, predicted, resamples=200)
+    (run / "best" / "metrics.json").write_text(json.dumps(metrics))
+    pq.write_table(documents_to_table(gold), evaluation / "gold.parquet")
+    pq.write_table(documents_to_table(predicted), evaluation / "predictions.parquet")
+    similarities: dict[str, list] = {"type": [], "kind": [], "similarity": []}
+    candidates: dict[str, list] = {"type": [], "margin": [], "gold": []}
+    for name in names.values():
+        for kind, (centre, spread, count) in KINDS.items():
+            similarities["type"] += [name] * count
+            similarities["kind"] += [kind] * count
+            similarities["similarity"] += rng.normal(centre, spread, count).tolist()
+        support = metrics["per_type"][name]["support"]
+        candidates["type"] += [name] * (support + 60)
+        candidates["margin"] += [*rng.normal(0.2, 0.15, support), *rng.normal(-0.2, 0.13, 60)]
+        candidates["gold"] += [True] * support + [False] * 60
+    pq.write_table(pa.table(similarities), evaluation / "similarities.parquet")
+    pq.write_table(pa.table(candidates), evaluation / "candidates.parquet")
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "voyages")
+
+
+@pytest.fixture
+def own_run(run: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to damage."""
+    return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced; keeps the text, the tags and their attributes."""
+
+    VOID = ("meta", "br", "link", "img")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+    def figures(self) -> list[str]:
+        return [attrs["aria-label"] for tag, attrs in self.tags if tag == "svg"]
+
+
+def read(page: Path) -> Page:
+    return Page(page.read_text(encoding="utf-8"))
+
+
+def test_a_full_run_gives_every_part(run, tmp_path):
+    page = read(report(run, tmp_path / "new" / "page.html"))
+    assert page.figures() == [
+        "Training curves",
+        "F1 of each type with its confidence interval",
+        "Precision, recall and F1 against a shift of the thresholds",
+        "Density of similarities",
+        "Mistakes of each type by category",
+    ]
+    assert "Left out" not in page.text
+    metrics = json.loads((run / "best" / "metrics.json").read_text())
+    low, high = metrics["intervals"]["f1"]
+    assert f"{100 * metrics['f1']:.1f}" in page.text
+    assert f"{100 * low:.1f} to {100 * high:.1f}" in page.text
+    for expected in ("all-MiniLM-L6-v2", "corpora/voyages/dev.parquet", "Boundary and type", "95 % interval"):
+        assert expected in page.text
+
+
+def test_the_page_loads_nothing_and_runs_nothing(run, tmp_path):
+    html = report(run, tmp_path / "page.html").read_text()
+    page = Page(html)
+    assert not {"script", "link", "img", "iframe", "image"} & {tag for tag, _ in page.tags}
+    references = [v for _, attrs in page.tags for k, v in attrs.items() if k in ("href", "src", "xlink:href")]
+    assert all(value.startswith("#") for value in references)
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert "#0103" not in html  # the stand-ins for the page's colours
+    assert "#010203" not in html
+
+
+def test_texts_and_names_are_escaped(tmp_path):
+    names = {"PER": "<script>x</script>", "LOC": "$\\frac{", "ORG": 'a"&b', "SHIP": "S" * 60}
+    page = read(report(write_run(tmp_path / "<i>run", names)))
+    assert not {"script", "i"} & {tag for tag, _ in page.tags}
+    assert page.text.count("<script>x</script>") > 3
+    for expected in (
+        "<b>knew</b>",
+        "<i>run",
+        "$\\frac{",
+        'a"&b',
+        "S" * 60,
+        '<script>alert("recipe")</script>',
+    ):
+        assert expected in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("recipe.yaml", 5),
+        ("log.jsonl", 4),
+        ("best/metrics.json", 3),
+        ("best/evaluation/gold.parquet", 4),
+        ("best/evaluation/predictions.parquet", 4),
+        ("best/evaluation/similarities.parquet", 4),
+        ("best/evaluation/candidates.parquet", 4),
+    ],
+)
+@pytest.mark.parametrize("damage", ["absent", "broken"])
+def test_a_part_that_cannot_be_shown_is_left_out_and_says_why(own_run, name, figures, damage):
+    if damage == "absent":
+        (own_run / name).unlink()
+    else:
+        (own_run / name).write_bytes(b"{\xff")
+    page = read(report(own_run))
+    assert f"Left out: {name} {'is not there' if damage == 'absent' else 'cannot be read'}" in page.text
+    assert len(page.figures()) == figures
+
+
+def test_a_column_that_is_missing_is_named(own_run):
+    path = own_run / "best" / "evaluation" / "candidates.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("margin"), path)
+    assert "candidates.parquet lacks the column margin" in read(report(own_run)).text
+
+
+def test_predictions_of_other_documents_are_not_compared(own_run):
+    path = own_run / "best" / "evaluation" / "predictions.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    text = read(report(own_run)).text
+    assert "Left out: gold and predicted documents do not agree: document 'voyage-00'" in text
+
+
+def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    rows = [{"step": s, "epoch": 1, "loss": 2.0 - s, "parts": {}} for s in (1, 2, 3, 2, 3, 4)]
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 5, "lo')
+    page = read(report(run))
+    assert page.figures() == ["Training curves"]
+    assert "4 steps" in page.text
+    assert "1 line(s) of log.jsonl could not be read" in page.text
+
+
+def test_a_perfect_run_has_no_mistakes(own_run):
+    evaluation = own_run / "best" / "evaluation"
+    (evaluation / "predictions.parquet").write_bytes((evaluation / "gold.parquet").read_bytes())
+    assert "None: every prediction is right" in read(report(own_run)).text
+
+
+def test_samples_without_spread_are_drawn(own_run):
+    columns = {
+        "type": ["PER", "PER", "LOC"],
+        "kind": ["mention", "threshold", "other"],
+        "similarity": [0.5, 0.5, 0.5],
+    }
+    pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "similarities.parquet")
+    one = {"type": ["PER"], "margin": [0.1], "gold": [False]}
+    pq.write_table(pa.table(one), own_run / "best" / "evaluation" / "candidates.parquet")
+    assert len(read(report(own_run)).figures()) == 5
+
+
+def test_metrics_of_another_task_are_listed(tmp_path):
+    run = tmp_path / "run"
+    (run / "best").mkdir(parents=True)
+    (run / "best" / "metrics.json").write_text('{"top1": 0.5, "mrr": 0.625}')
+    text = read(report(run)).text
+    assert "62.5" in text
+    assert "Left out: best/metrics.json holds no scores by type" in text
+
+
+def test_the_report_lies_in_the_run_unless_told_otherwise(run):
+    assert report(run) == run / "report.html"
+
+
+def test_a_folder_without_a_run_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="no training run"):
+        report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
