@@ -107,6 +107,13 @@ class ScalingSettings(Settings):
         return self
 
 
+class TrackingSettings(Settings):
+    """MLflow, beside TensorBoard and the run's own log. It is also used where MLFLOW_TRACKING_URI is set."""
+
+    mlflow: bool = False
+    experiment: str = "rayner"
+
+
 class BiEncoderSettings(Settings):
     """The bi-encoder of papers/000, sections 2.1 and 4."""
 
@@ -149,6 +156,17 @@ class TaggerSettings(Settings):
     dropout: Fraction = 0.1
 
 
+class LabelSettings(Settings):
+    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching).
+
+    `case: acronyms` ignores case except in short names all in capitals. `ambiguity` is what becomes of a name
+    of two types: no label, the type that stands first in the dictionary, or both.
+    """
+
+    case: Literal["exact", "ignore", "acronyms"] = "acronyms"
+    ambiguity: Literal["drop", "first", "both"] = "drop"
+
+
 class BaseRecipe(Settings):
     """What every run has."""
 
@@ -159,6 +177,7 @@ class BaseRecipe(Settings):
     windows: WindowSettings = WindowSettings()
     training: TrainingSettings = TrainingSettings()
     scaling: ScalingSettings = ScalingSettings()
+    tracking: TrackingSettings = TrackingSettings()
 
     @model_validator(mode="after")
     def _distinct_types(self) -> BaseRecipe:
