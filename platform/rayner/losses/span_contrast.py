@@ -1,0 +1,97 @@
+"""The contrastive objective of the bi-encoder (papers/000, equations 5 to 10)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rayner.config import ContrastSettings
+from rayner.losses.masked import masked_logsumexp
+from rayner.losses.span_scores import SpanScores, candidate_spans
+
+
+class SpanTargets(NamedTuple):
+    """What is known about the spans of a batch of windows."""
+
+    word_start: Tensor
+    """bool [B, L]: sub-words that begin a word; false at special tokens and padding"""
+    word_end: Tensor
+    """bool [B, L]: sub-words that end a word"""
+    gold: Tensor
+    """int64 [G, 4]: window, type, first and last sub-word of each mention"""
+    known: Tensor
+    """bool [B, K]: the types that a window was annotated for; the others add nothing"""
+    excluded_starts: Tensor
+    """int64 [N, 3]: window, type and position of starts that are no negatives, as of cut mentions"""
+    excluded_ends: Tensor
+    """int64 [N, 3]: the same for ends"""
+
+
+def span_contrast(
+    scores: SpanScores, targets: SpanTargets, settings: ContrastSettings, *, thresholded: bool = True
+) -> dict[str, Tensor]:
+    """The sums of the parts of the objective over mentions and over (window, type) pairs.
+
+    The negatives of a type are all candidates of the window but its mentions; all mentions of a window and
+    type share them. With `thresholded`, `start_threshold`, `end_threshold` and `span_threshold` say how far
+    the negatives lie below the threshold (the second term of equations 8 and 9, with the threshold itself in
+    its denominator, as published); they are zero without. `settings.threshold_in_denominator` counts the
+    threshold among the negatives of a mention too. A mention wider than the scored widths counts by its start
+    and end.
+
+    Returns:
+        Scalars `start, end, span` (divide by the mentions) and `start_threshold, end_threshold,
+        span_threshold` (divide by `known.sum()`).
+    """
+    window, kind, first, last = targets.gold.unbind(1)
+    widths = scores.span.shape[3]
+    inside = last - first < widths
+    # The cell of [CLS] stands in for what is too wide to have one: it is no candidate of anything.
+    cell = torch.where(inside, first * widths + last - first, 0)
+
+    counted = targets.known[window, kind]
+    parts: dict[str, Tensor] = {}
+
+    def add(
+        part: str, values: Tensor, negatives: Tensor, threshold: Tensor, position: Tensor, counts: Tensor
+    ) -> None:
+        below = masked_logsumexp(values, negatives)
+        both = torch.logaddexp(below, threshold)
+        among = both if thresholded and settings.threshold_in_denominator else below
+        margin = values[window, kind, position] - among[window, kind]
+        parts[part] = -torch.where(counts, F.logsigmoid(margin), 0).sum()
+        parts[f"{part}_threshold"] = (
+            torch.where(targets.known, both - threshold, 0).sum() if thresholded else values.new_zeros(())
+        )
+
+    types = scores.start.shape[1]
+    starts = _without(targets.word_start, types, (window, kind, first), targets.excluded_starts.unbind(1))
+    add("start", scores.start, starts, scores.start_threshold, first, counted)
+    ends = _without(targets.word_end, types, (window, kind, last), targets.excluded_ends.unbind(1))
+    add("end", scores.end, ends, scores.end_threshold, last, counted)
+    spans = candidate_spans(targets.word_start, targets.word_end, widths).flatten(1)
+    spans = _without(spans, types, (window, kind, cell))
+    add("span", scores.span.flatten(2), spans, scores.span_threshold, cell, counted & inside)
+    return parts
+
+
+def loss_weights(settings: ContrastSettings, *, thresholded: bool = True) -> dict[str, float]:
+    """The weight of each part of `span_contrast` (equation 10).
+
+    Without thresholds in training, `beta` falls away (papers/000, section 4, thresholds tuned on dev).
+    """
+    beta = settings.beta if thresholded else 1.0
+    whole = {"start": settings.start_weight, "end": settings.end_weight, "span": settings.span_weight}
+    mentions = {part: beta * weight for part, weight in whole.items()}
+    return mentions | {f"{part}_threshold": (1 - beta) * weight for part, weight in whole.items()}
+
+
+def _without(candidates: Tensor, types: int, *cells: tuple[Tensor, ...]) -> Tensor:
+    """Candidates [B, N] of every type, [B, K, N], but for the cells (window, type, position)."""
+    negatives = candidates.unsqueeze(1).repeat(1, types, 1)
+    for window, kind, position in cells:
+        negatives[window, kind, position] = False
+    return negatives

@@ -1,0 +1,238 @@
+"""The bi-encoder: spans of text and types in one vector space (papers/000, sections 2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rayner.config import BiEncoderSettings
+from rayner.errors import InputError
+from rayner.losses.span_scores import SpanScores
+from rayner.models.encoder import Encoder
+from rayner.models.span_scorer import score_positions, score_span_vectors, score_spans, span_vectors
+
+__all__ = ["BiEncoder", "SpanScores", "TypeInputs", "TypeVectors"]
+
+_INITIAL_DEVIATION = 0.02
+
+
+class TypeInputs(NamedTuple):
+    """The texts that stand for K types; several rows may belong to one type."""
+
+    ids: Tensor
+    """int64 [N, T]"""
+    mask: Tensor
+    """bool [N, T]"""
+    anchor: Tensor
+    """int64 [N]: the position whose state stands for the text: 0, or the start marker of a prototype"""
+    type_index: Tensor
+    """int64 [N]: the type of each row, below K"""
+    states: Tensor | None = None
+    """[N, H]: what `BiEncoder.type_states` gave for these rows, if the type encoder is not to run again"""
+
+
+class TypeVectors(NamedTuple):
+    """K types in the three spaces, of length 1."""
+
+    start: Tensor
+    """[K, D]"""
+    end: Tensor
+    """[K, D]"""
+    span: Tensor
+    """[K, D]"""
+    thresholds: Tensor | None
+    """[K, 3]: the global thresholds of start, end and span; None where those of each window hold"""
+
+
+class BiEncoder(nn.Module):
+    """Scores every span up to a width against every type.
+
+    Args:
+        settings: the variant. `shared_linear` projects every sub-word once: a span is the sum of its start,
+            its end and its width, and a type has one vector.
+        text_encoder: encodes windows.
+        type_encoder: encodes descriptions; None where `text_encoder` does both, and for atomic types.
+        types: how many types it learns; atomic types, and learned and tuned thresholds, belong to these.
+    """
+
+    def __init__(
+        self, settings: BiEncoderSettings, text_encoder: Encoder, type_encoder: Encoder | None, types: int
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.types = types
+        self.text_encoder = text_encoder
+        self.type_encoder = type_encoder
+        hidden, size = text_encoder.hidden_size, settings.projection_size
+        shared = settings.shared_linear
+        of_text = ("token",) if shared else ("start", "end", "span_start", "span_end")
+        # The span's one linear layer is split over its inputs; its bias is that of the start.
+        self.text_linears = nn.ModuleDict({n: nn.Linear(hidden, size, bias=n != "span_end") for n in of_text})
+        of_types = hidden if type_encoder is None else type_encoder.hidden_size
+        names = ("type",) if shared else ("start", "end", "span")
+        self.type_linears = nn.ModuleDict({n: nn.Linear(of_types, size) for n in names})
+        self.width_embeddings = self.width_linear = None
+        if settings.width_embedding_size:
+            rows = text_encoder.max_length + 1
+            self.width_embeddings = nn.Embedding(rows, settings.width_embedding_size, padding_idx=0)
+            self.width_linear = nn.Linear(settings.width_embedding_size, size, bias=False)
+        self.atomic = nn.Embedding(types, of_types) if settings.type_encoding == "atomic" else None
+        self.log_scale = nn.Parameter(torch.full((3,), 1 / settings.temperature).log())
+        self._initialize()
+        self._set_thresholds_up()
+        for encoder in self._encoders():
+            encoder.set_dropout(settings.dropout)
+        if type_encoder is not None and not settings.train_type_encoder:
+            type_encoder.requires_grad_(False).eval()
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        types: TypeInputs | TypeVectors | None,
+        widths: int | None = None,
+        type_ids: Tensor | None = None,
+    ) -> SpanScores:
+        """Score the windows `ids` [B, L] (real where `mask`) against K types.
+
+        Args:
+            types: what `encode_types` takes, or gave.
+            widths: score spans of up to so many sub-words; by default `max_span_width`; L gives all.
+            type_ids: see `encode_types`.
+        """
+        vectors = types if isinstance(types, TypeVectors) else self.encode_types(types, type_ids)
+        return self.score(self.text_encoder(ids, mask), vectors, widths)
+
+    def score(self, hidden: Tensor, types: TypeVectors, widths: int | None = None) -> SpanScores:
+        """Score windows from their hidden states [B, L, H], in float32 or better whatever the autocast."""
+        widths = min(widths or self.settings.max_span_width, hidden.shape[1])
+        projected = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
+        token = projected.get("token")
+        with torch.autocast(hidden.device.type, enabled=False):
+            start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
+            start, end = (self._drop(projected[n] if token is None else token) for n in ("start", "end"))
+            start_scores = score_positions(start, types.start * start_scale)
+            end_scores = score_positions(end, types.end * end_scale)
+            first = projected["span_start"] if token is None else token
+            last = projected["span_end"] if token is None else token
+            span_scores = self._score_spans(first, last, self._width_part(widths), types.span * span_scale)
+        if types.thresholds is None:
+            thresholds = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
+        else:
+            thresholds = types.thresholds.expand(len(hidden), -1, -1).unbind(2)
+        return SpanScores(start_scores, end_scores, span_scores, *thresholds)
+
+    def encode_types(self, types: TypeInputs | None, type_ids: Tensor | None = None) -> TypeVectors:
+        """The vectors of K types.
+
+        Args:
+            types: their texts; None for atomic types.
+            type_ids: int64 [K], which of the learned types they are, -1 for a new one; by default all of them.
+                A new type has the mean of the learned or tuned thresholds.
+
+        Raises:
+            InputError: a new type where types are atomic.
+        """
+        ids = torch.arange(self.types, device=self.log_scale.device) if type_ids is None else type_ids
+        if self.atomic is not None:
+            if types is not None and bool((ids < 0).any()):
+                raise InputError(
+                    "types", "a model of atomic types knows none but its own", "train with descriptions"
+                )
+            states, index = self.atomic(ids), torch.arange(len(ids), device=ids.device)
+        elif types is None:
+            raise ValueError("only atomic types go without texts")
+        else:
+            states = self.type_states(types) if types.states is None else types.states
+            index = types.type_index
+        with torch.autocast(states.device.type, enabled=False):
+            states = states.to(self.log_scale.dtype)
+            rows = torch.cat([self._drop(linear(states)) for linear in self.type_linears.values()], 1)
+            # The mean's direction is that of the sum.
+            summed = rows.new_zeros(len(ids), rows.shape[1]).index_add(0, index, rows)
+            unit = [F.normalize(part, dim=1) for part in summed.split(self.settings.projection_size, 1)]
+        start, end, span = unit if len(unit) == 3 else unit * 3
+        return TypeVectors(start, end, span, self._thresholds_of(ids))
+
+    def type_states(self, types: TypeInputs) -> Tensor:
+        """The hidden states [N, H] that stand for the rows; the same in every step where `types_are_fixed`."""
+        encoder = self.type_encoder or self.text_encoder
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.train_type_encoder):
+            hidden = encoder(types.ids, types.mask)
+        return hidden[torch.arange(len(hidden), device=hidden.device), types.anchor]
+
+    @property
+    def types_are_fixed(self) -> bool:
+        """Whether `type_states` never change in training, so that they can be kept."""
+        return self.type_encoder is not None and not self.settings.train_type_encoder
+
+    def set_thresholds(self, thresholds: Tensor) -> None:
+        """Set the tuned thresholds, [types, 3]: of start, end and span."""
+        with torch.no_grad():
+            self.thresholds.copy_(thresholds)
+
+    def head_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters outside the encoders."""
+        encoders = {id(p) for encoder in self._encoders() for p in encoder.parameters()}
+        return (p for p in self.parameters() if id(p) not in encoders)
+
+    def train(self, mode: bool = True) -> BiEncoder:
+        """As in `nn.Module`, but a type encoder that is not trained has no dropout either."""
+        super().train(mode)
+        if self.type_encoder is not None and self.types_are_fixed:
+            self.type_encoder.eval()
+        return self
+
+    def _encoders(self) -> list[Encoder]:
+        return [e for e in (self.text_encoder, self.type_encoder) if e is not None]
+
+    def _drop(self, vectors: Tensor) -> Tensor:
+        return F.dropout(vectors, self.settings.dropout, self.training)
+
+    def _width_part(self, widths: int) -> Tensor:
+        """What its width adds to a span vector, [1, W, D]; a span of one sub-word has row 1, as published."""
+        if self.width_embeddings is None or self.width_linear is None:
+            return self.log_scale.new_zeros(1, widths, self.settings.projection_size)
+        return self.width_linear(self.width_embeddings.weight[1 : widths + 1]).unsqueeze(0)
+
+    def _score_spans(self, first: Tensor, last: Tensor, width: Tensor, types: Tensor) -> Tensor:
+        rate = self.settings.dropout
+        if not self.training or not rate:
+            return score_spans(first, last, width, types)
+        if self.settings.span_dropout == "span":
+            return score_span_vectors(F.dropout(span_vectors(first, last, width), rate), types)
+        # One mask per window: each span vector has the dropout that was published, and the sum still splits.
+        mask = F.dropout(first.new_ones(len(first), 1, first.shape[2]), rate)
+        return score_spans(first * mask, last * mask, width * mask, types)
+
+    def _thresholds_of(self, type_ids: Tensor) -> Tensor | None:
+        if self.settings.threshold == "dynamic":
+            return None
+        known = self.thresholds[type_ids.clamp(min=0)]
+        return torch.where((type_ids < 0).unsqueeze(1), self.thresholds.mean(0), known)
+
+    def _set_thresholds_up(self) -> None:
+        zeros = torch.zeros(self.types, 3)
+        self.thresholds: Tensor
+        if self.settings.threshold == "learned":
+            self.thresholds = nn.Parameter(zeros)
+        elif self.settings.threshold == "tuned":
+            self.register_buffer("thresholds", zeros)
+
+    def _initialize(self) -> None:
+        for name, parameter in self.named_parameters():
+            if name.startswith(("text_linears", "type_linears", "width_", "atomic")):
+                if name.endswith("bias"):
+                    nn.init.zeros_(parameter)
+                else:
+                    nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
+        if self.width_embeddings is not None:
+            nn.init.zeros_(self.width_embeddings.weight[0])
+
+
+def _exact(values: Tensor) -> Tensor:
+    return values if values.dtype == torch.float64 else values.float()

