@@ -64,8 +64,7 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
                 axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=marker, markersize=4)
             axes.set(title=title, xlabel="step")
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-            if title == "dev":
-                axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0) if title == "dev" else "{x:g}")
             if any(lines):
                 axes.legend(fontsize=8)
 
@@ -117,7 +116,7 @@ def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str
     everything = np.concatenate([v for values in samples.values() for v in values.values()])
     margin = 0.05 * max(float(np.ptp(everything)), 1e-3)
     x = np.linspace(everything.min() - margin, everything.max() + margin, 300)
-    columns = min(3, len(samples))
+    columns = 2 if len(samples) == 4 else min(3, len(samples))
     rows = -(-len(samples) // columns)
 
     def draw(figure: Figure) -> None:
@@ -132,9 +131,11 @@ def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str
                 axes.fill_between(x, density, color=SERIES[i % 6], alpha=0.18, linewidth=0)
                 axes.plot(x, density, _DASHES[i % 4], color=SERIES[i % 6], label=kind)
             axes.set(title=_short(name), yticks=[])
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         for axes in grid[len(samples) :]:
             axes.remove()
+        for axes in grid[max(0, len(samples) - columns) : len(samples)]:
+            axes.tick_params(labelbottom=True)
         lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
         figure.legend(lines.values(), list(lines), loc="outside upper right", ncols=len(lines), fontsize=9)
         figure.supxlabel("similarity to the type", fontsize=10)
@@ -201,6 +202,7 @@ def _categories(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labeltop=len(names) > 15)
 
 
 def _short(name: str) -> str:

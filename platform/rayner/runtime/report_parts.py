@@ -25,7 +25,7 @@ from rayner.runtime.report_inputs import (
     read_text,
 )
 
-MOST_TYPES = 40
+MOST_TYPES = 25
 MOST_DENSITIES = 9
 NAMES = {
     "f1": "F1",
