@@ -131,7 +131,7 @@ class BiEncoder(nn.Module):
 
         Args:
             types: their texts; None for atomic types.
-            type_ids: int64 [K], which of the learned types they are, -1 for a new one; by default all of them.
+            type_ids: int64 [K], which of the learned types they are, -1 for a new one; by default all.
                 A new type has the mean of the learned or tuned thresholds.
 
         Raises:
@@ -159,7 +159,7 @@ class BiEncoder(nn.Module):
         return TypeVectors(start, end, span, self._thresholds_of(ids))
 
     def type_states(self, types: TypeInputs) -> Tensor:
-        """The hidden states [N, H] that stand for the rows; the same in every step where `types_are_fixed`."""
+        """The hidden states [N, H] that stand for the rows; constant where `types_are_fixed`."""
         encoder = self.type_encoder or self.text_encoder
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.train_type_encoder):
             hidden = encoder(types.ids, types.mask)

@@ -64,7 +64,7 @@ def load_encoder(name: str) -> Encoder:
 
     Args:
         name: `all-MiniLM-L6-v2` (embedded), a Hugging Face id, a local folder in their format, a checkpoint
-            folder of rayner, or `random:<hidden>x<layers>`, a small untrained BERT over the embedded vocabulary.
+            folder of rayner, or `random:<hidden>x<layers>`, an untrained BERT over the embedded vocabulary.
 
     Raises:
         InputError: there is none under that name, or it cannot be had from here.
@@ -109,7 +109,7 @@ def _pretrained(source: Source) -> Encoder:
         raise InputError(
             f"encoder: {source.name}",
             f"no model to be had ({str(error).splitlines()[0]})",
-            "give a local folder with config.json and model.safetensors, or fetch it where there is a network",
+            "give a folder with config.json and model.safetensors, or fetch it where there is a network",
         ) from error
     if getattr(model.config, "is_encoder_decoder", False):
         raise InputError(

@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 
 def locate(name: str) -> Source:
-    """Tell what `name` is: the embedded encoder, `random:<hidden>x<layers>`, a checkpoint, a folder, a hub id.
+    """Tell what `name` is: the embedded encoder, `random:<hidden>x<layers>`, a checkpoint, a folder, an id.
 
     Raises:
         InputError: the embedded encoder is not installed, or the name is a path that does not exist.

@@ -1,8 +1,8 @@
 """Scores of all spans up to a width, without a vector per span.
 
 A span vector is a sum of three parts: one of its start, one of its end, one of its width (papers/000,
-equation 4, with the weights of its linear layer split). So its product with a type is a sum of three products,
-and its norm follows from the products of the parts.
+equation 4, with the weights of its linear layer split). So its product with a type is a sum of three
+products, and its norm follows from the products of the parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TINY = 1e-24
 
 
 def score_positions(vectors: Tensor, types: Tensor) -> Tensor:
-    """The cosine of each vector [B, L, D] with the direction of each type, times the type's norm: [B, K, L]."""
+    """The cosine of each vector [B, L, D] with each type [K, D], times the type's norm: [B, K, L]."""
     return types @ F.normalize(vectors, dim=-1, eps=_TINY**0.5).transpose(1, 2)
 
 
@@ -67,7 +67,7 @@ def _inverse_norms(starts: Tensor, ends: Tensor, widths: Tensor) -> Tensor:
 
 
 def _skew(matrix: Tensor, count: int) -> Tensor:
-    """Cell (i, w) becomes cell (i, i + w) of `matrix` [B, N, M], for w < count and M >= N - 1 + count: [B, N, count]."""
+    """Cells (i, i + w) of `matrix` [B, N, N + count] or wider, as (i, w): [B, N, count]."""
     batch, rows, columns = matrix.shape
     flat = F.pad(matrix.reshape(batch, rows * columns), (0, rows))
     return flat.view(batch, rows, columns + 1)[:, :, :count]
