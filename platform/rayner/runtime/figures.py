@@ -1,4 +1,7 @@
-"""The plots of a report, as inline SVG that takes its colours from the page."""
+"""The plots of a report, as inline SVG that takes its colours from the page.
+
+matplotlib makes folders when it is imported, so it is imported when something is drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.stats import gaussian_kde
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 # matplotlib knows no CSS: it draws in these stand-ins, and _svg puts the page's colours in their place.
 INK = "#010203"
@@ -63,8 +67,11 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
                 style = _DASHES[i // len(SERIES) % len(_DASHES)]
                 axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=marker, markersize=4)
             axes.set(title=title, xlabel="step")
-            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0) if title == "dev" else "{x:g}")
+            _whole(axes.xaxis, 5)
+            if title == "dev":
+                _percent(axes.yaxis)
+            else:
+                axes.yaxis.set_major_formatter("{x:g}")
             if any(lines):
                 axes.legend(fontsize=8)
 
@@ -82,7 +89,7 @@ def type_bars(rows: Sequence[tuple[str, float, Sequence[float] | None]]) -> str:
                 axes.plot(interval, (y, y), color=INK, marker="|", markersize=7, linewidth=1.4)
         _categories(axes, [name for name, _, _ in rows])
         axes.set(xlim=(0, 1), xlabel="F1")
-        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        _percent(axes.xaxis)
 
     return _svg("F1 of each type with its confidence interval", _bar_size(len(rows)), draw)
 
@@ -104,7 +111,7 @@ def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
                 text, (x, 1), (4 * way, -2), xycoords=top, textcoords="offset points", fontsize=8, ha=align
             )
         axes.set(xlabel="shift of every threshold", ylim=(0, 1.09))
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        _percent(axes.yaxis)
         axes.legend(fontsize=9, loc="lower center", ncols=3)
 
     return _svg("Precision, recall and F1 against a shift of the thresholds", (_WIDTH, 3.1), draw)
@@ -168,7 +175,7 @@ def error_bars(per_type: Mapping[str, Mapping[str, int]], categories: Mapping[st
             left += widths
         _categories(axes, list(per_type))
         axes.set_xlabel("mistakes")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        _whole(axes.xaxis, 8)
         figure.legend(loc="outside upper left", ncols=len(categories), fontsize=9)
 
     width, height = _bar_size(len(per_type))
@@ -176,6 +183,9 @@ def error_bars(per_type: Mapping[str, Mapping[str, int]], categories: Mapping[st
 
 
 def _svg(title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     style: dict[Any, Any] = {**_STYLE, "svg.hashsalt": title}
     with rc_context(style):
         figure = Figure(size, layout="constrained")
@@ -203,6 +213,18 @@ def _categories(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labeltop=len(names) > 15)
+
+
+def _percent(axis: Axis) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+
+def _whole(axis: Axis, ticks: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(ticks, integer=True))
 
 
 def _short(name: str) -> str:

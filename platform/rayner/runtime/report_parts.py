@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from rayner.errors import CorpusError
 from rayner.metrics.errors import CATEGORIES, categorize, summarize_errors
@@ -85,7 +84,7 @@ def _curves(run: Path) -> Part:
         _points(steps, "learning_rate"),
     )
     return {
-        "svg": Markup(svg),
+        "svg": svg,
         "steps": max(row["step"] for row in [*steps, *evaluations]),
         "epochs": max((row["epoch"] for row in [*steps, *evaluations] if "epoch" in row), default=None),
         "words_per_second": float(np.median(speed)) if speed else None,
@@ -105,7 +104,7 @@ def _types(run: Path) -> Part:
         for name, scores in sorted(per_type.items(), key=lambda item: -item[1]["support"])
     ]
     bars = [(row["type"], row["f1"], row["interval"]) for row in rows[:MOST_TYPES]]
-    return {"svg": Markup(figures.type_bars(bars)), "rows": rows, "drawn": len(bars)}
+    return {"svg": figures.type_bars(bars), "rows": rows, "drawn": len(bars)}
 
 
 def _thresholds(run: Path) -> Part:
@@ -118,7 +117,7 @@ def _thresholds(run: Path) -> Part:
     best = int(np.argmax(curve["f1"]))
     now = {name: threshold_curve({name: one}, np.zeros(1))["f1"][0] for name, one in candidates.items()}
     return {
-        "svg": Markup(figures.threshold_shift(curve, float(curve["shift"][best]))),
+        "svg": figures.threshold_shift(curve, float(curve["shift"][best])),
         "best": {name: float(values[best]) for name, values in curve.items()},
         "rows": [{"type": t, "now": now[t], **found} for t, found in best_shifts(candidates).items()],
     }
@@ -145,7 +144,7 @@ def _similarities(run: Path) -> Part:
         }
         samples[name] = {kind: sample.astype(float) for kind, sample in of_kind.items() if len(sample)}
     return {
-        "svg": Markup(figures.similarity_densities(samples)),
+        "svg": figures.similarity_densities(samples),
         "drawn": len(chosen),
         "types": len(mentions),
         "spans": table.num_rows,
@@ -165,7 +164,7 @@ def _errors(run: Path) -> Part:
     for rows in summary["examples"].values():
         for row in rows:
             row["pieces"] = _pieces(row)
-    return {**summary, "svg": Markup(figures.error_bars(dict(order), CATEGORY_NAMES)), "drawn": len(order)}
+    return {**summary, "svg": figures.error_bars(dict(order), CATEGORY_NAMES), "drawn": len(order)}
 
 
 def _pieces(example: Mapping[str, Any]) -> list[tuple[str, str]]:
