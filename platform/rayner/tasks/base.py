@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor, nn
 
-Item = TypeVar("Item", contravariant=True)
+Item = TypeVar("Item")
 Example = TypeVar("Example")
 Batch = TypeVar("Batch")
 Prepared = TypeVar("Prepared")
@@ -35,8 +35,10 @@ class Progress:
 class TrainTask(Protocol[Item, Example, Batch]):
     """How a system learns. Examples are plain rows (numbers, strings, lists) that Parquet can hold."""
 
-    weights: Mapping[str, float]
-    """The weight of each part of the loss."""
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of each part of the loss."""
+        ...
 
     def items(self, split: Literal["train", "dev"]) -> Iterable[Item]:
         """The items of a split, from the corpus that the recipe names."""

@@ -1,0 +1,140 @@
+"""What tasks over annotated documents share: reading, windows, and the parameters of encoder and heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rayner.config import BaseRecipe
+from rayner.data.readers import read_corpus
+from rayner.data.schema import Document
+from rayner.errors import RecipeError
+from rayner.metrics.spans import score_spans
+from rayner.models.encoder import Encoder, Tokenizer, load_tokenizer
+from rayner.recipes import corpus_paths
+from rayner.tasks.documents import (
+    SPECIAL_TOKENS,
+    Gold,
+    TextWindow,
+    gold_of,
+    known_types,
+    text_windows,
+    with_special_tokens,
+)
+from rayner.tasks.weights import save_weights
+
+
+class DocumentTask:
+    """The parts of `TrainTask` that do not depend on the model.
+
+    Args:
+        recipe: the run.
+        tokenizer: that of a checkpoint; by default the encoder's.
+    """
+
+    max_width: int | None = None
+    """Sub-words of the longest mention that the model can represent; None for any."""
+
+    def __init__(self, recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> None:
+        self._recipe = recipe
+        self._tokenizer = tokenizer
+        self.names = [t.name for t in recipe.types]
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The encoder's tokenizer."""
+        return self._tokenizer or load_tokenizer(self._recipe.encoder)
+
+    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
+        """The documents of a split.
+
+        Raises:
+            RecipeError: the recipe names no corpus for the split.
+            CorpusError: the corpus has no document.
+        """
+        paths = getattr(self._recipe.corpus, split)
+        if not paths:
+            raise RecipeError(f"corpus.{split}", "is empty", "name files or folders")
+        return read_corpus(corpus_paths(paths), self._recipe.corpus.format).documents
+
+    def settings_of_examples(self) -> Mapping[str, Any]:
+        """What decides the examples: encoder, windows, type names, width limit."""
+        return {
+            "task": type(self).__name__,
+            "encoder": self._recipe.encoder,
+            "windows": self._recipe.windows.model_dump(mode="json"),
+            "types": self.names,
+            "max_width": self.max_width,
+        }
+
+    def length_of(self, example: Mapping[str, Any]) -> int:
+        """Sub-words of the window, special tokens included."""
+        return len(example["ids"]) + SPECIAL_TOKENS
+
+    def group_of(self, example: Mapping[str, Any]) -> str | None:
+        """Windows stand alone: their contrasts stay within a window."""
+        return None
+
+    def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
+        """All parameters outside the encoders."""
+        return [p for name, p in model.named_parameters() if not name.startswith(("text_encoder.", "type_encoder."))]
+
+    def windows_of(self, document: Document) -> list[TextWindow]:
+        """The windows of a document."""
+        tokenizer = self.tokenizer
+        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
+        return text_windows(document, self._recipe.windows, tokenizer, unknown)
+
+    def rows(self, documents: Iterable[Document]) -> Iterator[tuple[dict[str, Any], TextWindow, Sequence[Gold]]]:
+        """A row for each window, the window, and all mentions of its document.
+
+        A document's first row has `rejects`: a line for each mention that is left out or moved.
+        """
+        type_index = {name: index for index, name in enumerate(self.names)}
+        for document in documents:
+            known = known_types(document, self.names)
+            windows = self.windows_of(document)
+            if not windows:
+                continue
+            gold, rejects = gold_of(document, windows[0].subwords, type_index, self.max_width)
+            for window in windows:
+                yield (
+                    {
+                        "document_id": document.document_id,
+                        **window.row,
+                        "known": known,
+                        "rejects": rejects if window.index == 0 else [],
+                    },
+                    window,
+                    gold,
+                )
+
+    def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""
+        tokenizer = self.tokenizer
+        ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
+        return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """Weights, encoder configuration and tokenizer."""
+        save_weights(model, folder)
+        encoder = model.text_encoder
+        assert isinstance(encoder, Encoder)
+        encoder.save(folder / "encoder")
+        self.tokenizer.save(folder / "encoder")
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """Span metrics over the recipe's types."""
+        return score_spans(gold, predicted, self.names)
+
+
+def bool_rows(rows: Sequence[Any]) -> list[np.ndarray]:
+    """Columns that came back from Parquet, as boolean arrays."""
+    return [np.asarray(row, dtype=bool) for row in rows]

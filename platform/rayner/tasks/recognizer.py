@@ -1,0 +1,214 @@
+"""The bi-encoder recognizer of papers/000 as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from rayner.config import RecognizerRecipe, TypeSettings
+from rayner.data.schema import Document
+from rayner.errors import RecipeError
+from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
+from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
+from rayner.tasks.base import Counts, Progress, Sums
+from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.documents import pad
+from rayner.tasks.recognize import Recognizer
+from rayner.tasks.span_tables import span_tables
+from rayner.tasks.thresholds import tuned_thresholds
+from rayner.tasks.type_inputs import type_inputs
+from rayner.tasks.weights import load_weights
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBatch:
+    """Windows [B, L] with special tokens, real where `mask`, and what is known of their spans."""
+
+    ids: Tensor
+    mask: Tensor
+    targets: SpanTargets
+
+
+class RecognizerTask(DocumentTask):
+    """Learns to tell the mentions of each type from all other spans (papers/000, equation 10)."""
+
+    def __init__(self, recipe: RecognizerRecipe, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        self.recipe = recipe
+        self.max_width = recipe.model.max_span_width
+        self._thresholded = recipe.model.threshold != "tuned"
+        self.weights = {k: w for k, w in loss_weights(recipe.loss, thresholded=self._thresholded).items() if w}
+        self._inputs: TypeInputs | None = None
+
+    def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
+        """One row a window. `gold`, `cut_starts` and `cut_ends` are flat: (type, first, last), (type, position)."""
+        for row, window, gold in self.rows(items):
+            begin, end = window.span
+            inside = [g for g in gold if begin <= g.first and g.last < end]
+            cut = [g for g in gold if g not in inside and g.first < end and g.last >= begin]
+            row["gold"] = _flat((g.type, g.first - begin, g.last - begin) for g in inside)
+            row["cut_starts"] = _flat((g.type, g.first - begin) for g in cut if g.first >= begin)
+            row["cut_ends"] = _flat((g.type, g.last - begin) for g in cut if g.last < end)
+            yield row
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> SpanBatch:
+        """Rows as tensors; positions move by one for [CLS]."""
+        ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
+
+        def marked(column: str) -> Tensor:
+            return torch.from_numpy(pad(bool_rows([e[column] for e in examples]), ids.shape[1], False, shift=1))
+
+        return SpanBatch(
+            ids,
+            mask,
+            SpanTargets(
+                word_start=marked("first"),
+                word_end=marked("last"),
+                gold=_stack([e["gold"] for e in examples], columns=3),
+                known=torch.from_numpy(np.stack(bool_rows([e["known"] for e in examples]))),
+                excluded_starts=_stack([e["cut_starts"] for e in examples], columns=2),
+                excluded_ends=_stack([e["cut_ends"] for e in examples], columns=2),
+            ),
+        )
+
+    def counts(self, batch: SpanBatch, progress: Progress) -> Counts:
+        """Mentions for the mention parts, (window, type) pairs for the threshold parts."""
+        targets = _of_types(batch.targets, self._types_of_step(progress))
+        mentions, pairs = float(len(targets.gold)), float(targets.known.sum())
+        return {part: pairs if part.endswith("threshold") else mentions for part in self.weights}
+
+    def build(self) -> nn.Module:
+        """Both encoders start from the recipe's encoder."""
+        return self._assemble(lambda: load_encoder(self.recipe.encoder))
+
+    def loss(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Sums:
+        """The sums of the parts of equation 10."""
+        assert isinstance(model, BiEncoder)
+        types = self._types_of_step(progress)
+        scores = model(
+            batch.ids,
+            batch.mask,
+            self._inputs_of(model, types),
+            widths=None if self.recipe.loss.negatives == "band" else batch.ids.shape[1],
+            type_ids=types.to(batch.ids.device),
+        )
+        targets = _of_types(batch.targets, types)
+        sums = span_contrast(scores, targets, self.recipe.loss, thresholded=self._thresholded)
+        return {part: sums[part] for part in self.weights}
+
+    def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
+        """Tune one threshold a type and part on dev, where the recipe asks for it (papers/000, section 4)."""
+        assert isinstance(model, BiEncoder)
+        if self.recipe.model.threshold == "tuned":
+            model.set_thresholds(tuned_thresholds(self, model, dev))
+
+    def predictor(self, model: nn.Module, types: Sequence[TypeSettings] | None = None) -> Recognizer:
+        """The model as it answers, for the recipe's types or for any others that have a description."""
+        assert isinstance(model, BiEncoder)
+        return Recognizer(self, model, self.recipe.types if types is None else types)
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model that `save` wrote."""
+        model = self._assemble(lambda: encoder_from_config(folder / "encoder"))
+        load_weights(model, folder)
+        return model
+
+    def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
+        """`candidates` near their thresholds, and a sample of `similarities` (papers/000, figure 2)."""
+        assert isinstance(model, BiEncoder)
+        return span_tables(self, model, dev)
+
+    def inputs(self, model: BiEncoder, types: Sequence[TypeSettings]) -> TypeInputs | None:
+        """The texts of types on the model's device; None for atomic types."""
+        if self.recipe.model.type_encoding == "atomic":
+            return None
+        encoder = model.type_encoder or model.text_encoder
+        made = type_inputs(types, self.recipe.model.type_encoding, self.tokenizer, encoder.max_length)
+        device = model.log_scale.device
+        return TypeInputs(*(t.to(device) for t in made if t is not None))
+
+    def _assemble(self, encoder: Callable[[], Encoder]) -> BiEncoder:
+        settings = self.recipe.model
+        text_encoder = encoder()
+        if self.recipe.windows.length > text_encoder.max_length:
+            raise RecipeError(
+                "windows.length",
+                f"{self.recipe.windows.length} sub-words do not fit the encoder",
+                f"it takes {text_encoder.max_length}",
+            )
+        separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
+        return BiEncoder(settings, text_encoder, encoder() if separate else None, len(self.names))
+
+    def _types_of_step(self, progress: Progress) -> Tensor:
+        """The types that a step learns: all, or `types_per_step` by chance, the same for every worker."""
+        count, wanted = len(self.names), self.recipe.model.types_per_step
+        if wanted is None or wanted >= count:
+            return torch.arange(count)
+        rng = np.random.default_rng([self.recipe.seed, progress.step])
+        return torch.from_numpy(np.sort(rng.choice(count, wanted, replace=False)))
+
+    def _inputs_of(self, model: BiEncoder, types: Tensor) -> TypeInputs | None:
+        if self._inputs is None:
+            self._inputs = self.inputs(model, self.recipe.types)
+            if self._inputs is not None and model.types_are_fixed:
+                with torch.no_grad():
+                    self._inputs = self._inputs._replace(states=model.type_states(self._inputs))
+        if self._inputs is None or len(types) == len(self.names):
+            return self._inputs
+        return _rows_of(self._inputs, types)
+
+
+def _of_types(targets: SpanTargets, types: Tensor) -> SpanTargets:
+    """The targets with the columns of `types` alone."""
+    if len(types) == targets.known.shape[1]:
+        return targets
+    place = torch.full((targets.known.shape[1],), -1, device=targets.known.device)
+    place[types] = torch.arange(len(types), device=place.device)
+
+    def kept(rows: Tensor) -> Tensor:
+        rows = rows[place[rows[:, 1]] >= 0].clone()
+        rows[:, 1] = place[rows[:, 1]]
+        return rows
+
+    return targets._replace(
+        gold=kept(targets.gold),
+        known=targets.known[:, types],
+        excluded_starts=kept(targets.excluded_starts),
+        excluded_ends=kept(targets.excluded_ends),
+    )
+
+
+def _rows_of(inputs: TypeInputs, types: Tensor) -> TypeInputs:
+    """The rows of `types` alone, numbered anew."""
+    types = types.to(inputs.type_index.device)
+    matches = inputs.type_index[:, None] == types[None, :]
+    rows = matches.any(1).nonzero()[:, 0]
+    width = int(inputs.mask[rows].sum(1).max())
+    return TypeInputs(
+        ids=inputs.ids[rows, :width],
+        mask=inputs.mask[rows, :width],
+        anchor=inputs.anchor[rows],
+        type_index=matches[rows].long().argmax(1),
+        states=None if inputs.states is None else inputs.states[rows],
+    )
+
+
+def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:
+    return np.array([value for row in rows for value in row], dtype=np.int32)
+
+
+def _stack(flat: Sequence[Any], columns: int) -> Tensor:
+    """Flat rows of each window as [N, 1 + columns] with the window first; positions move by one for [CLS]."""
+    parts = [np.asarray(values, dtype=np.int64).reshape(-1, columns) for values in flat]
+    rows = np.concatenate(parts)
+    rows[:, 1:] += 1
+    windows = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return torch.from_numpy(np.concatenate([windows[:, None], rows], axis=1))

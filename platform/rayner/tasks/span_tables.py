@@ -1,0 +1,95 @@
+"""Scores of gold and other spans on dev: for tuned thresholds and for the report (papers/000, figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from rayner.data.batches import forwards
+from rayner.data.schema import Document
+from rayner.losses.span_scores import candidate_spans
+from rayner.models.bi_encoder import BiEncoder
+from rayner.tasks.documents import TextWindow, gold_of
+from rayner.tasks.predict import TOKENS_PER_BATCH
+
+if TYPE_CHECKING:
+    from rayner.tasks.recognizer import RecognizerTask
+
+NEAR = 40
+"""Of each window and type, the best so many spans are near enough to a threshold to matter."""
+SAMPLE = 20_000
+"""Similarities that a report draws."""
+
+
+class ScoredSpans(NamedTuple):
+    """Candidate spans of windows, one entry each; `threshold` is what the span is held against."""
+
+    type: np.ndarray
+    score: np.ndarray
+    threshold: np.ndarray
+    gold: np.ndarray
+
+
+def scored_spans(task: RecognizerTask, model: BiEncoder, documents: Iterable[Document]) -> Iterator[ScoredSpans]:
+    """The best candidates of each window and type, and all gold spans, a batch of windows at a time."""
+    recognizer = task.predictor(model)
+    type_index = {name: index for index, name in enumerate(task.names)}
+    windows: list[TextWindow] = []
+    gold: list[list[tuple[int, int, int]]] = []
+    for document in documents:
+        for window in task.windows_of(document):
+            found, _ = gold_of(document, window.subwords, type_index, task.max_width)
+            begin, end = window.span
+            windows.append(window)
+            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in found if begin <= g.first and g.last < end])
+    lengths = np.array([len(window) for window in windows])
+    for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
+        yield _of_batch(recognizer.score([windows[i] for i in batch]), [gold[i] for i in batch])
+
+
+def span_tables(task: RecognizerTask, model: BiEncoder, documents: Sequence[Document]) -> dict[str, pa.Table]:
+    """`candidates` (type, margin, gold) and `similarities` (type, kind, similarity) of dev spans."""
+    parts = list(scored_spans(task, model, documents))
+    if not parts:
+        return {}
+    spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    names = np.array(task.names, dtype=object)[spans.type]
+    candidates = pa.table({"type": names, "margin": spans.score - spans.threshold, "gold": spans.gold})
+    temperature = model.log_scale.exp()[2].item()
+    rows = np.random.default_rng(task.recipe.seed).permutation(len(names))[:SAMPLE]
+    kinds = np.where(spans.gold[rows], "mention", "other")
+    similarities = pa.table(
+        {
+            "type": np.concatenate([names[rows], names[rows]]),
+            "kind": np.concatenate([kinds, np.full(len(rows), "threshold")]),
+            "similarity": np.concatenate([spans.score[rows], spans.threshold[rows]]) / temperature,
+        }
+    )
+    return {"candidates": candidates, "similarities": similarities}
+
+
+@torch.inference_mode()
+def _of_batch(scored: Any, gold: Sequence[Sequence[tuple[int, int, int]]]) -> ScoredSpans:
+    scores, starts, ends = scored
+    widths = scores.span.shape[3]
+    is_gold = torch.zeros_like(scores.span, dtype=torch.bool)
+    for row, spans in enumerate(gold):
+        for kind, first, width in spans:
+            if width < widths:
+                is_gold[row, kind, first, width] = True
+    candidates = candidate_spans(starts, ends, widths)[:, None].expand_as(scores.span)
+    masked = scores.span.masked_fill(~candidates, -torch.inf).flatten(2)
+    best = masked.topk(min(NEAR, masked.shape[2]), dim=2)
+    chosen = torch.zeros_like(masked, dtype=torch.bool).scatter(2, best.indices, best.values > -torch.inf)
+    window, kind, cell = (chosen | is_gold.flatten(2)).nonzero(as_tuple=True)
+    columns = (
+        kind,
+        scores.span.flatten(2)[window, kind, cell],
+        scores.span_threshold[window, kind],
+        is_gold.flatten(2)[window, kind, cell],
+    )
+    return ScoredSpans(*(column.cpu().numpy() for column in columns))

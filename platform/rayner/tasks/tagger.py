@@ -1,0 +1,212 @@
+"""Token classification: a label for each word from a linear head, the baseline of the recognizer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from rayner.config import TaggerRecipe
+from rayner.data.readers.tags import spans_of
+from rayner.data.schema import Document, Mention
+from rayner.losses.tagging import tagging
+from rayner.models.encoder import Tokenizer, encoder_from_config, load_encoder
+from rayner.models.tagger import Tagger
+from rayner.tasks.base import Counts, Progress, Sums
+from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.documents import Gold, TextWindow, pad
+from rayner.tasks.weights import load_weights
+
+OUTSIDE = 0
+"""The label `O`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagBatch:
+    """Windows and the labels of their words.
+
+    Attributes:
+        ids, mask: [B, L] sub-words with special tokens.
+        word_start: [B, L] the N positions that stand for a word.
+        labels: [N] labels of the words, row by row.
+        unknown: [N, C] labels of types that the word's document was not annotated for.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    word_start: Tensor
+    labels: Tensor
+    unknown: Tensor
+
+
+class TaggerTask(DocumentTask):
+    """Learns a label for the first sub-word of each word. Of nested mentions it learns the outermost."""
+
+    weights: Mapping[str, float] = {"tag": 1.0}
+
+    def __init__(self, recipe: TaggerRecipe, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        self.recipe = recipe
+        self.prefixes = "BI" if recipe.model.scheme == "BIO" else "BIES"
+        self.labels = ["O", *(f"{prefix}-{name}" for name in self.names for prefix in self.prefixes)]
+
+    def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
+        """One row a window; `labels` holds the label of each word that starts in it."""
+        for row, window, gold in self.rows(items):
+            flat, nested = _outermost(gold)
+            if window.index == 0:
+                row["rejects"] = [*row["rejects"], *(self._nested(row["document_id"], window, g) for g in nested)]
+            begin, end = window.span
+            of_word = self._labels_of_words(flat, window)
+            row["labels"] = of_word[window.subwords.word_of[begin:end]][row["first"]]
+            yield row
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> TagBatch:
+        """Rows as tensors; positions move by one for [CLS]."""
+        ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
+        width = ids.shape[1]
+        known = np.stack(bool_rows([e["known"] for e in examples]))
+        words = [len(e["labels"]) for e in examples]
+        of_label = np.concatenate([np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1)
+        return TagBatch(
+            ids=ids,
+            mask=mask,
+            word_start=torch.from_numpy(pad(bool_rows([e["first"] for e in examples]), width, False, 1)),
+            labels=torch.from_numpy(np.concatenate([np.asarray(e["labels"], dtype=np.int64) for e in examples])),
+            unknown=torch.from_numpy(of_label.repeat(words, axis=0)),
+        )
+
+    def counts(self, batch: TagBatch, progress: Progress) -> Counts:
+        """Words."""
+        return {"tag": float(len(batch.labels))}
+
+    def build(self) -> nn.Module:
+        """The recipe's encoder and a new head."""
+        return Tagger(load_encoder(self.recipe.encoder), len(self.labels), self.recipe.model.dropout)
+
+    def loss(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Sums:
+        """The sum over words of the cross-entropy."""
+        device = next(model.parameters()).device
+        word_start = batch.word_start.to(device)
+        logits = model(batch.ids.to(device), batch.mask.to(device))[word_start]
+        return {"tag": tagging(logits, batch.labels.to(device), batch.unknown.to(device))}
+
+    def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
+        """Nothing is fitted on dev."""
+
+    def predictor(self, model: nn.Module) -> TagPredictor:
+        """The model as it answers."""
+        return TagPredictor(self, model)
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model that `save` wrote."""
+        model = Tagger(encoder_from_config(folder / "encoder"), len(self.labels), self.recipe.model.dropout)
+        load_weights(model, folder)
+        return model
+
+    def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
+        """Nothing beyond predictions."""
+        return {}
+
+    def _labels_of_words(self, gold: Sequence[Gold], window: TextWindow) -> np.ndarray:
+        labels = np.full(len(window.subwords.words), OUTSIDE, dtype=np.int32)
+        for mention in gold:
+            first, last = window.subwords.word_of[[mention.first, mention.last]]
+            base = 1 + mention.type * len(self.prefixes)
+            begin, inside = base, base + 1
+            labels[first : last + 1] = inside
+            labels[first] = begin
+            if self.prefixes == "BIES":
+                labels[last] = base + 2 if last > first else base + 3
+        return labels
+
+    def _nested(self, document_id: str, window: TextWindow, gold: Gold) -> str:
+        words, word_of = window.subwords.words, window.subwords.word_of
+        start, end = words[word_of[gold.first]][0], words[word_of[gold.last]][1]
+        return f"{document_id}: {self.names[gold.type]} at {start}-{end}: overlaps a longer mention"
+
+
+class Tags(NamedTuple):
+    """The best label of each word of a window, and its probability: [W] each."""
+
+    labels: np.ndarray
+    probabilities: np.ndarray
+
+
+class TagPredictor:
+    """A tagger that answers. Broken label sequences are mended: a mention starts where it must."""
+
+    def __init__(self, task: TaggerTask, model: nn.Module) -> None:
+        self._task = task
+        self._model = model.eval()
+
+    def prepare(self, item: Document) -> list[TextWindow]:
+        """The windows of a document."""
+        return self._task.windows_of(item)
+
+    def length_of(self, window: TextWindow) -> int:
+        """Sub-words of the window, special tokens included."""
+        return len(window)
+
+    @torch.inference_mode()
+    def forward(self, windows: Sequence[TextWindow]) -> list[Tags]:
+        """The best label of each word that starts in a window."""
+        device = next(self._model.parameters()).device
+        ids, mask = self._task.padded([w.subwords.ids[w.span.begin : w.span.end] for w in windows])
+        best = self._model(ids.to(device), mask.to(device)).float().softmax(-1).max(-1)
+        probabilities, labels = best.values.cpu().numpy(), best.indices.cpu().numpy()
+        tags = []
+        for row, window in enumerate(windows):
+            positions = 1 + np.flatnonzero(window.subwords.is_first(*window.span))
+            tags.append(Tags(labels[row, positions], probabilities[row, positions]))
+        return tags
+
+    def finish(self, item: Document, windows: Sequence[TextWindow], scores: Sequence[Tags]) -> Document:
+        """The document with its mentions, each word labelled by the window that shows most of its context."""
+        if not windows:
+            return replace(item, mentions=())
+        subwords = windows[0].subwords
+        labels = np.full(len(subwords.words), OUTSIDE)
+        probabilities = np.ones(len(subwords.words))
+        contexts = np.full(len(subwords.words), -1.0)
+        for window, tags in zip(windows, scores, strict=True):
+            begin, end = window.span
+            first = begin + np.flatnonzero(subwords.is_first(begin, end))
+            words = subwords.word_of[first]
+            left = first - begin if begin else np.full(len(first), np.inf)
+            right = end - first if end < len(subwords) else np.full(len(first), np.inf)
+            context = np.minimum(left, right)
+            better = context > contexts[words]
+            chosen = words[better]
+            labels[chosen], probabilities[chosen] = tags.labels[better], tags.probabilities[better]
+            contexts[chosen] = context[better]
+        scheme = "BIOES" if len(self._task.prefixes) == 4 else "IOB2"
+        names = [self._task.labels[label] for label in labels]
+        mentions = [
+            Mention(
+                subwords.words[first][0], subwords.words[last - 1][1], name, score=float(probabilities[first:last].mean())
+            )
+            for first, last, name in spans_of(names, scheme, Counter())
+        ]
+        return replace(item, mentions=tuple(mentions))
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """Span metrics over the recipe's types."""
+        return self._task.evaluate(predicted, gold)
+
+
+def _outermost(gold: Sequence[Gold]) -> tuple[list[Gold], list[Gold]]:
+    """Mentions of which no two overlap, the longest first, and the others."""
+    kept: list[Gold] = []
+    nested: list[Gold] = []
+    for mention in sorted(gold, key=lambda g: (g.first - g.last, g.first)):
+        clash = any(mention.first <= k.last and k.first <= mention.last for k in kept)
+        (nested if clash else kept).append(mention)
+    return kept, nested

@@ -1,0 +1,32 @@
+"""Global thresholds tuned on dev (papers/000, section 4, table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayner.data.schema import Document
+from rayner.metrics.thresholds import best_shift, candidates_from_columns
+from rayner.models.bi_encoder import BiEncoder
+from rayner.tasks.span_tables import ScoredSpans, scored_spans
+
+if TYPE_CHECKING:
+    from rayner.tasks.recognizer import RecognizerTask
+
+
+def tuned_thresholds(task: RecognizerTask, model: BiEncoder, dev: Sequence[Document]) -> Tensor:
+    """The threshold of each type with the best F1 on dev: [K, 3], of start, end and span.
+
+    Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
+    inference asks for nothing more.
+    """
+    thresholds = torch.full((len(task.names), 3), -torch.inf)
+    parts = list(scored_spans(task, model, dev))
+    spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    for kind, candidates in candidates_from_columns(spans.type, spans.score, spans.gold).items():
+        thresholds[int(kind), 2] = best_shift(candidates)["shift"]
+    return thresholds

@@ -1,0 +1,73 @@
+"""The texts that stand for types, as input of the type encoder (papers/000, section 4, table 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from rayner.config import TypeSettings
+from rayner.errors import RecipeError
+from rayner.models.bi_encoder import TypeInputs
+from rayner.models.encoder import Tokenizer
+from rayner.tasks.documents import with_special_tokens
+
+_PROTOTYPE = re.compile(r"(.*?)\[\[(.+?)\]\](.*)", flags=re.DOTALL)
+
+
+def type_inputs(types: Sequence[TypeSettings], encoding: str, tokenizer: Tokenizer, max_length: int) -> TypeInputs:
+    """One row for each text of each type.
+
+    Args:
+        encoding: `guideline`, `keyword` or `prototype`. A prototype's anchor is the bracket that opens its mention;
+            elsewhere the anchor is [CLS].
+        max_length: sub-words that the encoder takes.
+
+    Raises:
+        RecipeError: a type that has no text of this kind, or one that is longer than the encoder takes.
+    """
+    rows: list[np.ndarray] = []
+    anchors: list[int] = []
+    owners: list[int] = []
+    for index, settings in enumerate(types):
+        for ids, anchor in _texts(settings, encoding, tokenizer):
+            if len(ids) + 2 > max_length:
+                raise RecipeError(
+                    f"types: {settings.name}", f"a description of {len(ids)} sub-words", f"keep it under {max_length - 2}"
+                )
+            rows.append(np.array(ids))
+            anchors.append(anchor)
+            owners.append(index)
+    ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+    lengths = torch.tensor([len(row) + 2 for row in rows])
+    return TypeInputs(
+        ids=torch.from_numpy(ids),
+        mask=torch.arange(ids.shape[1])[None, :] < lengths[:, None],
+        anchor=torch.tensor(anchors),
+        type_index=torch.tensor(owners),
+    )
+
+
+def _texts(settings: TypeSettings, encoding: str, tokenizer: Tokenizer) -> Iterator[tuple[list[int], int]]:
+    if encoding == "prototype":
+        if not settings.prototypes:
+            raise RecipeError(
+                f"types: {settings.name}", "has no prototypes", "add sentences such as `The [[Black Sea]] froze over.`"
+            )
+        yield from (_prototype(text, settings.name, tokenizer) for text in settings.prototypes)
+        return
+    if encoding == "guideline" and not settings.guidelines:
+        raise RecipeError(f"types: {settings.name}", "has no description", "describe it, or set model.type_encoding=keyword")
+    texts = (settings.keyword or settings.name,) if encoding == "keyword" else settings.guidelines
+    yield from ((tokenizer(text)[0], 0) for text in texts)
+
+
+def _prototype(text: str, name: str, tokenizer: Tokenizer) -> tuple[list[int], int]:
+    match = _PROTOTYPE.fullmatch(text)
+    if match is None:
+        raise RecipeError(f"types: {name}", f"the prototype {text!r} marks no mention", "put it in [[ ]]")
+    before, mention, after = (tokenizer(part)[0] for part in match.groups())
+    opening, closing = tokenizer("[")[0], tokenizer("]")[0]
+    return [*before, *opening, *mention, *closing, *after], len(before) + 1
