@@ -1,1 +1,26 @@
 """rayner: contrastive entity recognition and linking on Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rayner.tasks.checkpoint import Loaded
+
+__all__ = ["load"]
+
+
+def load(checkpoint: str | Path, device: str | None = None) -> Loaded:
+    """The model of a checkpoint folder, ready to predict.
+
+    Args:
+        checkpoint: a folder such as `RUN/best`.
+        device: `cpu`, `cuda:0` and so on; by default a GPU where there is one.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint, or is damaged.
+    """
+    from rayner.tasks.checkpoint import load_checkpoint
+
+    return load_checkpoint(Path(checkpoint), device)

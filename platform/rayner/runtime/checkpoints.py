@@ -1,0 +1,155 @@
+"""What a run leaves on disk, so that it can be killed at any moment and go on.
+
+`OUT/last` is a checkpoint with `state/`: the optimizer, the averaged weights and where the run stands.
+`OUT/best` is the checkpoint of the best evaluation, with the predictions that it was judged by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rayner.config import BaseRecipe
+from rayner.errors import CheckpointError, RecipeError
+from rayner.recipes import changed_keys
+from rayner.runtime.folders import replace_folder, settle_folder
+from rayner.runtime.optimization import Average
+from rayner.tasks.base import TrainTask
+from rayner.tasks.checkpoint import check_files, read_recipe, save_checkpoint
+
+LAST, BEST = "last", "best"
+FREE_KEYS = ("scaling.", "tracking.")
+"""What may change between two launches of a run."""
+
+_CURE = "start over with --fresh, or name another --out"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands: `position` steps into `epoch` (from 0), `step` of `steps` in all.
+
+    `examples` is the key of the example set; `waited` counts the evaluations since the best one; `scale` is
+    the state of float16's loss scale.
+    """
+
+    examples: str
+    steps: int
+    workers: int
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0
+    finished: bool = False
+    seconds: float = 0.0
+    scale: dict[str, Any] | None = None
+
+
+def save_last(
+    out: Path,
+    recipe: BaseRecipe,
+    task: TrainTask,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average | None,
+    standing: Standing,
+) -> None:
+    """Replace `OUT/last`."""
+
+    def write(folder: Path) -> None:
+        state = folder / "state"
+        state.mkdir()
+        save_file(_optimizer_tensors(model, optimizer), state / "optimizer.safetensors")
+        if average is not None:
+            save_file(average.weights, state / "average.safetensors", {"updates": str(average.updates)})
+        (state / "state.json").write_text(json.dumps(asdict(standing), indent=1), encoding="utf-8")
+        save_checkpoint(folder, recipe, task, model, {})
+
+    replace_folder(out / LAST, write)
+
+
+def read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
+    """Where the run in a folder stands; None where there is none.
+
+    Raises:
+        RecipeError: the run was started with another recipe.
+        CheckpointError: `OUT/last` is damaged.
+    """
+    folder = out / LAST
+    settle_folder(folder)
+    settle_folder(out / BEST)
+    if not folder.exists():
+        return None
+    changed = [k for k in changed_keys(read_recipe(folder), recipe) if not k.startswith(FREE_KEYS)]
+    if changed:
+        what = f"holds a run of another recipe; changed: {', '.join(changed)}"
+        raise RecipeError(str(out), what, _CURE)
+    check_files(folder)
+    path = folder / "state" / "state.json"
+    try:
+        return Standing(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(str(path), f"is no run's state ({error})", _CURE) from None
+
+
+def check_examples(out: Path, standing: Standing, key: str) -> None:
+    """Refuse to go on with other examples than the run began with.
+
+    Raises:
+        RecipeError: the corpus has changed since.
+    """
+    if standing.examples != key:
+        raise RecipeError(str(out), "holds a run on another state of the corpus", _CURE)
+
+
+def load_state(
+    out: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None
+) -> None:
+    """Read the state in `OUT/last` into the optimizer and the average of the model that was loaded from there.
+
+    Raises:
+        CheckpointError: it is another model's.
+    """
+    state = out / LAST / "state"
+    try:
+        with safe_open(state / "optimizer.safetensors", "pt") as file:
+            stored = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        _load_optimizer(stored, model, optimizer)
+        if average is not None:
+            with safe_open(state / "average.safetensors", "pt") as file:
+                average.updates = int(file.metadata()["updates"])
+                for name, weight in average.weights.items():
+                    weight.copy_(file.get_tensor(name))
+    except Exception as error:
+        raise CheckpointError(str(state), f"does not fit the model ({error})", _CURE) from error
+
+
+def _trained(model: nn.Module) -> Mapping[str, nn.Parameter]:
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{name}/{key}": value.contiguous()
+        for name, parameter in _trained(model).items()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _load_optimizer(stored: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    parameters = _trained(model)
+    for name, value in stored.items():
+        owner, _, key = name.rpartition("/")
+        parameter = parameters[owner]
+        if value.ndim and value.shape != parameter.shape:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}")
+        optimizer.state[parameter][key] = value.to(parameter.device)

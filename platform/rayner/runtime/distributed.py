@@ -1,0 +1,111 @@
+"""What the workers of a run do together. Without a process group, a run is its own only worker.
+
+Gradients are summed here rather than by DistributedDataParallel: DDP averages over workers, but a loss that
+is divided by a count over all workers needs a sum; and it expects a backward pass of every worker in every
+step and through every parameter, but a worker's part of a step may be empty, and its parts' number differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from rayner.errors import RaynerError
+
+BUCKET_BYTES = 64 * 2**20
+
+T = TypeVar("T")
+
+
+def world_size() -> int:
+    """How many workers the run has."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This worker's number, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def sum_over_workers(values: Tensor) -> Tensor:
+    """The elementwise sum over all workers, in place."""
+    if world_size() > 1:
+        dist.all_reduce(values)
+    return values
+
+
+def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace every gradient by its sum over all workers.
+
+    A parameter that no worker has a gradient of keeps None, so that the optimizer passes it by as it does in
+    a run of one worker.
+    """
+    if world_size() == 1:
+        return
+    used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.float32)
+    used = sum_over_workers(used.to(parameters[0].device)).tolist()
+    for bucket in _buckets([p for p, count in zip(parameters, used, strict=True) if count]):
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        dist.all_reduce(flat)
+        parts = flat.split([p.numel() for p in bucket])
+        for parameter, part in zip(bucket, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+
+
+def broadcast_model(model: nn.Module) -> None:
+    """Give every worker the parameters and buffers of worker 0."""
+    if world_size() == 1:
+        return
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            dist.broadcast(tensor.data, src=0)
+
+
+def gather_objects(value: T) -> list[T]:
+    """The value of every worker, by rank."""
+    if world_size() == 1:
+        return [value]
+    gathered: list[Any] = [None] * world_size()
+    dist.all_gather_object(gathered, value)
+    return gathered
+
+
+def on_first(function: Callable[[], T]) -> T:
+    """What the function returns on worker 0, the only one that calls it, on every worker.
+
+    Raises:
+        RaynerError: what the function raised, on every worker, so that none waits for another in vain.
+    """
+    if world_size() == 1:
+        return function()
+    outcome: list[Any] = [None, None]
+    if rank() == 0:
+        try:
+            outcome[0] = function()
+        except RaynerError as error:
+            outcome[1] = error
+    dist.broadcast_object_list(outcome, src=0)
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]
+
+
+def _buckets(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:
+    """Parameters of one dtype and device, at most `BUCKET_BYTES` together."""
+    bucket: list[nn.Parameter] = []
+    size = 0
+    for parameter in parameters:
+        bytes_ = parameter.numel() * parameter.element_size()
+        alike = bucket and (bucket[0].dtype, bucket[0].device) == (parameter.dtype, parameter.device)
+        if bucket and (not alike or size + bytes_ > BUCKET_BYTES):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(parameter)
+        size += bytes_
+    if bucket:
+        yield bucket

@@ -1,0 +1,105 @@
+"""Scores of a model on items with gold annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import torch
+
+from rayner.config import CorpusSettings
+from rayner.data.schema import Document, documents_from_table, documents_to_table
+from rayner.metrics.intervals import span_intervals
+from rayner.runtime.distributed import gather_objects, on_first, rank, world_size
+from rayner.tasks.base import Predictor
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.predict import predict
+from rayner.tasks.registry import train_task
+
+EVALUATION = "evaluation"
+
+
+def evaluate(
+    checkpoint: Path,
+    corpus: Path | Sequence[Path],
+    *,
+    format: str = "auto",
+    device: str | None = None,
+    intervals: bool = True,
+) -> dict[str, Any]:
+    """Score a checkpoint on a corpus.
+
+    Args:
+        corpus: files or folders with gold annotations, in any format that `corpus convert` reads.
+        device: where to run; a GPU where there is one.
+        intervals: whether to add 95 % bootstrap intervals.
+
+    Returns:
+        The metrics of the task, for spans `precision, recall, f1, ..., per_type`, and `intervals`.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        CorpusError: the corpus cannot be read.
+    """
+    loaded = load_checkpoint(Path(checkpoint), device)
+    paths = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
+    settings = CorpusSettings(train=(), dev=tuple(str(path) for path in paths), format=format)
+    items = list(train_task(loaded.recipe.model_copy(update={"corpus": settings})).items("dev"))
+    predictor = loaded.task.predictor(loaded.model)
+    predicted = predict_all(predictor, items)
+    metrics = predictor.evaluate(predicted, items)
+    return metrics | (intervals_of(items, predicted, metrics) if intervals else {})
+
+
+def default_device() -> torch.device:
+    """A GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def predict_all(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> list[Any]:
+    """The answers to all items, on every worker; each worker works on its part of them."""
+    with torch.no_grad():
+        mine = list(predict(predictor, items[rank() :: world_size()]))
+    merged: list[Any] = [None] * len(items)
+    for worker, part in enumerate(gather_objects(mine)):
+        merged[worker :: world_size()] = part
+    return merged
+
+
+def score(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The metrics, the same on every worker, and the answers."""
+    predicted = predict_all(predictor, items)
+    return on_first(lambda: predictor.evaluate(predicted, items)), predicted
+
+
+def intervals_of(
+    gold: Sequence[Any], predicted: Sequence[Any], metrics: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Bootstrap intervals of span metrics under the key `intervals`; nothing for other items."""
+    if not are_documents([*gold[:1], *predicted[:1]]):
+        return {}
+    return {"intervals": span_intervals(gold, predicted, list(metrics.get("per_type", {})) or None)}
+
+
+def are_documents(items: Sequence[Any]) -> bool:
+    """Whether there are items and they are documents."""
+    return bool(items) and all(isinstance(item, Document) for item in items)
+
+
+def write_predictions(folder: Path, gold: Sequence[Any], predicted: Sequence[Any]) -> None:
+    """Write documents and the answers to them as `gold.parquet` and `predictions.parquet`."""
+    if are_documents(gold) and are_documents(predicted):
+        folder.mkdir(exist_ok=True)
+        pq.write_table(documents_to_table(gold), folder / "gold.parquet")
+        pq.write_table(documents_to_table(predicted), folder / "predictions.parquet")
+
+
+def read_predictions(folder: Path) -> tuple[list[Document], list[Document]]:
+    """What `write_predictions` wrote: gold and predicted documents; none where it wrote nothing."""
+    if not (folder / "gold.parquet").exists():
+        return [], []
+    tables = (pq.read_table(folder / f"{name}.parquet") for name in ("gold", "predictions"))
+    gold, predicted = (list(documents_from_table(table)) for table in tables)
+    return gold, predicted

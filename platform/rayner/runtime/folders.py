@@ -1,0 +1,81 @@
+"""Folders that are replaced as a whole, so that a killed process leaves the old one or the new one.
+
+The new folder is written as `.NAME.partial`, flushed to the disk and renamed to `.NAME.new`: from there on it
+is complete. Then the old one makes way. `settle_folder` finishes what a killed process had begun.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from rayner.errors import InputError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Put the folder that `write` fills in the place of `folder`.
+
+    Raises:
+        InputError: the disk is full; the old folder is as it was.
+    """
+    partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))
+    settle_folder(folder)
+    partial.mkdir(parents=True)
+    try:
+        write(partial)
+        _flush(partial)
+        partial.rename(new)
+    except Exception as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if _is_full(error):
+            what = "no room to write it; what was there before is unharmed"
+            raise InputError(str(folder), what, "free some space and run the same command again") from error
+        raise
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    _flush_entry(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def settle_folder(folder: Path) -> None:
+    """Finish a replacement that was cut short, or undo it."""
+    partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))
+    if new.exists():
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        new.rename(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(folder: Path, stage: str) -> Path:
+    return folder.with_name(f".{folder.name}.{stage}")
+
+
+def _is_full(error: BaseException) -> bool:
+    # safetensors reports the system's error as text.
+    return (isinstance(error, OSError) and error.errno in _FULL) or "No space left" in str(error)
+
+
+def _flush(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            # safetensors writes files that only their owner may read.
+            path.chmod(0o644)
+        _flush_entry(path)
+    _flush_entry(folder)
+
+
+def _flush_entry(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

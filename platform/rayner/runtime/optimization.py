@@ -1,0 +1,107 @@
+"""The optimizer, its learning rate, mixed precision, and the moving average of the weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rayner.config import TrainingSettings
+
+PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def build_optimizer(
+    model: nn.Module, head: Iterable[nn.Parameter], settings: TrainingSettings
+) -> torch.optim.AdamW:
+    """AdamW with the encoder's and the head's learning rate; biases and norms do not decay."""
+    heads = {id(parameter) for parameter in head}
+    groups = []
+    for is_head, decays in product((False, True), (False, True)):
+        chosen = [
+            p
+            for p in model.parameters()
+            if p.requires_grad and (id(p) in heads) == is_head and (p.ndim > 1) == decays
+        ]
+        peak = settings.head_learning_rate if is_head else settings.learning_rate
+        decay = settings.weight_decay if decays else 0.0
+        groups.append({"params": chosen, "lr": 0.0, "peak": peak, "weight_decay": decay})
+    return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, step: int, steps: int, warmup: float) -> float:
+    """Set the learning rates of a step: up in a line over the first `warmup` of the steps, then down to 0.
+
+    Args:
+        step: from 0.
+
+    Returns:
+        The rate of the first group.
+    """
+    rising = (step + 1) / max(1.0, warmup * steps)
+    falling = (steps - step) / max(1.0, steps - warmup * steps)
+    factor = min(rising, falling, 1.0)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+    return optimizer.param_groups[0]["lr"]
+
+
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
+    """The precision of forward passes."""
+    if precision not in PRECISIONS:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, PRECISIONS[precision])
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Set torch's random state from the step and the worker.
+
+    So a resumed run draws what an undisturbed one does with no random state stored, and each worker has
+    dropout masks of its own; a run with another number of workers has others.
+    """
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))
+
+
+def checkpoint_gradients(model: nn.Module) -> None:
+    """Have every encoder compute its activations again in the backward pass instead of keeping them."""
+    for module in model.modules():
+        if hasattr(module, "gradient_checkpointing_enable"):
+            module.gradient_checkpointing_enable({"use_reentrant": False})  # pyright: ignore[reportCallIssue]
+
+
+class Average:
+    """An exponential moving average of the trained parameters.
+
+    Its decay after t updates is min(`decay`, (1 + t) / (10 + t)), so that the random start is soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.updates = decay, 0
+        self._live = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.weights = {name: p.detach().clone() for name, p in self._live.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move towards the parameters as they are now."""
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        torch._foreach_lerp_(list(self.weights.values()), list(self._live.values()), 1 - decay)
+        self.updates += 1
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within it, the model has the averaged weights."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, parameter in self._live.items():
+            parameter.data, self.weights[name] = self.weights[name], parameter.data

@@ -1,0 +1,55 @@
+"""How fast a run goes."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from rayner.runtime.steps import Step
+
+
+class Clock:
+    """Tokens, padding and seconds between two readings.
+
+    Args:
+        seconds: what the run has taken before this process.
+    """
+
+    def __init__(self, seconds: float, device: torch.device) -> None:
+        self._earlier, self._device = seconds, device
+        self._start = self._last = time.perf_counter()
+        self._idle = 0.0
+        self._steps = self._tokens = self._padded = self._held = 0
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken in all."""
+        return self._earlier + time.perf_counter() - self._start
+
+    def add(self, step: Step) -> None:
+        """Count a step."""
+        self._steps += 1
+        self._tokens += step.tokens
+        self._padded += step.padded
+        self._held += step.held
+
+    def skip(self, seconds: float) -> None:
+        """Leave out time that was not spent on steps."""
+        self._idle += seconds
+
+    def read(self, remaining: int) -> dict[str, float]:
+        """Speed since the last reading, and the seconds that the remaining steps will take at it."""
+        now = time.perf_counter()
+        spent = max(now - self._last - self._idle, 1e-9)
+        found = {
+            "tokens_per_second": self._tokens / spent,
+            "padding": 1 - self._held / self._padded if self._padded else 0.0,
+            "seconds": self.seconds,
+            "eta": remaining * spent / max(1, self._steps),
+        }
+        if self._device.type == "cuda":
+            found["gpu_memory"] = torch.cuda.max_memory_allocated(self._device)
+        self._last, self._idle = now, 0.0
+        self._steps = self._tokens = self._padded = self._held = 0
+        return found

@@ -1,0 +1,157 @@
+"""Where the numbers of a run go: `OUT/log.jsonl`, TensorBoard, MLflow, and whoever watches."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from rayner.config import BaseRecipe
+from rayner.errors import RecipeError
+
+LOG = "log.jsonl"
+MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
+
+Record = Mapping[str, Any]
+
+
+class Tracker(Protocol):
+    """One place that records go to.
+
+    A record of steps has `step, steps, epoch, loss, parts, learning_rate, tokens_per_second, padding, seconds,
+    eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, metrics`.
+    """
+
+    def write(self, record: Record) -> None:
+        """Take a record."""
+        ...
+
+    def close(self) -> None:
+        """The run is over, or has failed."""
+        ...
+
+
+@contextlib.contextmanager
+def tracked(out: Path, recipe: BaseRecipe, step: int, watcher: Tracker | None) -> Iterator[list[Tracker]]:
+    """The trackers of a run that goes on at `step`, closed at the end.
+
+    Raises:
+        RecipeError: the recipe asks for MLflow, which is not installed.
+    """
+    trackers: list[Tracker] = [JsonLines(out / LOG, step), TensorBoard(out / "tensorboard", step)]
+    if wants_mlflow(recipe):
+        trackers.append(MLflow(recipe, out))
+    if watcher is not None:
+        trackers.append(watcher)
+    try:
+        yield trackers
+    finally:
+        for tracker in trackers:
+            tracker.close()
+
+
+def scalars(record: Record) -> dict[str, float]:
+    """The numbers of a record by name: `train/loss`, `train/parts/span`, `dev/f1`."""
+    prefix = "dev" if "metrics" in record else "train"
+    values = record.get("metrics") or {k: v for k, v in record.items() if k not in ("step", "steps")}
+    found = {}
+    for name, value in values.items():
+        inner = value.items() if name == "parts" else [(None, value)]
+        for part, number in inner:
+            if isinstance(number, (int, float)):
+                found["/".join(filter(None, (prefix, name, part)))] = float(number)
+    return found
+
+
+class JsonLines:
+    """A line of JSON a record. Lines of steps that a resumed run takes again are dropped."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        kept = []
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    if json.loads(line)["step"] <= step:
+                        kept.append(line + "\n")
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text("".join(kept), encoding="utf-8")
+        partial.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, record: Record) -> None:
+        """Append the record and hand it to the system at once."""
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class TensorBoard:
+    """Event files."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=step + 1)
+
+    def write(self, record: Record) -> None:
+        """A point on each curve."""
+        for name, value in scalars(record).items():
+            self._writer.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        self._writer.close()
+
+
+class MLflow:
+    """A run in MLflow, the same one when our run is resumed."""
+
+    def __init__(self, recipe: BaseRecipe, out: Path) -> None:
+        import mlflow
+
+        self._mlflow = mlflow
+        mlflow.set_experiment(recipe.tracking.experiment)
+        known = out / "mlflow_run"
+        if known.exists():
+            mlflow.start_run(run_id=known.read_text().strip())
+        else:
+            active = mlflow.start_run(run_name=out.resolve().name)
+            known.write_text(active.info.run_id)
+            mlflow.log_params(dict(_parameters(recipe)))
+
+    def write(self, record: Record) -> None:
+        """A point on each curve."""
+        self._mlflow.log_metrics(scalars(record), step=record["step"])
+
+    def close(self) -> None:
+        """End the MLflow run."""
+        self._mlflow.end_run()
+
+
+def wants_mlflow(recipe: BaseRecipe) -> bool:
+    """Whether the recipe asks for MLflow, or the environment names a server and MLflow is installed.
+
+    Raises:
+        RecipeError: the recipe asks for it and it is not installed.
+    """
+    installed = importlib.util.find_spec("mlflow") is not None
+    if recipe.tracking.mlflow and not installed:
+        raise RecipeError("tracking.mlflow", "mlflow is not installed", "pip install 'rayner[track]'")
+    return installed and (recipe.tracking.mlflow or MLFLOW_VARIABLE in os.environ)
+
+
+def _parameters(recipe: BaseRecipe) -> Iterator[tuple[str, str]]:
+    """Every setting by its dotted key, as far as MLflow's 500 characters go."""
+    values: list[tuple[str, Any]] = list(recipe.model_dump(mode="json").items())
+    for key, value in values:
+        if isinstance(value, dict):
+            values.extend((f"{key}.{inner}", v) for inner, v in value.items())
+        else:
+            yield key, str(value)[:500]

@@ -1,0 +1,132 @@
+"""Training: one call, in this process or on Ray Train workers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rayner.config import BaseRecipe
+from rayner.errors import RecipeError
+from rayner.recipes import dump_recipe
+from rayner.runtime.checkpoints import BEST, LAST, Standing, read_standing
+from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, read_predictions
+from rayner.runtime.example_sets import build_examples
+from rayner.runtime.tracking import LOG
+from rayner.runtime.watching import watcher
+from rayner.runtime.worker import Run, work
+from rayner.tasks.base import TrainTask
+from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
+from rayner.tasks.registry import train_task
+
+RESULT = "result.json"
+CACHE_VARIABLE = "RAYNER_CACHE"
+
+log = logging.getLogger(__name__)
+
+
+def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | None = None) -> dict[str, Any]:
+    """Train what a recipe describes, or go on with the run in `out`.
+
+    A run that was killed goes on from its last checkpoint: with as many workers, to the same parameters; with
+    another number, with the same examples in each step. A finished run returns its result again.
+
+    Args:
+        out: the folder of the run; `out/best` will be the checkpoint. Workers on other machines must see it.
+        fresh: remove what an earlier run left in `out`.
+        workers: Ray Train workers; 0 trains in this process. By default what the recipe says.
+
+    Returns:
+        `checkpoint` (a path), `metrics` (on the development set), `steps`, `seconds`.
+
+    Raises:
+        RecipeError: `out` holds a run of another recipe, or the recipe's corpus is not there.
+        CheckpointError: `out/last` is damaged.
+        InputError: the loss is no number, or the disk is full.
+    """
+    out = Path(out).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone(out):
+        if fresh:
+            _clear(out)
+        standing = read_standing(out, recipe)
+        if standing is not None and standing.finished and (out / RESULT).exists():
+            log.info("the run in %s is finished; --fresh starts it over", out)
+            return json.loads((out / RESULT).read_text(encoding="utf-8"))
+        workers = recipe.scaling.workers if workers is None else workers
+        return _train(recipe, train_task(recipe), out, workers)
+
+
+def _train(recipe: BaseRecipe, task: TrainTask[Any, Any, Any], out: Path, workers: int) -> dict[str, Any]:
+    cache = Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
+    examples = build_examples(task, "train", cache, workers)
+    dev = list(task.items("dev")) if recipe.corpus.dev else []
+    (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
+    if workers == 0:
+        key = examples.manifest["key"]
+        run = Run(recipe, task, examples, key, dev, out, default_device(), watcher())
+        standing = work(run)
+    else:
+        from rayner.runtime.cluster_training import work_on_cluster
+
+        standing = work_on_cluster(recipe, examples, dev, out, workers)
+    return conclude(recipe, task, dev, out, standing)
+
+
+def conclude(
+    recipe: BaseRecipe, task: TrainTask[Any, Any, Any], dev: list[Any], out: Path, standing: Standing
+) -> dict[str, Any]:
+    """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result."""
+    best = out / BEST
+    metrics: dict[str, Any] = json.loads((best / METRICS).read_text(encoding="utf-8"))
+    gold, predicted = read_predictions(best / EVALUATION)
+    metrics |= intervals_of(gold, predicted, metrics)
+    _write(best / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False))
+    if dev:
+        model = load_model(best, task).to(default_device()).eval()
+        for name, table in task.inspect(model, dev).items():
+            pq.write_table(table, best / EVALUATION / f"{name}.parquet")
+    result = {
+        "checkpoint": str(best),
+        "metrics": metrics,
+        "steps": standing.step,
+        "seconds": round(standing.seconds, 1),
+    }
+    _write(out / RESULT, json.dumps(result, indent=1, ensure_ascii=False))
+    return result
+
+
+def _clear(out: Path) -> None:
+    """Remove what a run writes, and nothing else that may lie in the folder."""
+    for name in (LAST, BEST, "tensorboard", "ray", RESULT, LOG, RECIPE, "mlflow_run"):
+        for path in (out / name, *out.glob(f".{name}.*")):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _alone(out: Path):
+    """Refuse a second process on the same run; the lock goes with the process that holds it."""
+    import fcntl
+
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            what, cure = "another process trains in this folder", "wait for it, or name another --out"
+            raise RecipeError(str(out), what, cure) from None
+        yield
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
