@@ -1,0 +1,101 @@
+"""Reading dictionaries: `TYPE<TAB>name` lines, names alone, CSV and TSV with a header, JSONL entities."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
+from rayner.errors import CorpusError
+from rayner.supervision.dictionaries import Name
+
+
+def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
+    """The names of a dictionary file.
+
+    A header with a column `name` (and perhaps `type`, `entity_id`, `aliases`, these parted by `|`) makes
+    columns; so does the suffix .csv. JSONL has these fields, `aliases` as a list.
+
+    Args:
+        default_type: the type of names for which the file has none.
+
+    Raises:
+        CorpusError: a line that cannot be read, or a file without names.
+    """
+    lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
+    kind = suffix(path)
+    header = (
+        [cell.strip().lower() for cell in lines[0].split("," if kind == ".csv" else "\t")] if lines else []
+    )
+    if kind in (".jsonl", ".json", ".ndjson"):
+        names = list(_jsonl(lines, path, default_type))
+    elif "name" in header or kind == ".csv":
+        names = list(_columns(lines, path, default_type, "," if kind == ".csv" else "\t"))
+    else:
+        names = list(_lines(lines, path, default_type))
+    if not names:
+        raise CorpusError(str(path), "holds no name", "write a line TYPE<TAB>name for each")
+    return names
+
+
+def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
+    for number, line in enumerate(lines, 1):
+        type_, tab, name = line.partition("\t")
+        if not tab:
+            type_, name = "", line
+        if name.strip():
+            yield Name(name.strip(), _type(type_, default_type, path, number))
+
+
+def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
+    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation.
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    try:
+        header = [cell.strip().lower() for cell in next(reader, [])]
+        if "name" not in header:
+            raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
+        for cells in reader:
+            row = dict(zip(header, cells, strict=False))
+            names = [row.get("name", ""), *row.get("aliases", "").split("|")]
+            yield from _names(
+                names, row.get("type", ""), row.get("entity_id"), default_type, path, reader.line_num
+            )
+    except csv.Error as error:
+        raise CorpusError(f"{path}:{reader.line_num}", str(error)) from None
+
+
+def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            names = [row["name"], *(row.get("aliases") or ())]
+            type_, entity_id = row.get("type") or "", row.get("entity_id")
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            raise CorpusError(
+                f"{path}:{number}", "no JSON object with a `name`", 'write {"name": ...}'
+            ) from None
+        if not all(isinstance(text, str) for text in (*names, type_, entity_id or "")):
+            raise CorpusError(f"{path}:{number}", "a name, type or id that is no string", "put it in quotes")
+        yield from _names(names, type_, entity_id, default_type, path, number)
+
+
+def _names(
+    names: Sequence[str], type_: str, entity_id: str | None, default_type: str | None, path: Path, number: int
+) -> Iterator[Name]:
+    for name in names:
+        if name.strip():
+            yield Name(name.strip(), _type(type_, default_type, path, number), entity_id or None)
+
+
+def _type(type_: str, default_type: str | None, path: Path, number: int) -> str:
+    found = type_.strip() or default_type
+    if not found:
+        raise CorpusError(
+            f"{path}:{number}", "a name without a type", "write TYPE<TAB>name, or name a type with --type"
+        )
+    return found

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import pickle
+import random
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.config import LabelSettings
+from rayner.data.schema import Document, Mention
+from rayner.data.words import find_words
+from rayner.errors import CorpusError
+from rayner.supervision.dictionaries import Dictionary, Name, label_document
+from rayner.supervision.dictionary_files import read_dictionary
+
+
+def found(text: str, *names: tuple[str, str | None], **settings: str) -> list[tuple[str, str]]:
+    dictionary = Dictionary([Name(*name) for name in names], LabelSettings.model_validate(settings))
+    return [(text[m.start : m.end], m.type) for m in dictionary.find(text)]
+
+
+def test_the_longest_name_wins_at_each_place_from_left_to_right() -> None:
+    names = [("renal failure", "D"), ("acute renal failure", "D"), ("failure to thrive", "X"), ("acute", "A")]
+    assert found("acute renal failure to thrive", *names) == [("acute renal failure", "D")]
+    assert found("renal failure to thrive", *names) == [("renal failure", "D")]
+    assert found("an acute failure to thrive", *names) == [("acute", "A"), ("failure to thrive", "X")]
+
+
+def test_names_end_at_words() -> None:
+    assert found("scarlet cars; a car-park, Carla", ("car", "C"), case="exact") == [("car", "C")]
+    assert found("cocaine-induced", ("cocaine", "C")) == [("cocaine", "C")]
+
+
+@pytest.mark.parametrize(
+    "name", ["( R)-alpha - methylhistamine", "(R)-alpha-methylhistamine", "(R) - alpha-  methylhistamine"]
+)
+def test_the_space_around_words_does_not_count(name: str) -> None:
+    for text in ("of (R)-alpha-methylhistamine .", "of ( R ) - alpha -\nmethylhistamine"):
+        assert [t for _, t in found(text, (name, "C"))] == ["C"]
+    assert found("methyl histamine", ("methylhistamine", "C")) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("exact", ["MS", "cat scan"]),
+        ("ignore", ["MS", "ms", "cat scan", "Cat Scan"]),
+        ("acronyms", ["MS", "cat scan", "Cat Scan"]),
+    ],
+)
+def test_the_case_rule(case: str, expected: list[str]) -> None:
+    text = "MS ms cat scan Cat Scan"
+    assert [t for t, _ in found(text, ("MS", "D"), ("cat scan", "P"), case=case)] == expected
+
+
+def test_a_long_name_in_capitals_is_no_acronym() -> None:
+    assert found("Paracetamol", ("PARACETAMOL", "C"), case="acronyms") == [("Paracetamol", "C")]
+
+
+@pytest.mark.parametrize(("ambiguity", "expected"), [("drop", []), ("first", ["B"]), ("both", ["B", "A"])])
+def test_the_ambiguity_rule(ambiguity: str, expected: list[str]) -> None:
+    names = [("lead", "B"), ("Lead", "A"), ("lead", "B")]
+    assert [t for _, t in found("the LEAD", *names, ambiguity=ambiguity)] == expected
+
+
+def test_a_dropped_name_still_holds_its_place() -> None:
+    names = [("lead acetate", "A"), ("lead acetate", "B"), ("acetate", "C")]
+    assert found("lead acetate", *names, ambiguity="drop") == []
+
+
+def test_the_spelling_as_written_decides_between_types() -> None:
+    names = [("AIDS", "Disease"), ("aids", "Device")]
+    assert found("AIDS and aids and Aids", *names) == [
+        ("AIDS", "Disease"),
+        ("aids", "Device"),
+        ("Aids", "Device"),
+    ]
+
+
+def test_a_phrase_hides_shorter_names_but_no_label() -> None:
+    names = [("failure", "D"), ("Heart failure", "D"), ("market failure", None), ("heart failure", None)]
+    assert found("market failure, heart failure", *names) == [("heart failure", "D")]
+
+
+def test_composed_and_decomposed_letters_are_the_same() -> None:
+    assert found("cafe\u0301", ("caf\u00e9", "P")) == [("cafe\u0301", "P")]
+
+
+def test_scripts_without_spaces() -> None:
+    assert found("我在北京大学读书", ("北京大学", "ORG"), ("北京", "GPE")) == [("北京大学", "ORG")]
+
+
+def test_an_entity_is_kept_where_the_name_has_only_one() -> None:
+    names = [Name("lead", "C", "1"), Name("Lead", "C", "1"), Name("gold", "C", "2"), Name("gold", "C", "3")]
+    mentions = Dictionary(names, LabelSettings(case="ignore")).find("lead gold")
+    assert [m.entity_id for m in mentions] == ["1", None]
+
+
+def test_labels_replace_mentions_and_say_what_they_cover() -> None:
+    dictionary = Dictionary([Name("gold", "C"), Name("gout", "D")], LabelSettings())
+    document = Document("d", "gold", (Mention(0, 1, "X"),), language="en")
+    labelled = label_document(document, dictionary)
+    assert labelled == Document("d", "gold", (Mention(0, 4, "C"),), language="en", annotated_types=("C", "D"))
+
+
+def test_characters_of_regular_expressions_are_characters() -> None:
+    assert found("a.b (x|y)* [z]+", (".*", "A"), ("(x|y)*", "B"), ("[z]+", "C"), ("a.b", "D")) == [
+        ("a.b", "D"),
+        ("(x|y)*", "B"),
+        ("[z]+", "C"),
+    ]
+
+
+def test_a_name_of_ten_thousand_words_can_be_found_and_sent() -> None:
+    name = "word " * 10_000
+    dictionary = pickle.loads(
+        pickle.dumps(Dictionary([Name(name, "L"), Name("x" * 10_000, "X")], LabelSettings()))
+    )
+    assert [m.type for m in dictionary.find(f"{name} {'x' * 10_000}")] == ["L", "X"]
+
+
+def test_names_without_a_word_are_left_out() -> None:
+    assert len(Dictionary([Name("\u200b", "A"), Name(" ", "B")], LabelSettings())) == 0
+
+
+words = st.sampled_from(["a", "b", "A", "-", "é", "北"])
+texts = st.lists(words, max_size=12).map(lambda w: " ".join(w))
+names = st.lists(
+    st.builds(Name, st.lists(words, min_size=1, max_size=3).map(" ".join), st.sampled_from("XY"))
+)
+rules = st.builds(
+    LabelSettings,
+    case=st.sampled_from(["exact", "ignore", "acronyms"]),
+    ambiguity=st.sampled_from(["drop", "first", "both"]),
+)
+
+
+@given(texts, names, rules)
+def test_every_mention_is_a_name_and_none_overlap(text: str, names: list[Name], rule: LabelSettings) -> None:
+    mentions = Dictionary(names, rule).find(text)
+    spelled = {("".join(n.name.split()).casefold(), n.type) for n in names}
+    edges = find_words(text)
+    for mention in mentions:
+        assert ("".join(text[mention.start : mention.end].split()).casefold(), mention.type) in spelled
+        assert mention.start in {s for s, _ in edges}
+        assert mention.end in {e for _, e in edges}
+    spans = sorted({(m.start, m.end) for m in mentions})
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+@given(texts, names)
+def test_exact_matching_is_its_definition(text: str, names: list[Name]) -> None:
+    spans = find_words(text)
+    words = [text[s:e] for s, e in spans]
+    known = {tuple(n.name.split()) for n in names}
+    expected, place = [], 0
+    while place < len(words):
+        widths = [w for w in range(1, len(words) - place + 1) if tuple(words[place : place + w]) in known]
+        if widths:
+            expected.append((spans[place][0], spans[place + max(widths) - 1][1]))
+        place += max(widths, default=1)
+    mentions = Dictionary(names, LabelSettings(case="exact", ambiguity="first")).find(text)
+    assert [(m.start, m.end) for m in mentions] == expected
+
+
+def test_five_hundred_abstracts_take_about_a_second() -> None:
+    rng = random.Random(0)
+    vocabulary = ["".join(rng.choices("abcdefgh", k=5)) for _ in range(5000)]
+    names = [Name(" ".join(rng.choices(vocabulary, k=rng.randint(1, 4))), "T") for _ in range(2500)]
+    texts = [" ".join(rng.choices(vocabulary, k=220)) for _ in range(500)]
+    dictionary = Dictionary(names, LabelSettings())
+    started = time.process_time()
+    assert sum(len(dictionary.find(text)) for text in texts) > 1000
+    assert time.process_time() - started < 5
+
+
+def write(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_dictionary_formats(tmp_path: Path) -> None:
+    lead, gout = Name("lead", "C"), Name("gout", "D")
+    assert read_dictionary(write(tmp_path, "a.txt", "C\tlead\r\n\nD\tgout\n")) == [lead, gout]
+    assert read_dictionary(write(tmp_path, "b.txt", "\ufefflead\nC\n"), "C") == [lead, Name("C", "C")]
+    csv = 'name,type,entity_id,aliases\n"lead, red",C,7,minium|\ngout,D,,\n'
+    expected = [Name("lead, red", "C", "7"), Name("minium", "C", "7"), gout]
+    assert read_dictionary(write(tmp_path, "c.csv", csv)) == expected
+    assert read_dictionary(write(tmp_path, "d.tsv", 'Type\tName\nC\tlead\nD\t5" gun\n')) == [
+        lead,
+        Name('5" gun', "D"),
+    ]
+    rows = '{"name": "lead", "type": "C", "entity_id": "7", "aliases": ["Pb"]}\n\n{"name": "gout"}\n'
+    expected = [Name("lead", "C", "7"), Name("Pb", "C", "7"), gout]
+    assert read_dictionary(write(tmp_path, "e.jsonl", rows), "D") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "", "holds no name"),
+        ("a.txt", "\n \n", "holds no name"),
+        ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type"),
+        ("a.txt", "C\tlead\nC\tgr\xfcn\n".encode("latin1"), r"a\.txt:2: .*not UTF-8"),
+        ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
+        ("a.csv", "type,label\nC,lead\n", "no column `name`"),
+        ("a.csv", "", "no column `name`"),
+        ("a.jsonl", '{"name": "lead", "type": "C"}\n[1]\n', r"a\.jsonl:2"),
+        ("a.jsonl", '{"name": 3, "type": "C"}\n', r"a\.jsonl:1"),
+        ("a.jsonl", '{"name": "a", "type": "C", "aliases": 3}\n', r"a\.jsonl:1"),
+        ("a.jsonl", "[" * 100_000, r"a\.jsonl:1"),
+    ],
+)
+def test_broken_dictionaries_say_where(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        read_dictionary(write(tmp_path, name, content))
