@@ -119,3 +119,11 @@ def test_names_are_marked_wherever_they_occur(documents: list[Document]) -> None
             assert any(m.start <= found.start() and found.end() <= m.end for m in marked), (
                 f"{document.document_id}: {found[0]}"
             )
+
+
+def test_the_readme_counts_what_is_there(splits: dict[str, list[Document]]) -> None:
+    readme = (CORPUS / "README.md").read_text(encoding="utf-8")
+    for split in SPLITS:
+        counts = Counter(m.type for d in splits[split] for m in d.mentions)
+        numbers = " | ".join(str(n) for n in (len(splits[split]), *(counts[t] for t in sorted(counts))))
+        assert f"| `{split}.jsonl` | {numbers} |" in readme
