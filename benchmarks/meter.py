@@ -1,0 +1,63 @@
+"""What a step costs: seconds and peak memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import torch
+
+_REPEATS_ON_GPU = 10
+
+
+class Meter:
+    """Measures on a device: CPU time of this process, or wall time of a GPU."""
+
+    def __init__(self, device: str, precision: str) -> None:
+        self.device = torch.device(device)
+        self._precision: torch.dtype = getattr(torch, precision)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """The context of a forward pass in the precision."""
+        return torch.autocast(self.device.type, self._precision, enabled=self._precision != torch.float32)
+
+    def seconds(self, step: Callable[[], object]) -> float:
+        """The time that a step takes; under the precision's autocast."""
+        with self.autocast():
+            if self.device.type == "cpu":
+                begin = time.process_time()
+                step()
+                return time.process_time() - begin
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(_REPEATS_ON_GPU):
+                step()
+            torch.cuda.synchronize()
+            return (time.perf_counter() - begin) / _REPEATS_ON_GPU
+
+    def peak_mb(self, step: Callable[[], object]) -> float:
+        """How far a step raises the memory of this process, or of the GPU's allocator; CPU: Linux only."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            step()
+            return (torch.cuda.max_memory_allocated() - before) / 2**20
+        status = Path("/proc/self/status")
+        if not status.is_file():
+            return float("nan")
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # else the step grows into what earlier ones left behind
+        Path("/proc/self/clear_refs").write_text("5")  # makes the peak start from what is resident now
+        before = _kibibytes(status, "VmRSS")
+        step()
+        return (_kibibytes(status, "VmHWM") - before) / 1024
+
+
+def _kibibytes(status: Path, key: str) -> int:
+    line = next(line for line in status.read_text().splitlines() if line.startswith(key))
+    return int(line.split()[1])
