@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayner.data.readers.base import Reading, Reject, Unit
-from rayner.data.readers.detect import PathLikes, detect, files_for
+from rayner.data.readers.detect import PathLikes, detect, files_for, other_files
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
 from rayner.errors import CorpusError
@@ -43,7 +43,10 @@ def read_unit(unit: Unit) -> Reading:
 
 def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
     """All documents of files and folders; an error where there is not one that can be read."""
-    reading = merge(map(read_unit, find_units(paths, format)))
+    name = detect(paths) if format == "auto" else format
+    reading = merge(map(read_unit, find_units(paths, name)))
+    if aside := other_files(paths, name):
+        reading.ignored["file of another kind"] += len(aside)
     if not reading.documents:
         first = reading.rejects[0]
         raise CorpusError(first.where, first.what, first.cure)

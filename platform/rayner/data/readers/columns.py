@@ -25,6 +25,7 @@ _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
 )
+_END = re.compile(r"#\s*end document")
 _is_tag = cache(tags.is_tag)
 
 
@@ -70,7 +71,7 @@ def matches(sample: Sample) -> bool:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields of a row, between tabs where it has one, otherwise between spaces; empty ones at its end go."""
+    """The fields of a row, between tabs where it has one, otherwise between spaces; less empty last ones."""
     if "\t" in line:
         return line.rstrip("\t ").split("\t")
     return [part for part in line.split(" ") if part] or [""]
@@ -121,7 +122,7 @@ def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator
         if mark is not None:
             if block.sentences or block.bad:
                 yield block
-            block = _Block(number, (mark["bracketed"] or mark["named"] or "").strip() or None)
+            block = _Block(number, (mark["bracketed"] or mark["named"] or "").split("\t")[0].strip() or None)
             sentence = None
         elif is_row and not row[1 + tag_column]:
             reading.mended["tag without a word: left out"] += 1
@@ -131,10 +132,10 @@ def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator
                 block.sentences.append(sentence)
             sentence.words.append(row[1 + tag_column])
             sentence.tags.append(row[tag_column])
+        elif _END.match(line):
+            sentence = None
         elif line.startswith("#") and sentence is None:
             reading.ignored["comment"] += 1
-        elif line.startswith("#end document"):
-            sentence = None
         else:
             if sentence is None:
                 sentence = _Sentence(number)

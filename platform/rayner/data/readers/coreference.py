@@ -19,7 +19,7 @@ from rayner.data.schema import Document, Mention
 
 _BEGIN = re.compile(r"#\s*begin document\s*(?:\((?P<id>.*)\); part (?P<part>\d+)|(?P<plain>.*))")
 _BRACKET = re.compile(
-    r"(?P<open>\()?(?:(?P<type>[^-()|\d]+)-)?(?P<chain>\d+)(?:-(?P<entity>[^()|]+))?(?P<close>\))?"
+    r"(?P<open>\()?(?:(?P<type>[^-()|\d]++)-)?(?P<chain>\d++)(?:-(?P<entity>[^()|]++))?(?P<close>\))?"
 )
 _BRACKETS = re.compile(rf"(?:{re.sub(r'[?]P<[a-z]+>', '?:', _BRACKET.pattern)}|\|)+")
 _NONE = ("", "_", "-", "*")
@@ -104,7 +104,7 @@ def _row(document: _Words, row: Sequence[str], where: str, line: int, reading: R
     place, document.count = document.count, document.count + 1
     if row[-1] in _NONE:
         return
-    if _BRACKETS.fullmatch(row[-1]) is None:
+    if _BRACKETS.fullmatch(row[-1]) is None or not set(row[-1]) & set("()"):
         reading.reject(where, f"{row[-1]!r} are no brackets", "write (12, 12) or (12)", document.document_id)
         return
     for bracket in _BRACKET.finditer(row[-1]):

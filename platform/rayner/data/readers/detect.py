@@ -97,6 +97,11 @@ def files_for(paths: PathLikes, format: str) -> list[Path]:
     return kept
 
 
+def other_files(paths: PathLikes, format: str) -> list[Path]:
+    """The files of folders that `files_for` leaves aside for their suffix."""
+    return sorted(set(find_files(paths)) - set(files_for(paths, format)))
+
+
 def _format_of(path: Path) -> str | None:
     sample = files.sample(path)
     return next((name for name, format in FORMATS.items() if format.matches(sample)), None)
@@ -104,7 +109,7 @@ def _format_of(path: Path) -> str | None:
 
 def _is_aside(path: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.parts)
-    return hidden or files.stem(path).lower() in _DOCUMENTATION or path.suffix.lower() in (".md", ".py")
+    return hidden or files.stem(path).lower() in _DOCUMENTATION or path.suffix.lower() == ".md"
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:

@@ -6,18 +6,20 @@ from rayner.data.readers.base import Reading
 
 NEAR = 200
 
+_SPACES = str.maketrans("\t\n\r", "   ")
+
 
 def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bool:
     """Whether `text[start:end]` is the annotated `surface`.
 
-    Line ends count as spaces, as in brat; other differences in white space are counted as mended.
+    Tabs and line ends count as spaces, as in brat; other differences in white space are counted as mended.
     """
     found = text[start:end] if 0 <= start < end <= len(text) else ""
     if found == surface:
         return bool(found)
     if not found or found.split() != surface.split():
         return False
-    if found.replace("\n", " ").replace("\r", " ") != surface:
+    if found.translate(_SPACES) != surface:
         reading.mended["white space of a mention's text differs"] += 1
     return True
 
@@ -34,6 +36,7 @@ def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
     near = text.find(surface, max(0, start - NEAR), max(0, end) + NEAR) if surface else -1
     if near >= 0:
         hint = " (do they count from 1?)" if near == start - 1 else ""
+        hint = " (do they include the end?)" if (near, len(surface)) == (start, end - start + 1) else hint
         return what, f"it stands at {near} {near + len(surface)}: correct the offsets{hint}"
     return what, "correct the offsets or the mention's text"
 

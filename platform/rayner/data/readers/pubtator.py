@@ -98,7 +98,7 @@ def _text(abstract: _Abstract, rows: Sequence[Sequence[str]], reading: Reading) 
     scores = []
     for glue in _GLUES:
         text = title + glue + body
-        scores.append(sum(text[start:end] == surface for start, end, surface in spans))
+        scores.append(sum(text[start:end].split() == surface.split() for start, end, surface in spans))
         if scores[-1] == len(spans):
             break
     best = scores.index(max(scores))

@@ -1,0 +1,27 @@
+"""JSON lines of our schema: null fields are left out, nothing else is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from rayner.data.schema import Document, document_to_row
+from rayner.data.writers.base import Written, text_file
+
+
+def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Written:
+    """Write one document a line, packed where the name ends in .gz."""
+    written = Written(paths=[Path(path)])
+    with text_file(Path(path)) as file:
+        for document in documents:
+            row = {name: value for name, value in document_to_row(document).items() if value is not None}
+            row["mentions"] = [
+                {name: value for name, value in mention.items() if value is not None and value != []}
+                for mention in row["mentions"]
+            ]
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            written.documents += 1
+            written.mentions += len(document.mentions)
+    return written

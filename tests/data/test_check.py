@@ -1,0 +1,87 @@
+"""What `corpus check` finds."""
+
+from __future__ import annotations
+
+from rayner.data.check import check
+from rayner.data.schema import Document, Mention
+
+
+def _kinds(*documents: Document, **options) -> dict[str, int]:
+    return dict(check({"train": documents}, **options).counts)
+
+
+def _document(
+    *mentions: tuple[int, int, str], text: str = "Ann Lee ran", id_: str = "a", **fields
+) -> Document:
+    return Document(id_, text, tuple(Mention(*m) for m in mentions), **fields)
+
+
+def test_a_good_corpus_has_no_findings() -> None:
+    good = _document((0, 7, "PER"))
+    other = _document((0, 3, "PER"), id_="b", text="Bob")
+    assert not check({"train": [good], "dev": [other]}, types={"PER": "names of people"}).findings
+
+
+def test_offsets_and_white_space() -> None:
+    assert _kinds(_document((4, 99, "PER"), (3, 3, "PER"), (-1, 2, "PER"))) == {"offsets": 3}
+    assert _kinds(_document((0, 4, "PER"))) == {"white space": 1}
+
+
+def test_duplicate_nested_and_crossing_mentions() -> None:
+    counts = _kinds(_document((0, 7, "PER"), (0, 7, "PER"), (0, 3, "PER"), (4, 11, "X")))
+    assert counts == {"duplicate mention": 1, "crossing mentions": 2, "nested mentions": 1}
+
+
+def test_documents_that_are_empty_or_repeat() -> None:
+    first = _document((0, 3, "PER"))
+    assert _kinds(first, _document(text=" \n", id_="b")) == {"empty document": 1}
+    assert _kinds(first, first) == {"duplicate document": 1}
+    assert _kinds(first, _document(id_="b", text="Ann  Lee\nran")) == {"duplicate document": 1}
+    assert _kinds() == {"empty split": 1}
+    assert _kinds(_document()) == {"empty split": 1}
+
+
+def test_types_and_their_descriptions() -> None:
+    document = _document((0, 3, "PER"), (4, 7, "LOC"), annotated_types=("PER",))
+    findings = check({"train": [document]}, types={"PER": "people", "ORG": "firms", "LOC": None})
+    assert dict(findings.counts) == {
+        "type without description": 1,
+        "type without mentions": 1,
+        "annotated types": 1,
+    }
+    assert [f.where for f in findings.findings if f.kind == "type without description"] == ["LOC"]
+    assert {f.kind for f in findings.errors} == {"type without description", "annotated types"}
+
+
+def test_mentions_that_no_window_holds() -> None:
+    findings = check(
+        {"train": [_document((0, 3, "PER"), (0, 7, "PER"))]},
+        widths=lambda document: [m.end - m.start for m in document.mentions],
+        max_span_width=6,
+    )
+    (finding,) = [f for f in findings.findings if f.kind == "too wide"]
+    assert "PER [0, 7) has 7 sub-words" in finding.what
+    assert "to 7" in finding.cure
+
+
+def test_leakage_by_id_text_and_group_is_reported_once_a_document() -> None:
+    train = [
+        _document((0, 3, "PER"), id_="a", group="g"),
+        _document(id_="b", text="Bob"),
+        _document(id_="c", text="Cid", group="h"),
+    ]
+    dev = [
+        _document((0, 3, "PER"), id_="a", text="Eve", group="g"),
+        _document(id_="d", text="Bob"),
+        _document(id_="e", text="new", group="h"),
+        _document(id_="f", text="newer"),
+    ]
+    places = {"dev": [f"dev.txt:{line}" for line in range(1, 5)]}
+    findings = check({"train": train, "dev": dev}, places=places)
+    assert dict(findings.counts) == {"leakage": 3}
+    assert [(f.split, f.document_id, f.where) for f in findings.findings] == [
+        ("dev", "a", "dev.txt:1 (dev: a)"),
+        ("dev", "d", "dev.txt:2 (dev: d)"),
+        ("dev", "e", "dev.txt:3 (dev: e)"),
+    ]
+    assert "train: b" in findings.findings[1].what

@@ -1,0 +1,71 @@
+"""`--format auto`: which files, which format, and what an error names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayner.data.readers import detect, find_units, read_corpus
+from rayner.errors import CorpusError
+
+CONTENTS = {
+    "columns": ("train.txt", "Ann\tB-PER\nran\tO\n"),
+    "pubtator": ("x.txt", "1|t|Gout\n1|a|Rare.\n"),
+    "livingner": ("x.tsv", "filename\tmark\tlabel\toff0\toff1\tspan\n"),
+    "litbank": ("x.tsv", "Ann\tB-PER\tO\tO\n"),
+    "coreference": ("x.conll", "#begin document (x); part 0\nx\t0\t0\tAnn\t_\t(1)\n"),
+    "jsonl": ("x.json", '{"text": "a"}\n'),
+    "parquet": ("x.parquet", "PAR1"),
+    "brat": ("x.ann", "T1\tPER 0 3\tAnn\n"),
+    "text": ("x.txt", "Ann ran.\nAnd on.\n"),
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_detects(tmp_path: Path, name: str) -> None:
+    file, content = CONTENTS[name]
+    (tmp_path / file).write_text(content)
+    (tmp_path / "LICENSE").write_text("free")
+    (tmp_path / "_rejects.jsonl").write_text("{}")
+    assert detect(tmp_path) == name
+    assert detect([str(tmp_path / file)]) == name
+
+
+def test_conll_2003_is_not_litbank(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\n\nrejects VBZ B-VP O\n")
+    assert detect(tmp_path) == "columns"
+
+
+def test_errors_name_what_was_seen(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no files"):
+        detect(tmp_path)
+    with pytest.raises(CorpusError, match="no such file"):
+        detect(tmp_path / "nowhere")
+    (tmp_path / "x.xml").write_text("<corpus>\n")
+    with pytest.raises(
+        CorpusError, match=r"no known format; looked at .*x\.xml \('<corpus>'\); give --format"
+    ):
+        detect(tmp_path)
+    (tmp_path / "x.xml").unlink()
+    (tmp_path / "a.txt").write_text("Ann\tB-PER\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')
+    with pytest.raises(CorpusError, match=r"several formats: columns .*a\.txt\), jsonl .*b\.jsonl\)"):
+        detect(tmp_path)
+    with pytest.raises(CorpusError, match="no format 'xml'; one of auto, parquet"):
+        find_units(tmp_path, "xml")
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(CorpusError, match="no brat files"):
+        find_units(tmp_path, "brat")
+
+
+def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann\tB-PER\n")
+    (tmp_path / "figure.png").write_bytes(b"\x89PNG")
+    assert dict(read_corpus(tmp_path).ignored) == {"file of another kind": 1}
+
+
+def test_units_are_one_a_file_with_names_of_their_own(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.txt").write_text("Ann\tB-PER\n")
+    assert [unit.name for unit in find_units(tmp_path)] == ["a", "b"]

@@ -1,0 +1,110 @@
+"""Whatever a file holds, a reader returns, or says what is wrong; it never breaks and never invents."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rayner.data.readers import FORMATS, detect, read_corpus
+from rayner.data.readers.base import Reject
+from rayner.errors import CorpusError
+
+PIECES = [
+    *(
+        "\n",
+        "\r\n",
+        "\t",
+        " ",
+        "\ufeff",
+        "\0",
+        "\u2028",
+        "\x85",
+        "\U0001f600",
+        "|",
+        "#",
+        "-",
+        ";",
+        "(",
+        ")",
+        "{",
+        "}",
+    ),
+    *(
+        "a",
+        "Ann",
+        "O",
+        "B-PER",
+        "I-PER",
+        "E-X",
+        "S-",
+        "1",
+        "7",
+        "99",
+        "-1",
+        "T1\tPER 0 3\tAnn\n",
+        "T2\tX 0 1;2 3\ta a",
+    ),
+    *(
+        "1|t|Ann",
+        "1|a|ran",
+        "1\t0\t3\tAnn\tPER\tD1\n",
+        "\n1\tCID\ta\tb\n",
+        "(1)",
+        "(1",
+        "1)",
+        "(a-1",
+        "a-1)",
+        "_",
+    ),
+    *(
+        "#begin document (a); part 0\n",
+        "# begin document a\n",
+        "#end document",
+        "-DOCSTART- (a)\n",
+        "# id x\n",
+    ),
+    *(
+        "filename\tmark\tlabel\toff0\toff1\tspan\n",
+        "a\tT1\tX\t0\t1\tA\n",
+        "x\t0\t0\tAnn\t(1\n",
+        "Ann\tB-PER\tI-X\n",
+    ),
+    *(
+        '{"text": "Ann"}\n',
+        '{"id": 1, "text": "a", "mentions": [{"start": 0, "end": 9, "type": "X"}]}\n',
+        "PAR1",
+    ),
+    *("N1\tReference T1 a:b\tx\n", "#1\tAnnotatorNotes T1\tD1\n", "N1\n", "#1\n", "T\n", "*\tx\n"),
+]
+CONTENT = st.lists(st.sampled_from(PIECES), max_size=25).map(lambda parts: "".join(parts).encode())
+BYTES = st.one_of(CONTENT, st.binary(max_size=60))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@given(content=BYTES, notes=BYTES)
+def test_readers_return_or_say_what_is_wrong(name: str, content: bytes, notes: bytes) -> None:
+    suffix = {"brat": ".txt", "parquet": ".parquet", "jsonl": ".jsonl", "livingner": ".tsv"}.get(name, ".txt")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / f"a{suffix}").write_bytes(content)
+        if name in ("brat", "livingner"):
+            (Path(folder) / ("a.ann" if name == "brat" else "a.txt")).write_bytes(notes)
+        for format in (name, "auto"):
+            try:
+                reading = read_corpus(folder, format)
+            except CorpusError:
+                continue
+            assert reading.documents
+            for document in reading.documents:
+                assert document.document_id
+                assert all(0 <= m.start < m.end <= len(document.text) and m.type for m in document.mentions)
+            assert all(
+                isinstance(reject, Reject) and reject.where and reject.what for reject in reading.rejects
+            )
+        with suppress(CorpusError):
+            assert detect(folder) in FORMATS

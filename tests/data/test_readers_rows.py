@@ -1,0 +1,100 @@
+"""JSON lines, Parquet and plain text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rayner.data.readers import read_corpus
+from rayner.errors import CorpusError
+
+
+def test_binder_rows(tmp_path: Path) -> None:
+    row = {
+        "id": 7,
+        "text": "Ann ran",
+        "entity_types": ["PER"],
+        "entity_start_chars": [0],
+        "entity_end_chars": [3],
+        "word_start_chars": [0, 4],
+        "word_end_chars": [3, 7],
+    }
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(row) + "\n")
+    (document,) = read_corpus(path).documents
+    assert document.document_id == "7"
+    assert document.words == ((0, 3), (4, 7))
+    assert [(m.start, m.end, m.type) for m in document.mentions] == [(0, 3, "PER")]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "{",
+        "[]",
+        '{"document_id": "x"}',
+        '{"text": 3}',
+        '{"text": "a", "document_id": ""}',
+        '{"text": "a", "document_id": 1.5}',
+        '{"text": "a\\u0000b"}',
+        '{"text": "a\\ud800"}',
+        '{"text": "a", "mentions": [{"start": 0}]}',
+        '{"text": "a", "mentions": 5}',
+        '{"text": "a", "mentions": [{"start": "0", "end": 1, "type": "X"}]}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": 3}]}',
+        '{"text": "a", "words": [{"start": 0, "end": 9}]}',
+        '{"text": "a", "words": [0]}',
+        '{"text": "a", "group": 4}',
+        '{"text": "a", "annotated_types": 4}',
+        '{"text": "a", "entity_types": ["X"], "entity_start_chars": [0], "entity_end_chars": []}',
+        '{"text": "a", "entity_types": ["X"]}',
+    ],
+)
+def test_rows_that_are_no_documents_are_rejected_by_line(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "good"}\n' + row + "\n")
+    reading = read_corpus(path)
+    assert [d.document_id for d in reading.documents] == ["a:1"]
+    (reject,) = reading.rejects
+    assert reject.where == f"{path}:2"
+    assert reject.what
+
+
+def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> None:
+    spans = [(0, 2), (0, 3), (-1, 1), (1, 1), (2, 1), (0, 1)]
+    mentions = [{"start": start, "end": end, "type": "X" if end != 1 else ""} for start, end in spans]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"document_id": "d", "text": "ab", "mentions": mentions}))
+    reading = read_corpus(path)
+    assert [(m.start, m.end) for m in reading.documents[0].mentions] == [(0, 2)]
+    assert len(reading.rejects) == 5
+    assert {r.document_id for r in reading.rejects} == {"d"}
+
+
+def test_parquet_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"document_id": ["x", None], "text": ["a", "b"], "more": [1, 2]}), path)
+    assert [d.document_id for d in read_corpus(path).documents] == ["x", "a:1"]
+    pq.write_table(pa.table({"id": ["x"], "text": ["a"]}), path)
+    with pytest.raises(CorpusError, match="no column `document_id` among id, text"):
+        read_corpus(path)
+    path.write_bytes(b"PAR1 but no more")
+    with pytest.raises(CorpusError, match=r"a\.parquet: not a Parquet file"):
+        read_corpus(path)
+
+
+def test_plain_text_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"One.\r\n\r\nTwo.\n")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfThree"))
+    (tmp_path / "c.txt.gz").write_bytes(b"no gzip")
+    (tmp_path / "README.txt").write_text("what this is")
+    reading = read_corpus(tmp_path)
+    assert {d.document_id: d.text for d in reading.documents} == {"a": "One.\r\n\r\nTwo.\n", "b": "Three"}
+    assert reading.mended.total() == 1
+    (reject,) = reading.rejects
+    assert "broken gzip" in reject.what

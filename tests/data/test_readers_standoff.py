@@ -1,0 +1,176 @@
+"""Formats that point into a text by offsets: PubTator, brat, LivingNER."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayner.data.readers import Reading, read_corpus
+from rayner.data.readers.offsets import explain
+from rayner.errors import CorpusError
+
+ABSTRACT = "7|t|Gout and HFE\n7|a|Hemochromatosis is rare.\n"
+
+
+def _pubtator(folder: Path, content: str) -> Reading:
+    (folder / "a.txt").write_text(content, encoding="utf-8", newline="")
+    return read_corpus(folder / "a.txt", "pubtator")
+
+
+def _brat(folder: Path, text: str, notes: str) -> Reading:
+    (folder / "a.txt").write_bytes(text.encode())
+    (folder / "a.ann").write_bytes(notes.encode())
+    return read_corpus(folder, "brat")
+
+
+def test_pubtator_document(tmp_path: Path) -> None:
+    rows = "7\t0\t4\tGout\tDisease\tD1|D2\n7\t13\t28\tHemochromatosis\tDisease\t-1\n7\tCID\tD1\tD2\n"
+    reading = _pubtator(tmp_path, ABSTRACT + rows)
+    (document,) = reading.documents
+    assert document.document_id == "7"
+    assert document.text == "Gout and HFE\nHemochromatosis is rare."
+    assert [(m.start, m.end, m.type, m.entity_id) for m in document.mentions] == [
+        (0, 4, "Disease", "D1|D2"),
+        (13, 28, "Disease", None),
+    ]
+    assert dict(reading.ignored) == {"relation": 1}
+    assert not reading.mended
+    assert not reading.rejects
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+def test_pubtator_title_and_abstract_are_joined_as_the_offsets_demand(tmp_path: Path, gap: int) -> None:
+    start = len("Gout and HFE") + gap
+    row = f"7\t{start}\t{start + 15}\tHemochromatosis\tDisease\tD1\n"
+    reading = _pubtator(tmp_path, ABSTRACT + row)
+    (document,) = reading.documents
+    assert document.text[document.mentions[0].start : document.mentions[0].end] == "Hemochromatosis"
+    assert reading.mended.total() == 1
+
+
+def test_identical_documents_are_kept_once_and_unlike_ones_rejected(tmp_path: Path) -> None:
+    row = "7\t0\t4\tGout\tDisease\tD1\n"
+    reading = _pubtator(tmp_path, f"{ABSTRACT}{row}\n{ABSTRACT}{row}\n{ABSTRACT}")
+    assert len(reading.documents) == 1
+    assert dict(reading.mended) == {"identical document given twice: kept once": 1}
+    (reject,) = reading.rejects
+    assert reject.where.endswith("a.txt:9")
+    assert f"{tmp_path}/a.txt:1" in reject.what
+    assert reject.document_id == "7"
+
+
+def test_documents_of_two_files_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(ABSTRACT)
+    (tmp_path / "b.txt").write_text(ABSTRACT.replace("rare", "common"))
+    reading = read_corpus([tmp_path / "a.txt", tmp_path / "b.txt"])
+    (reject,) = reading.rejects
+    assert reject.where.endswith("b.txt:1")
+    assert "a.txt:1" in reject.what
+
+
+def test_offsets_in_bytes_are_recognized(tmp_path: Path) -> None:
+    text = "7|t|\u00c9t\u00e9 of gout\n7|a|x\n"
+    reading = _pubtator(
+        tmp_path, text + "7\t9\t13\tgout\tDisease\n7\t3\tx\tof\tDisease\n8\t0\t1\tx\tDisease\n"
+    )
+    assert not reading.documents[0].mentions
+    orphan, wrong, broken = reading.rejects
+    assert wrong.where.endswith("a.txt:3")
+    assert "count UTF-8 bytes" in wrong.cure
+    assert broken.where.endswith("a.txt:4")
+    assert orphan.where.endswith("a.txt:5")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "cure"),
+    [
+        ("\U0001f600 gout", 3, 7, "UTF-16"),
+        ("a\r\nb gout", 4, 8, "CRLF as one"),
+        ("is gout", 4, 8, "it stands at 3 7: correct the offsets (do they count from 1?)"),
+        ("is gout.", 3, 6, "include the end"),
+        ("gout, far off", 6, 10, "it stands at 0 4"),
+        ("a text", 0, 4, "correct the offsets or"),
+        ("a text", -3, 99, "correct the offsets or"),
+    ],
+)
+def test_wrong_offsets_are_explained(text: str, start: int, end: int, cure: str) -> None:
+    surface = "gout"
+    what, why = explain(text, start, end, surface)
+    assert cure in why
+    assert repr(surface) in what
+
+
+def test_brat_document(tmp_path: Path) -> None:
+    notes = (
+        "T2\tDISEASE 8 12\tgout\nT1\tPER 0 3\tAnn\nN1\tReference T1 Wikipedia:12\tAnn\n"
+        "#1\tAnnotatorNotes T2\t8560\n#2\tAnnotatorNotes T1\tnot sure about this\nR1\tHas Arg1:T1 Arg2:T2\n"
+    )
+    reading = _brat(tmp_path, "Ann had gout.", notes)
+    (document,) = reading.documents
+    assert [(m.start, m.end, m.type, m.entity_id) for m in document.mentions] == [
+        (0, 3, "PER", "Wikipedia:12"),
+        (8, 12, "DISEASE", "8560"),
+    ]
+    assert dict(reading.ignored) == {"comment": 1, "relation": 1}
+
+
+def test_brat_parts_of_a_mention(tmp_path: Path) -> None:
+    text = "left and right arm\nof Ann"
+    notes = "T1\tPART 0 4;15 18\tleft arm\nT2\tPART 15 18;19 21\tarm of\nT3\tPART 9 21\tright arm of\n"
+    reading = _brat(tmp_path, text, notes)
+    assert [(m.start, m.end) for m in reading.documents[0].mentions] == [(9, 21), (15, 21)]
+    (reject,) = reading.rejects
+    assert reject.where == f"{tmp_path}/a.ann:1"
+    assert "discontinuous" in reject.what
+    assert reading.mended.total() == 1
+
+
+def test_brat_rejects_name_the_line_and_keep_the_rest(tmp_path: Path) -> None:
+    notes = (
+        "T1\tPER 0 3\tBob\nT2\tPER 40 43\tAnn\nT3 PER 0 3 Ann\nhello\nT4\tPER 0 3\tAnn\nT5\tPER 3 0\tAnn\n"
+    )
+    reading = _brat(tmp_path, "Ann ran.", notes)
+    assert len(reading.documents[0].mentions) == 1
+    assert sorted(int(reject.where.rpartition(":")[2]) for reject in reading.rejects) == [1, 2, 3, 4, 6]
+    assert all(reject.document_id == "a" for reject in reading.rejects)
+
+
+def test_brat_files_without_their_other_half(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann")
+    (tmp_path / "a.ann").write_text("")
+    (tmp_path / "b.txt").write_text("Bob")
+    (tmp_path / "c.ann").write_text("T1\tPER 0 3\tCid\n")
+    reading = read_corpus(tmp_path)
+    assert [d.document_id for d in reading.documents] == ["a"]
+    assert [Path(r.where).name for r in reading.rejects] == ["b.txt", "c.ann"]
+    assert len(read_corpus(tmp_path / "a.ann").documents) == 1
+    with pytest.raises(CorpusError, match=r"no \.ann file beside it"):
+        read_corpus(tmp_path / "b.txt", "brat")
+
+
+def test_livingner(tmp_path: Path) -> None:
+    header = "filename\tmark\tlabel\toff0\toff1\tspan\tisH\tcode\n"
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "c1.txt").write_text("Un hombre con VIH.", encoding="utf-8")
+    (tmp_path / "texts" / "c2.txt").write_text("Nada.", encoding="utf-8")
+    table = tmp_path / "entities.tsv"
+    rows = (
+        "c1\tT1\tSPECIES\t14\t17\tVIH\tFalse\t12721\n"
+        "c1\tT2\tHUMAN\t3\t9\thombre\tTrue\tNOCODE\n"
+        "c1\tT3\tHUMAN\t0\t6\thombre\tTrue\t9606\n"
+        "c9\tT1\tHUMAN\t0\t6\thombre\tTrue\t9606\n"
+        "c1\tbroken\n"
+    )
+    table.write_text(header + rows, encoding="utf-8")
+    for paths in (tmp_path, table):
+        reading = read_corpus(paths)
+        assert [d.document_id for d in reading.documents] == ["c1", "c2"]
+        assert [(m.start, m.end, m.type, m.entity_id) for m in reading.documents[0].mentions] == [
+            (3, 9, "HUMAN", None),
+            (14, 17, "SPECIES", "12721"),
+        ]
+        assert [r.where for r in reading.rejects] == [f"{table}:5", f"{table}:4", f"{table}:6"]
+    table.write_text("file\tstart\n")
+    with pytest.raises(CorpusError, match=r"entities\.tsv:1: another header"):
+        read_corpus(table, "livingner")

@@ -1,0 +1,51 @@
+"""Splits: the same everywhere, near the fractions, no group cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document
+from rayner.data.split import split, split_of
+from rayner.errors import CorpusError
+
+
+def _documents(count: int) -> list[Document]:
+    return [Document(f"d{number}", "x") for number in range(count)]
+
+
+def test_fractions_and_order() -> None:
+    parts = split(_documents(2000))
+    assert {name: round(len(part) / 2000, 1) for name, part in parts.items()} == {
+        "train": 0.8,
+        "dev": 0.1,
+        "test": 0.1,
+    }
+    assert all(part == sorted(part, key=lambda d: int(d.document_id[1:])) for part in parts.values())
+
+
+def test_a_split_is_a_function_of_the_document_and_never_moves() -> None:
+    documents = _documents(50)
+    names = {d.document_id: split_of(d) for d in documents}
+    assert names == {d.document_id: split_of(d) for d in reversed(documents)}
+    assert [split_of(d) for d in documents[:12]] == EXPECTED
+    assert [split_of(d, seed=1) for d in documents] != list(names.values())
+
+
+EXPECTED = ["train"] * 4 + ["dev", "train", "dev"] + ["train"] * 5
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40))
+def test_no_group_is_cut(groups: list[str]) -> None:
+    documents = [Document(str(n), "x", group=group) for n, group in enumerate(groups)]
+    places = {(d.group, split_of(d, {"train": 0.5, "dev": 0.5})) for d in documents}
+    assert len(places) == len(set(groups))
+
+
+def test_errors() -> None:
+    with pytest.raises(CorpusError, match="do not sum to 1"):
+        split(_documents(9), {"train": 0.5, "dev": 0.4})
+    with pytest.raises(CorpusError, match="would be empty"):
+        split(_documents(1))
+    assert list(split(_documents(5), {"train": 1.0, "dev": 0.0})) == ["train", "dev"]

@@ -1,0 +1,83 @@
+"""What writers drop is counted by what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rayner.data.readers import read_corpus
+from rayner.data.schema import Document, Mention
+from rayner.data.writers import write_brat, write_iob2, write_livingner, write_parquet, write_pubtator
+
+NESTED = Document(
+    "a",
+    "the king of Spain",
+    (Mention(0, 17, "PER", "Q1"), Mention(12, 17, "GPE"), Mention(9, 13, "X")),
+    group="book",
+)
+
+
+def test_iob2_keeps_the_outer_mention(tmp_path: Path) -> None:
+    written = write_iob2([NESTED], tmp_path / "a.tsv")
+    assert dict(written.dropped) == {"nested or overlapping mention": 2, "entity_id": 1, "group": 1}
+    assert (tmp_path / "a.tsv").read_text() == (
+        "-DOCSTART- (a)\tO\n\nthe\tB-PER\nking\tI-PER\nof\tI-PER\nSpain\tI-PER\n\n"
+    )
+    assert (written.documents, written.mentions, written.paths) == (1, 1, [tmp_path / "a.tsv"])
+
+
+def test_iob2_cuts_its_own_words_at_mentions_but_not_the_corpus_words(tmp_path: Path) -> None:
+    document = Document("a", "Annsdog ran", (Mention(0, 3, "PER"),))
+    assert write_iob2([document], tmp_path / "a.tsv").mentions == 1
+    assert read_corpus(tmp_path / "a.tsv", "columns").documents[0].text == "Ann sdog ran"
+    worded = Document("a", "Annsdog ran", (Mention(0, 3, "PER"),), words=((0, 7), (8, 11)))
+    written = write_iob2([worded], tmp_path / "b.tsv")
+    assert dict(written.dropped) == {"mention that begins or ends inside a word or in white space": 1}
+
+
+def test_iob2_mention_across_sentences_is_counted(tmp_path: Path) -> None:
+    document = Document("a", "Ann. Bob", (Mention(0, 8, "X"),), sentences=((0, 4), (5, 8)))
+    assert dict(write_iob2([document], tmp_path / "a.tsv").dropped) == {"mention across sentences": 1}
+
+
+def test_ids_that_no_file_can_have(tmp_path: Path) -> None:
+    documents = [Document(id_, "x") for id_ in ("art/train:1", "../up", "\u00e9" * 300, "_hidden")]
+    written = write_brat(documents, tmp_path / "brat")
+    assert written.dropped["document_id (changed to be a file's name)"] == 4
+    assert len(read_corpus(tmp_path / "brat").documents) == 4
+    assert {path.parent for path in written.paths} == {tmp_path / "brat"}
+
+
+def test_standoff_writers_count_what_they_drop(tmp_path: Path) -> None:
+    document = Document("a", "Ann\nran\nfar", (Mention(0, 3, "fine type", "-1", chain="4"),), words=((0, 3),))
+    lost = {"chain": 1, "words": 1, "entity_id": 1}
+    assert dict(write_brat([document], tmp_path / "b").dropped) == {**lost, "white space in a type": 1}
+    assert dict(write_livingner([document], tmp_path / "l").dropped) == lost
+    assert dict(write_pubtator([document], tmp_path / "p.txt").dropped) == {**lost, "line break": 1}
+    empty = Document("e", "")
+    assert dict(write_brat([empty], tmp_path / "b").dropped) == {"document without text": 1}
+    assert dict(write_livingner([empty], tmp_path / "l").dropped) == {"document without text": 1}
+
+
+def test_fewer_shards_leave_no_stale_ones(tmp_path: Path) -> None:
+    documents = [Document(str(number), "x") for number in range(5)]
+    write_parquet(documents, tmp_path / "out", documents_per_shard=1)
+    written = write_parquet(documents[:3], tmp_path / "out", documents_per_shard=2)
+    assert sorted((tmp_path / "out").iterdir()) == written.paths
+    assert read_corpus(tmp_path / "out").documents == documents[:3]
+
+
+def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("old")
+
+    def broken():
+        yield NESTED
+        raise RuntimeError
+
+    try:
+        write_iob2(broken(), path)
+    except RuntimeError:
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+    else:
+        raise AssertionError
