@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 import shutil
@@ -15,7 +14,7 @@ from typing import Any, Literal
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import Fingerprint, fingerprint, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.pipeline import each
+from rayner.runtime.pipeline import code_digest, each
 from rayner.runtime.progress import track
 from rayner.tasks.base import TrainTask
 
@@ -46,9 +45,10 @@ def build_examples(
     """
     items = fingerprint(task.items(split))
     kind = f"{type(task).__module__}.{type(task).__qualname__}"
-    settings = {"task": kind, "code": _code(), "settings": task.settings_of_examples()}
+    settings = {"task": kind, "code": code_digest("data", "tasks"), "settings": task.settings_of_examples()}
     key = key_of(settings, items)
-    folder = cache / key
+    # Absolute, because Ray's workers have another working directory.
+    folder = cache.absolute() / key
     if not (folder / "manifest.json").exists():
         _build(task, split, items, folder, key, workers)
     found = ExampleSet(folder)
@@ -57,13 +57,6 @@ def build_examples(
             "%s: %d items left out, see %s", split, found.manifest["rejected"], folder / "rejects.jsonl"
         )
     return found
-
-
-def _code() -> str:
-    """A hash of the code that makes examples: a set that other code made is another set."""
-    package = Path(__file__).parents[1]
-    sources = sorted((*package.glob("data/*.py"), *package.glob("tasks/*.py")))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def _build(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
@@ -39,10 +41,18 @@ def each(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) ->
             yield result
 
 
+def code_digest(*folders: str) -> str:
+    """A hash of the modules in these folders of the package: what other code made is not taken up again."""
+    package = Path(__file__).parents[1]
+    sources = sorted(path for folder in folders for path in package.glob(f"{folder}/*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
 def _in_parallel(work: Callable[[Part], Result], parts: list[Part], workers: int) -> Iterator[Any]:
     import ray
-    from ray.cloudpickle import dumps  # pyright: ignore[reportPrivateImportUsage]
+    from ray import cloudpickle
 
+    dumps = cloudpickle.dumps  # pyright: ignore[reportPrivateImportUsage]
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.WARNING)

@@ -1,0 +1,119 @@
+"""What is wrong with a corpus, alone or beside a recipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rayner.config import RecognizerRecipe, TaggerRecipe
+from rayner.data.check import Widths
+from rayner.data.check import check as find_faults
+from rayner.data.readers import Reject, Unit, find_units, read_unit
+from rayner.data.schema import Document
+from rayner.data.windows import locate, split_into_subwords
+from rayner.data.words import words_of
+from rayner.recipes import corpus_paths
+
+Recipe = RecognizerRecipe | TaggerRecipe
+
+
+def check(
+    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: Recipe | None = None, format: str = "auto"
+) -> dict[str, Any]:
+    """Read a corpus and say what is wrong with it.
+
+    Args:
+        paths: the files of each split, or files of one corpus. With a recipe, those that it names are its
+            splits, and its other splits are read too.
+        recipe: its types, and the widest span of its model, are checked as well.
+
+    Returns:
+        `documents, mentions, types, mended, rejected, errors, warnings`, `kinds` (kind -> findings) and
+        `findings`, each with `kind, severity, where, what, cure, document_id, split`.
+
+    Raises:
+        CorpusError: no such path, or no known format.
+    """
+    splits = {name: _Split(units) for name, units in _units_by_split(paths, recipe, format).items()}
+    limit = getattr(recipe.model, "max_span_width", None) if recipe else None
+    found = find_faults(
+        splits,
+        # In a recipe, a type may stand for itself by its name.
+        types={t.name: next(iter(t.guidelines), t.name) for t in recipe.types} if recipe else None,
+        widths=_widths_of(recipe) if recipe and limit else None,
+        max_span_width=limit,
+        places={name: split.places for name, split in splits.items()},
+    )
+    rejects = [_as_finding(reject, name) for name, split in splits.items() for reject in split.rejects]
+    findings = [*rejects, *map(asdict, found.findings)]
+    severities = Counter(finding["severity"] for finding in findings)
+    types = sum((split.types for split in splits.values()), Counter())
+    return {
+        "documents": sum(len(split.places) for split in splits.values()),
+        "mentions": types.total(),
+        "types": dict(types.most_common()),
+        "mended": sum(split.mended for split in splits.values()),
+        "rejected": len(rejects),
+        "errors": severities["error"],
+        "warnings": severities["warning"],
+        "kinds": dict(Counter(finding["kind"] for finding in findings).most_common()),
+        "findings": findings,
+    }
+
+
+class _Split:
+    """The documents of a split, one unit in memory at a time, with what is learned while they pass."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = units
+        self.places: list[str] = []
+        self.rejects: list[Reject] = []
+        self.types: Counter[str] = Counter()
+        self.mended = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        for unit in self.units:
+            reading = read_unit(unit)
+            self.places += reading.places
+            self.rejects += reading.rejects
+            self.types += reading.types
+            self.mended += reading.mended.total()
+            yield from reading.documents
+
+
+def _units_by_split(
+    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: Recipe | None, format: str
+) -> dict[str, list[Unit]]:
+    splits: dict[str, list[Path]] = {}
+    if recipe is not None:
+        format = recipe.corpus.format if format == "auto" else format
+        named = {"train": recipe.corpus.train, "dev": recipe.corpus.dev}
+        splits = {name: corpus_paths(of_split) for name, of_split in named.items() if of_split}
+    if isinstance(paths, Mapping):
+        splits |= {name: list(of_split) for name, of_split in paths.items()}
+    else:
+        known = {path.resolve() for of_split in splits.values() for path in of_split}
+        rest = [path for path in paths if path.resolve() not in known]
+        splits |= {"corpus": rest} if rest else {}
+    return {name: find_units(of_split, format) for name, of_split in splits.items()}
+
+
+def _widths_of(recipe: Recipe) -> Widths:
+    from rayner.models.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(recipe.encoder)
+
+    def widths(document: Document) -> list[int]:
+        words = words_of(document, recipe.windows.words)
+        subwords = split_into_subwords(document.text, words, tokenizer, tokenizer.unk_id or 0)
+        places = [locate(subwords, mention.start, mention.end) for mention in document.mentions]
+        return [place[1] - place[0] + 1 if place else 0 for place in places]
+
+    return widths
+
+
+def _as_finding(reject: Reject, split: str) -> dict[str, Any]:
+    return {"kind": "unreadable", "severity": "error", **reject.to_row(), "split": split}
