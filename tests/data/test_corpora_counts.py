@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from rayner.data.readers import detect, read_corpus
+from rayner.data.readers import Reading, detect, read_corpus
 
 # (folder or file, format, documents, mentions, mended, rejected)
 COUNTS = [
@@ -41,18 +42,23 @@ COUNTS = [
 ]
 
 
+@cache
+def _read(path: Path) -> Reading:
+    return read_corpus(path)
+
+
 @pytest.mark.parametrize(("path", "name", "documents", "mentions", "mended", "rejected"), COUNTS)
 def test_counts(
     corpora: Path, path: str, name: str, documents: int, mentions: int, mended: int, rejected: int
 ) -> None:
     assert detect(corpora / path) == name
-    counts = read_corpus(corpora / path).counts()
+    counts = _read(corpora / path).counts()
     counts.pop("types")
     assert counts == {"documents": documents, "mentions": mentions, "mended": mended, "rejected": rejected}
 
 
 def test_types_of_bc5cdr(corpora: Path) -> None:
-    reading = read_corpus(corpora / "bc5cdr-pubtator")
+    reading = _read(corpora / "bc5cdr-pubtator")
     assert dict(reading.types) == {"Chemical": 5203 + 5347, "Disease": 4182 + 4244}
     ids = [m.entity_id for d in reading.documents for m in d.mentions]
     assert sum(id_ is None for id_ in ids) == 76 + 59
@@ -60,7 +66,7 @@ def test_types_of_bc5cdr(corpora: Path) -> None:
 
 
 def test_composite_ids_of_ncbi_stay(corpora: Path) -> None:
-    train = read_corpus(corpora / "ncbi-disease-pubtator" / "NCBItrainset_corpus.txt")
+    train = _read(corpora / "ncbi-disease-pubtator" / "NCBItrainset_corpus.txt")
     ids = [m.entity_id or "" for d in train.documents for m in d.mentions]
     assert any("|" in id_ for id_ in ids)
     assert any("+" in id_ for id_ in ids)
@@ -70,7 +76,7 @@ def test_composite_ids_of_ncbi_stay(corpora: Path) -> None:
 
 def test_litbank_says_the_same_in_two_formats(corpora: Path) -> None:
     """The same books, but for white space, and the same mentions, but for some that cut words in brat."""
-    brat, columns = (read_corpus(corpora / "litbank" / f"entities_{name}") for name in ("brat", "tsv"))
+    brat, columns = (_read(corpora / "litbank" / f"entities_{name}") for name in ("brat", "tsv"))
     unlike = 0
     for first, second in zip(brat.documents, columns.documents, strict=True):
         assert first.document_id == second.document_id
@@ -84,7 +90,7 @@ def test_litbank_says_the_same_in_two_formats(corpora: Path) -> None:
 
 
 def test_pharmaconer_entities_and_rejects(corpora: Path) -> None:
-    reading = read_corpus(corpora / "pharmaconer" / "train")
+    reading = _read(corpora / "pharmaconer" / "train")
     assert all(re.search(r"\.ann:\d+$", reject.where) for reject in reading.rejects)
     assert {reject.document_id for reject in reading.rejects} == {"S0211-69952015000200015-1"}
     ids = [m.entity_id for d in reading.documents for m in d.mentions]
@@ -93,7 +99,7 @@ def test_pharmaconer_entities_and_rejects(corpora: Path) -> None:
 
 
 def test_gum_chains_and_links(corpora: Path) -> None:
-    reading = read_corpus(corpora / "gum-coref")
+    reading = _read(corpora / "gum-coref")
     mentions = [m for d in reading.documents for m in d.mentions]
     assert all(m.chain for m in mentions)
     assert len(reading.types) == 10

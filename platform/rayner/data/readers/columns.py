@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from rayner.data.readers import files, tags
@@ -26,7 +25,6 @@ _MARK = re.compile(
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
 )
 _END = re.compile(r"#\s*end document")
-_is_tag = cache(tags.is_tag)
 
 
 @dataclass(slots=True)
@@ -63,10 +61,10 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether every row has at least two fields and a tag in the last or the first."""
     rows = [fields_of(line) for line in sample.lines if line.strip() and not _MARK.match(line)]
-    rows = [row for row in rows if not row[0].startswith("#") or _is_tag(row[-1])]
+    rows = [row for row in rows if not row[0].startswith("#") or tags.is_tag(row[-1])]
     if not rows:
         return False
-    good = [len(row) > 1 and (_is_tag(row[-1]) or _is_tag(row[0])) for row in rows]
+    good = [len(row) > 1 and (tags.is_tag(row[-1]) or tags.is_tag(row[0])) for row in rows]
     return sum(good) >= 0.9 * len(rows)
 
 
@@ -102,8 +100,8 @@ def read(unit: Unit) -> Reading:
 
 def _tag_column(lines: Sequence[str]) -> int:
     rows = [fields_of(line) for line in lines[:1000] if line.strip() and not line.startswith(("#", "-DOC"))]
-    last = sum(len(row) > 1 and _is_tag(row[-1]) for row in rows)
-    first = sum(len(row) > 1 and _is_tag(row[0]) for row in rows)
+    last = sum(len(row) > 1 and tags.is_tag(row[-1]) for row in rows)
+    first = sum(len(row) > 1 and tags.is_tag(row[0]) for row in rows)
     return 0 if first > last else -1
 
 
@@ -115,7 +113,7 @@ def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator
         if not line.strip(" \t"):
             sentence = None
             continue
-        is_row = len(row) > 1 and _is_tag(row[tag_column])
+        is_row = len(row) > 1 and tags.is_tag(row[tag_column])
         mark = (
             _MARK.match(line) if line[0] in "#-" and (not is_row or line.startswith("-DOCSTART-")) else None
         )

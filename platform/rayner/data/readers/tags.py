@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 TAG = re.compile(r"O|[BIESLU]-\S.*")
 
@@ -12,6 +13,7 @@ CONTINUES_NOTHING = "tag that continues nothing: starts a mention"
 WITHOUT_END = "mention without its end tag: ends there"
 
 
+@lru_cache(maxsize=4096)
 def is_tag(text: str) -> bool:
     """Whether a field is a tag."""
     return TAG.fullmatch(text) is not None
