@@ -36,12 +36,40 @@ class TypeSettings(Settings):
         return ((self.description,) if self.description else ()) + self.descriptions
 
 
-class CorpusSettings(Settings):
-    """Files or folders of each split; `$NAME` stands for an environment variable."""
+class LabelSettings(Settings):
+    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching).
 
-    train: tuple[str, ...]
+    `case: acronyms` ignores case except in short names all in capitals. `ambiguity` is what becomes of a name
+    of two types: no label, the type that stands first in the dictionary, or both.
+    """
+
+    case: Literal["exact", "ignore", "acronyms"] = "acronyms"
+    ambiguity: Literal["drop", "first", "both"] = "drop"
+
+
+class CorpusSettings(Settings):
+    """Files or folders of each split; `$NAME` stands for an environment variable.
+
+    Without `dev`, `dev_fraction` of the training documents are held out, no group cut. With `dictionary` the
+    training documents have its names as mentions in place of their own; `phrases` are names that hold their
+    place without being mentions (papers/000, section 3, distantly supervised setting).
+    """
+
+    train: Annotated[tuple[str, ...], Field(min_length=1)]
     dev: tuple[str, ...] = ()
+    dev_fraction: Annotated[float, Field(ge=0, lt=1)] = 0
     format: str = "auto"
+    dictionary: str | None = None
+    phrases: str | None = None
+    labels: LabelSettings = LabelSettings()
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> CorpusSettings:
+        if self.dev and self.dev_fraction:
+            raise ValueError("has both dev and dev_fraction: drop one")
+        if self.phrases and not self.dictionary:
+            raise ValueError("has phrases without a dictionary")
+        return self
 
 
 class WindowSettings(Settings):
@@ -154,17 +182,6 @@ class TaggerSettings(Settings):
 
     scheme: Literal["BIO", "BIOES"] = "BIO"
     dropout: Fraction = 0.1
-
-
-class LabelSettings(Settings):
-    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching).
-
-    `case: acronyms` ignores case except in short names all in capitals. `ambiguity` is what becomes of a name
-    of two types: no label, the type that stands first in the dictionary, or both.
-    """
-
-    case: Literal["exact", "ignore", "acronyms"] = "acronyms"
-    ambiguity: Literal["drop", "first", "both"] = "drop"
 
 
 class BaseRecipe(Settings):

@@ -12,12 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
-from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
-from rayner.errors import RecipeError
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Encoder, Tokenizer, load_tokenizer
-from rayner.recipes import corpus_paths
+from rayner.tasks.corpora import split_documents
 from rayner.tasks.documents import (
     SPECIAL_TOKENS,
     Gold,
@@ -52,16 +50,13 @@ class DocumentTask:
         return self._tokenizer or load_tokenizer(self._recipe.encoder)
 
     def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
-        """The documents of a split.
+        """The documents of a split; none of `dev` where the recipe has no such split.
 
         Raises:
-            RecipeError: the recipe names no corpus for the split.
-            CorpusError: the corpus has no document.
+            RecipeError: a path that does not exist.
+            CorpusError: a corpus without documents.
         """
-        paths = getattr(self._recipe.corpus, split)
-        if not paths:
-            raise RecipeError(f"corpus.{split}", "is empty", "name files or folders")
-        return read_corpus(corpus_paths(paths), self._recipe.corpus.format).documents
+        return split_documents(self._recipe.corpus, split)
 
     def settings_of_examples(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, windows, type names, width limit."""
