@@ -205,25 +205,29 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.recipes import parse_recipe
 from rayner.runtime import corpus_parts
 from rayner.runtime.corpora import convert
+
+def slow(document):
+    time.sleep(0.05)
+    return document, {}
+
 corpus_parts.PART_UNITS = 6
-original = corpus_parts.read_unit
-def slow(unit):
-    time.sleep(0.1)
-    return original(unit)
-corpus_parts.read_unit = slow
-convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=0)
+import rayner.runtime.corpora as corpora
+corpora.unchanged = slow
+convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=int(sys.argv[3]))
 """
 
 
-def test_a_killed_driver_goes_on_where_it_stopped(files: Path, tmp_path: Path, root: Path) -> None:
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.faults)])
+def test_a_killed_driver_goes_on_where_it_stopped(
+    files: Path, tmp_path: Path, root: Path, workers: int
+) -> None:
     undisturbed = convert([files], tmp_path / "undisturbed", workers=0)
     out = tmp_path / "out"
-    environment = {**os.environ, "PYTHONPATH": str(root / "platform")}
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(files), str(out)], env=environment)
-    deadline = time.monotonic() + 60
+    command = [sys.executable, "-c", DRIVER, str(files), str(out), str(workers)]
+    driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(root / "platform")})
+    deadline = time.monotonic() + 120
     while len(list(out.glob(".parts/*.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     driver.send_signal(signal.SIGKILL)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from rayner.errors import InputError
 
-ROWS_PER_GROUP = 128
+ROWS_PER_GROUP = 32
 CACHE_BYTES = 512 * 2**20
 OPEN_FILES = 64
 

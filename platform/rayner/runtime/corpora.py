@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,12 +33,11 @@ from rayner.runtime.corpus_parts import (
     size_of,
     unchanged,
 )
-from rayner.runtime.example_sets import build_examples
-from rayner.runtime.pipeline import code_digest
+from rayner.runtime.pipeline import cluster_cpus, code_digest
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
-__all__ = ["build_examples", "check", "convert", "label"]
+__all__ = ["check", "convert", "label"]
 
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
@@ -210,4 +208,4 @@ def _read_counts(out: Path) -> dict[str, Any]:
 def _workers(units: Sequence[Unit], workers: int | None) -> int:
     if workers is not None:
         return workers
-    return 0 if size_of(units) < SMALL_BYTES or len(units) == 1 else os.cpu_count() or 1
+    return 0 if size_of(units) < SMALL_BYTES or len(units) == 1 else cluster_cpus()

@@ -41,6 +41,14 @@ def each(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) ->
             yield result
 
 
+def cluster_cpus() -> int:
+    """The CPUs of this process's cluster; starts one where there is none."""
+    import ray
+
+    ensure_ray()
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
 def code_digest(*folders: str) -> str:
     """A hash of the modules in these folders of the package: what other code made is not taken up again."""
     package = Path(__file__).parents[1]
