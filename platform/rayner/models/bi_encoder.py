@@ -70,11 +70,11 @@ class BiEncoder(nn.Module):
         self.type_encoder = type_encoder
         hidden, size = text_encoder.hidden_size, settings.projection_size
         shared = settings.shared_linear
-        of_text = ("token",) if shared else ("start", "end", "span_start", "span_end")
+        of_text = ("shared",) if shared else ("start", "end", "span_start", "span_end")
         # The span's one linear layer is split over its inputs; its bias is that of the start.
         self.text_linears = nn.ModuleDict({n: nn.Linear(hidden, size, bias=n != "span_end") for n in of_text})
         of_types = hidden if type_encoder is None else type_encoder.hidden_size
-        names = ("type",) if shared else ("start", "end", "span")
+        names = ("vector",) if shared else ("start", "end", "span")
         self.type_linears = nn.ModuleDict({n: nn.Linear(of_types, size) for n in names})
         self.width_embeddings = self.width_linear = None
         if settings.width_embedding_size:
@@ -112,7 +112,7 @@ class BiEncoder(nn.Module):
         """Score windows from their hidden states [B, L, H], in float32 or better whatever the autocast."""
         widths = min(widths or self.settings.max_span_width, hidden.shape[1])
         projected = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
-        token = projected.get("token")
+        token = projected.get("shared")
         with torch.autocast(hidden.device.type, enabled=False):
             start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
             start, end = (self._drop(projected[n] if token is None else token) for n in ("start", "end"))
@@ -140,7 +140,7 @@ class BiEncoder(nn.Module):
         """
         ids = torch.arange(self.types, device=self.log_scale.device) if type_ids is None else type_ids
         if self.atomic is not None:
-            if types is not None and bool((ids < 0).any()):
+            if bool((ids < 0).any()):
                 raise InputError(
                     "types", "a model of atomic types knows none but its own", "train with descriptions"
                 )
