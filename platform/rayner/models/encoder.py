@@ -52,7 +52,11 @@ class Encoder(nn.Module):
 
     def enable_gradient_checkpointing(self) -> None:
         """Recompute activations in the backward pass instead of storing them."""
-        self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        # transformers renamed it during version 5.
+        enable = getattr(
+            self.model, "activation_checkpointing_enable", self.model.gradient_checkpointing_enable
+        )
+        enable({"use_reentrant": False})
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration, `config.json`; whoever owns the encoder writes the weights."""

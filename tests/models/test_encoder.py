@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from rayner.errors import CheckpointError, InputError
+from rayner.models import sources
+from rayner.models.encoder import encoder_from_config, load_encoder, load_tokenizer
+
+IDS = torch.tensor([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
+MASK = IDS != 0
+
+
+def test_the_embedded_encoder_knows_like_from_unlike() -> None:
+    encoder, tokenizer = load_encoder("all-MiniLM-L6-v2").eval(), load_tokenizer("all-MiniLM-L6-v2")
+    assert (encoder.hidden_size, encoder.max_length) == (384, 512)
+
+    def mean_state(text: str) -> torch.Tensor:
+        ids = torch.tensor([[tokenizer.cls_id, *tokenizer(text)[0], tokenizer.sep_id]])
+        return encoder(ids, ids >= 0).mean((0, 1))
+
+    with torch.inference_mode():
+        cat, kitten, bond = map(
+            mean_state, ("A cat sleeps.", "The kitten is napping.", "Bond yields rose sharply.")
+        )
+    assert cat @ kitten / (cat.norm() * kitten.norm()) > 0.5 > 0.3 > cat @ bond / (cat.norm() * bond.norm())
+
+
+def test_embedded_weights_that_differ_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_EMBEDDED_SHA256", "0" * 64)
+    with pytest.raises(CheckpointError, match="SHA-256"):
+        load_encoder("all-MiniLM-L6-v2")
+
+
+def test_without_the_embedded_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_EMBEDDED_PACKAGE", "no_such_package_at_all")
+    with pytest.raises(InputError, match="offline"):
+        load_encoder("all-MiniLM-L6-v2")
+
+
+def test_a_random_encoder_depends_on_the_seed_alone() -> None:
+    states = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        states.append(load_encoder("random:8x2").eval()(IDS, MASK))
+    assert states[0].shape == (2, 4, 8)
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+def test_padding_does_not_reach_the_real_tokens() -> None:
+    encoder = load_encoder("random:8x2").eval()
+    torch.testing.assert_close(
+        encoder(IDS, MASK)[1, :3], encoder(IDS[1:, :3], MASK[1:, :3])[0], rtol=0, atol=1e-5
+    )
+
+
+def test_the_configuration_builds_the_same_architecture(tmp_path: Path) -> None:
+    encoder = load_encoder("random:8x2").eval()
+    encoder.save(tmp_path)
+    other = encoder_from_config(tmp_path).eval()
+    other.load_state_dict(encoder.state_dict())
+    assert torch.equal(other(IDS, MASK), encoder(IDS, MASK))
+
+
+def checkpoint(folder: Path, prefix: str = "text_encoder.") -> torch.nn.Module:
+    encoder = load_encoder("random:8x1").eval()
+    encoder.save(folder / "encoder")
+    save_file(
+        {prefix + name: value for name, value in encoder.state_dict().items()}, folder / "model.safetensors"
+    )
+    (folder / "recipe.yaml").write_text("task: recognizer\n")
+    load_tokenizer("random:8x1").save(folder / "tokenizer")
+    return encoder
+
+
+def test_the_text_encoder_of_a_checkpoint_starts_another_model(tmp_path: Path) -> None:
+    encoder = checkpoint(tmp_path)
+    assert torch.equal(load_encoder(str(tmp_path)).eval()(IDS, MASK), encoder(IDS, MASK))
+    assert load_tokenizer(str(tmp_path))("hello world")[0] == [7592, 2088]
+
+
+def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
+    checkpoint(tmp_path, prefix="something_else.")
+    with pytest.raises(CheckpointError, match="missing"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 100)
+    with pytest.raises(CheckpointError, match="safetensors"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "encoder" / "config.json").unlink()
+    with pytest.raises(CheckpointError, match="config"):
+        load_encoder(str(tmp_path))
+
+
+def test_a_local_folder_in_the_format_of_transformers(tmp_path: Path) -> None:
+    encoder = load_encoder("random:8x1").eval()
+    encoder.model.save_pretrained(tmp_path)
+    assert torch.equal(load_encoder(str(tmp_path)).eval()(IDS, MASK), encoder(IDS, MASK))
+
+
+def test_the_pooler_of_a_published_model_is_dropped(tmp_path: Path) -> None:
+    from transformers import RobertaConfig, RobertaModel
+
+    config = RobertaConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+    config.intermediate_size, config.max_position_embeddings = 8, 34
+    RobertaModel(config).save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path)).eval()
+    assert encoder.max_length == 32
+    assert not any("pooler" in name for name in encoder.state_dict())
+    longest = torch.full((1, encoder.max_length), 5)
+    assert encoder(longest, longest > 0).shape == (1, 32, 8)
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/surely/not/here"])
+def test_a_path_that_does_not_exist(name: str) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        load_encoder(name)
+    with pytest.raises(InputError, match="no such folder"):
+        load_tokenizer(name)
+
+
+def test_a_model_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="no-such-owner/no-such-model"):
+        load_encoder("no-such-owner/no-such-model")
+    with pytest.raises(InputError, match="no-such-owner/no-such-model"):
+        load_tokenizer("no-such-owner/no-such-model")
+
+
+def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        load_encoder(str(tmp_path))
