@@ -63,7 +63,7 @@ def _in_parallel(work: Callable[[Part], Result], parts: list[Part], workers: int
     dumps = cloudpickle.dumps  # pyright: ignore[reportPrivateImportUsage]
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     shared = ray.put(dumps(work))
 
     def run(row: dict[str, bytes]) -> dict[str, bytes]:
@@ -77,6 +77,7 @@ def _in_parallel(work: Callable[[Part], Result], parts: list[Part], workers: int
     # One block a part: a block is what Ray Data schedules, retries and hands on.
     rows = [{"part": dumps(part)} for part in parts]
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows))
-    dataset = dataset.map(run, concurrency=min(workers, len(rows)), num_cpus=1)
+    pool = ray.data.TaskPoolStrategy(size=min(workers, len(rows)))
+    dataset = dataset.map(run, compute=pool, num_cpus=1)
     for row in dataset.iter_rows():
         yield pickle.loads(row["result"])
