@@ -9,11 +9,13 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
 from rayner.errors import RaynerError
+from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
 
 app = typer.Typer(
     help="Find, type and link the entities of texts; train every part of that on your own data.",
@@ -29,6 +31,8 @@ Json = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=0, help="Ray workers; the recipe or the machine decides if unset.")
 ]
+Case = Literal["exact", "ignore", "acronyms"]
+Ambiguity = Literal["drop", "first", "both"]
 Show = Callable[[Any], None]
 
 
@@ -38,6 +42,7 @@ def corpus_convert(
     out: Annotated[Path, typer.Option(help="The folder for the Parquet files and the rejects.")],
     format: Annotated[str, typer.Option(help="The format of the input; auto detects it.")] = "auto",
     workers: Workers = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of going on.")] = False,
     as_json: Json = False,
 ) -> None:
     """Convert any format to Parquet. Rows that cannot be read land in a rejects file."""
@@ -45,9 +50,9 @@ def corpus_convert(
     def run() -> dict[str, Any]:
         from rayner.runtime.corpora import convert
 
-        return convert(inputs, out, format=format, workers=workers)
+        return convert(inputs, out, format, workers, fresh)
 
-    _run(run, as_json, lambda counts: _print_facts(counts, [f"rayner corpus check {out}"]))
+    _run(run, as_json, lambda counts: print_summary(Console(), counts, [f"rayner corpus check {out}"]))
 
 
 @corpus.command("check")
@@ -66,7 +71,7 @@ def corpus_check(
 
         return check(paths, load_recipe(recipe) if recipe else None)
 
-    _run(run, as_json, lambda found: _print_facts(found, []))
+    _run(run, as_json, print_findings)
 
 
 @corpus.command("label")
@@ -74,16 +79,29 @@ def corpus_label(
     path: Annotated[Path, typer.Argument(exists=True, help="The corpus to label.")],
     dictionary: Annotated[Path, typer.Option(exists=True, help="The names to look for, and their types.")],
     out: Annotated[Path, typer.Option(help="The folder for the labelled corpus.")],
+    default_type: Annotated[str | None, typer.Option(help="The type of names without one.")] = None,
+    phrases: Annotated[Path | None, typer.Option(exists=True, help="Names to find but not to label.")] = None,
+    case: Annotated[Case, typer.Option(help="Which differences of case do not matter.")] = "acronyms",
+    ambiguity: Annotated[Ambiguity, typer.Option(help="What becomes of a name of two types.")] = "drop",
+    workers: Workers = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of going on.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Label a corpus with a dictionary."""
+    """Label a corpus with a dictionary, in place of its own mentions; where it has some, score the labels."""
 
     def run() -> dict[str, Any]:
+        from rayner.config import LabelSettings
         from rayner.runtime.corpora import label
 
-        return label(path, dictionary, out)
+        settings = LabelSettings(case=case, ambiguity=ambiguity)
+        return label(path, dictionary, out, settings, default_type, phrases, workers, fresh)
 
-    _run(run, as_json, lambda counts: _print_facts(counts, [f"rayner corpus check {out}"]))
+    def show(counts: dict[str, Any]) -> None:
+        if "per_type" in counts:
+            print_metrics(counts, "Labels against the corpus's own mentions")
+        print_summary(Console(), counts, [f"rayner corpus check {out}"])
+
+    _run(run, as_json, show)
 
 
 @app.command()
@@ -109,13 +127,14 @@ def train(
 
         return train(load_recipe(recipe, overrides or []), run_folder, fresh=fresh, workers=workers)
 
-    _run(run, as_json, lambda result: _print_training(result, run_folder))
+    _run(run, as_json, lambda result: print_training(result, run_folder))
 
 
 @app.command()
 def evaluate(
     checkpoint: Annotated[Path, typer.Argument(exists=True, help="A checkpoint folder, such as RUN/best.")],
     corpus: Annotated[Path, typer.Argument(exists=True, help="A corpus with gold mentions.")],
+    format: Annotated[str, typer.Option(help="The format of the corpus; auto detects it.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Score a checkpoint on a corpus, per type too."""
@@ -123,9 +142,9 @@ def evaluate(
     def run() -> dict[str, Any]:
         from rayner.runtime.evaluate import evaluate
 
-        return evaluate(checkpoint, corpus)
+        return evaluate(checkpoint, corpus, format=format)
 
-    _run(run, as_json, lambda metrics: _print_metrics(metrics, f"{checkpoint} on {corpus}"))
+    _run(run, as_json, lambda metrics: print_metrics(metrics, f"{checkpoint} on {corpus}"))
 
 
 @app.command()
@@ -141,7 +160,7 @@ def report(
 
         return {"report": str(report(run_folder, out))}
 
-    _run(run, as_json, lambda result: _print_facts(result, []))
+    _run(run, as_json, lambda result: print_summary(Console(), result, []))
 
 
 @app.command()
@@ -212,33 +231,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _print_facts(facts: Mapping[str, Any], next_commands: Sequence[str]) -> None:
-    from rich.console import Console
-
-    from rayner.runtime.console import print_summary
-
-    print_summary(Console(), facts, next_commands)
-
-
-def _print_metrics(metrics: Mapping[str, Any], title: str) -> None:
-    from rich.console import Console
-
-    from rayner.runtime.console import numbers_table, scores_table
-
-    console = Console()
-    if "per_type" in metrics:
-        console.print(scores_table(metrics, title))
-    else:
-        console.print(numbers_table(metrics, title))
-
-
-def _print_training(result: Mapping[str, Any], run_folder: Path) -> None:
-    _print_metrics(result["metrics"], "development set")
-    facts = {name: value for name, value in result.items() if name != "metrics"}
-    checkpoint = result["checkpoint"]
-    _print_facts(facts, [f"rayner evaluate {checkpoint} CORPUS", f"rayner report {run_folder}"])
 
 
 if __name__ == "__main__":

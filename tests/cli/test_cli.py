@@ -76,7 +76,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, arguments, named):
 
 
 def test_an_input_error_is_one_line_and_status_2(run, verb, path):
-    def evaluate(checkpoint, corpus):
+    def evaluate(checkpoint, corpus, **options):
         raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
 
     verb("evaluate", "evaluate", evaluate)
@@ -90,7 +90,7 @@ def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(ru
 
     cause = InputError("a.txt:1", "not UTF-8")
 
-    def evaluate(checkpoint, corpus):
+    def evaluate(checkpoint, corpus, **options):
         raise RayTaskError("task", "Traceback of the worker\n...", cause).as_instanceof_cause()
 
     verb("evaluate", "evaluate", evaluate)
@@ -109,7 +109,7 @@ def test_a_bug_keeps_its_traceback_and_status_1(root):
 
 
 def test_json_is_the_last_line_and_prints_go_to_standard_error(run, verb, path):
-    def evaluate(checkpoint, corpus):
+    def evaluate(checkpoint, corpus, **options):
         print("a library that prints")
         return {"f1": 0.5, "loss": float("nan"), "per_type": {"PER": {"f1": 1.0}}, "path": Path("a/b")}
 
@@ -127,9 +127,26 @@ def test_json_is_the_last_line_and_prints_go_to_standard_error(run, verb, path):
 
 def test_tables_show_percentages(run, verb, path):
     scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8}
-    verb("evaluate", "evaluate", lambda checkpoint, corpus: {**scores, "per_type": {"PER": scores}})
+    verb(
+        "evaluate", "evaluate", lambda checkpoint, corpus, **options: {**scores, "per_type": {"PER": scores}}
+    )
     _, out, _ = run("evaluate", path, path)
     assert all(number in out for number in ("50.0", "25.0", "33.3", "PER"))
+
+
+def test_check_lists_errors_first_with_their_place(run, verb, path):
+    def finding(severity, line):
+        return {"severity": severity, "where": f"{path}:{line}", "what": "[wrong]", "cure": "mend it"}
+
+    found = {"documents": 2, "findings": [finding("warning", 1), finding("error", 2)]}
+    verb("corpora", "check", lambda paths, recipe: found)
+    status, out, _ = run("corpus", "check", path)
+    assert status == 0
+    assert out.splitlines() == [
+        f"{path}:2: error: [wrong]; mend it",
+        f"{path}:1: warning: [wrong]; mend it",
+        "documents: 2",
+    ]
 
 
 def test_train_passes_its_arguments_on(run, verb, tmp_path):

@@ -4,16 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rayner.data.schema import Document
+if TYPE_CHECKING:
+    from rayner.data.schema import Document
 
 # Colour-blind safe (Okabe and Ito), readable on dark and on light terminals.
 COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#0072b2", "#f0e442")
+MOST_FINDINGS = 20
+SHOWN_OTHERWISE = {"findings", "metrics", "per_type", "precision", "recall", "f1"}
+
+
+def print_findings(found: Mapping[str, Any]) -> None:
+    """The first findings of a check, errors before warnings, and its counts."""
+    console = Console()
+    findings = sorted(found["findings"], key=lambda finding: finding["severity"] != "error")
+    for finding in findings[:MOST_FINDINGS]:
+        console.print(finding_line(finding), soft_wrap=True)
+    if len(findings) > MOST_FINDINGS:
+        console.print(f"... and {len(findings) - MOST_FINDINGS:,} more; --json prints them all\n")
+    print_summary(console, found, [])
+
+
+def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
+    """Scores per type where the metrics have them, else every number."""
+    console = Console()
+    if "per_type" in metrics:
+        console.print(scores_table(metrics, title))
+    else:
+        console.print(numbers_table(metrics, title))
+
+
+def print_training(result: Mapping[str, Any], run_folder: Path) -> None:
+    """Scores on the development set, what the run took, and what comes next."""
+    print_metrics(result["metrics"], "development set")
+    commands = [f"rayner evaluate {result['checkpoint']} CORPUS", f"rayner report {run_folder}"]
+    print_summary(Console(), result, commands)
 
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
@@ -26,6 +57,8 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
         table.add_row(Text(name), *_row(scores))
     table.add_section()
     table.add_row("all", *_row(metrics), style="bold")
+    if interval := metrics.get("intervals", {}).get("f1"):
+        table.caption = "95 % interval of F1: {} to {}".format(*map(percent, interval))
     return table
 
 
@@ -40,6 +73,13 @@ def numbers_table(metrics: Mapping[str, Any], title: str) -> Table:
         elif isinstance(value, int):
             table.add_row(Text(name), f"{value:,}")
     return table
+
+
+def finding_line(finding: Mapping[str, Any]) -> Text:
+    """What is wrong where, and what to do about it, as compilers write it."""
+    severity, cure = finding["severity"], finding["cure"]
+    line = Text(f"{finding['where']}: ").append(severity, "bold red" if severity == "error" else "yellow")
+    return line.append(f": {finding['what']}" + (f"; {cure}" if cure else ""))
 
 
 def colours_of(types: Iterable[str]) -> dict[str, str]:
@@ -65,10 +105,12 @@ def marked_text(document: Document, colours: Mapping[str, str]) -> Text:
 
 
 def print_summary(console: Console, facts: Mapping[str, Any], next_commands: Sequence[str]) -> None:
-    """One line a fact, then the commands that come next."""
+    """One line a fact, those aside that tables show, then the commands that come next."""
+    facts = {name: fact for name, fact in facts.items() if name not in SHOWN_OTHERWISE}
     width = max([len("next"), *map(len, facts)]) + 2
     for name, value in facts.items():
-        console.print(Text(f"{name}:".ljust(width), style="bold") + Text(str(value)), soft_wrap=True)
+        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
+        console.print(Text(f"{name}:".ljust(width), style="bold") + Text(text), soft_wrap=True)
     for i, command in enumerate(next_commands):
         console.print(Text(("" if i else "next:").ljust(width), style="bold") + Text(command), soft_wrap=True)
 

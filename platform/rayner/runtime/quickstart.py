@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ import rayner
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
 WORKERS = 2
+
+log = logging.getLogger(__name__)
 
 # None of them, and few of their names, are in the example corpus.
 SENTENCES = (
@@ -42,20 +45,22 @@ def quickstart(out: Path) -> dict[str, Any]:
     start = time.perf_counter()
     parts = {name: out / "corpus" / name for name in ("train", "dev")}
     for name, folder in parts.items():
-        convert([EXAMPLES / f"{name}.jsonl"], folder, format="auto", workers=1)
+        counts = convert([EXAMPLES / f"{name}.jsonl"], folder)
+        log.info("%s: %d documents, %d mentions", name, counts["documents"], counts["mentions"])
     overrides = [f"corpus.{name}={json.dumps([str(folder)])}" for name, folder in parts.items()]
     recipe = load_recipe(EXAMPLES / "recipe.yaml", overrides)
-    check(list(parts.values()), recipe)
+    found = check([], recipe)
+    log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
     trained = train(recipe, out / "run", fresh=False, workers=WORKERS)
     checkpoint = Path(trained["checkpoint"])
     metrics = evaluate(checkpoint, EXAMPLES / "test.jsonl")
-    found = rayner.load(checkpoint).predict(SENTENCES)
+    documents = rayner.load(checkpoint).predict(SENTENCES)
     return {
         "checkpoint": str(checkpoint),
         "steps": trained["steps"],
         "seconds": round(time.perf_counter() - start, 1),
         "metrics": metrics,
-        "documents": [{"text": d.text, "mentions": [asdict(m) for m in d.mentions]} for d in found],
+        "documents": [{"text": d.text, "mentions": [asdict(m) for m in d.mentions]} for d in documents],
     }
 
 
