@@ -114,7 +114,7 @@ def check_examples(out: Path, standing: Standing, key: str) -> None:
 def load_state(
     out: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None
 ) -> None:
-    """Read the state in `OUT/last` into the optimizer and the average of the model that was loaded from there.
+    """Read the state in `OUT/last` into the optimizer and the average of the model that came from there.
 
     Raises:
         CheckpointError: it is another model's.

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).parents[2]
+_CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
 
 
 def ensure_ray() -> None:
@@ -27,5 +28,13 @@ def ensure_ray() -> None:
         address="local",
         include_dashboard=False,
         logging_level=logging.WARNING,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
+        runtime_env={
+            "env_vars": {"PYTHONPATH": path},
+            "worker_process_setup_hook": f"{__name__}.quieten_cleaner",
+        },
     )
+
+
+def quieten_cleaner() -> None:
+    """In each worker: Ray Train's cleaner asks the dashboard and warns each second where there is none."""
+    logging.getLogger(_CLEANER).setLevel(logging.ERROR)

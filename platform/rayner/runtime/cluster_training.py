@@ -70,6 +70,7 @@ def work_on_cluster(
     shutil.rmtree(storage, ignore_errors=True)
     if isinstance(outcome, RaynerError):
         raise outcome
+    assert isinstance(outcome, Standing)
     return outcome
 
 

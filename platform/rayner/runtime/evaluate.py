@@ -44,8 +44,8 @@ def evaluate(
         CorpusError: the corpus cannot be read.
     """
     loaded = load_checkpoint(Path(checkpoint), device)
-    paths = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
-    settings = CorpusSettings(train=(), dev=tuple(str(path) for path in paths), format=format)
+    paths = tuple(map(str, (corpus,) if isinstance(corpus, (str, Path)) else corpus))
+    settings = CorpusSettings(train=paths, dev=paths, format=format)
     items = list(train_task(loaded.recipe.model_copy(update={"corpus": settings})).items("dev"))
     predictor = loaded.task.predictor(loaded.model)
     predicted = predict_all(predictor, items)

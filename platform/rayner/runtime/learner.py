@@ -151,10 +151,8 @@ class Meter:
         step = _highest_over_workers(self._fault)
         if step >= 0:
             what = "the loss or its gradients are no finite number"
-            cure = "lower training.learning_rate, set training.clip, or take training.precision float32 or bfloat16"
-            raise InputError(
-                f"step {step + 1}", what, f"{cure}; the same command goes on from the last checkpoint"
-            )
+            cure = "start over with --fresh and a lower training.learning_rate or training.precision=float32"
+            raise InputError(f"step {step + 1}", what, cure)
 
     def read(self) -> tuple[float, dict[str, float]]:
         """The loss and its parts over the steps since the last reading, over all workers."""

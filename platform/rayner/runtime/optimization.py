@@ -89,7 +89,9 @@ class Average:
     def update(self) -> None:
         """Move towards the parameters as they are now."""
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        torch._foreach_lerp_(list(self.weights.values()), list(self._live.values()), 1 - decay)
+        torch._foreach_lerp_(  # pyright: ignore[reportPrivateImportUsage]
+            list(self.weights.values()), list(self._live.values()), 1 - decay
+        )
         self.updates += 1
 
     @contextlib.contextmanager

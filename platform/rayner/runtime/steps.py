@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -61,7 +62,7 @@ def epoch_steps(
     epoch: int,
     plan: Sequence[np.ndarray],
     pin: bool,
-) -> Iterator[Step]:
+) -> contextlib.closing[Generator[Step, None, None]]:
     """This worker's part of each planned step, in order, while a thread makes the next ones ready."""
     per_forward = recipe.training.tokens_per_forward
     budget = None if per_forward is None else max(1, per_forward // world_size())
@@ -78,10 +79,12 @@ def epoch_steps(
         padded = sum(int(lengths[chosen].max()) * len(chosen) for chosen in parts)
         return Step(made, int(lengths[indices].sum()), padded, int(lengths[part].sum()))
 
-    return look_ahead(make, plan, LOOK_AHEAD)
+    return contextlib.closing(look_ahead(make, plan, LOOK_AHEAD))
 
 
-def look_ahead(function: Callable[[Argument], T], arguments: Iterable[Argument], depth: int) -> Iterator[T]:
+def look_ahead(
+    function: Callable[[Argument], T], arguments: Iterable[Argument], depth: int
+) -> Generator[T, None, None]:
     """`map`, with a thread that is at most `depth` results ahead."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="batches")
     waiting: deque[Future[T]] = deque()

@@ -67,8 +67,8 @@ def line_of(record: Record) -> str:
     parts = " ".join(f"{name} {value:.4f}" for name, value in record["parts"].items())
     memory = f"  {record['gpu_memory'] / 2**30:.1f} GiB" if "gpu_memory" in record else ""
     return (
-        f"step {record['step']}/{record['steps']}  epoch {record['epoch']}  loss {record['loss']:.4f} ({parts})  "
-        f"lr {record['learning_rate']:.2e}  {record['tokens_per_second']:,.0f} tokens/s  "
+        f"step {record['step']}/{record['steps']}  epoch {record['epoch']}  loss {record['loss']:.4f} "
+        f"({parts})  lr {record['learning_rate']:.2e}  {record['tokens_per_second']:,.0f} tokens/s  "
         f"padding {100 * record['padding']:.1f} %{memory}  {timedelta(seconds=round(record['eta']))} left"
     )
 

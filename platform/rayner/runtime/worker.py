@@ -1,4 +1,4 @@
-"""What every worker of a run does, in this process or on a cluster: one loop from the first step to the last."""
+"""What every worker of a run does, in this process or on a cluster: the loop over steps."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _train_epoch(course: _Course) -> None:
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}
     pin = run.device.type == "cuda"
     rest = plan[course.standing.position :]
-    with contextlib.closing(epoch_steps(run.recipe, run.task, run.examples, epoch, rest, pin)) as steps:
+    with epoch_steps(run.recipe, run.task, run.examples, epoch, rest, pin) as steps:
         for step in steps:
             progress = Progress(course.standing.step, course.standing.steps, epoch, training.epochs)
             rate = set_rate(course.learner.optimizer, progress.step, progress.steps, training.warmup)

@@ -1,0 +1,118 @@
+"""`train`, from a recipe to a result, in this process."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import rayner
+from rayner.data.schema import Document
+from rayner.errors import RecipeError
+from rayner.recipes import parse_recipe
+from rayner.runtime.evaluate import evaluate
+from rayner.runtime.tracking import scalars, wants_mlflow
+from rayner.runtime.train import train
+from rayner.runtime.watching import line_of
+from tests.runtime.several_workers import tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return tiny_recipe(tmp_path_factory.mktemp("corpus"), "tagger", tokens_per_step=400, epochs=25)
+
+
+@pytest.fixture(scope="module")
+def out(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "tagger"
+    train(parse_recipe(values, "recipe"), folder, workers=0)
+    return folder
+
+
+def test_a_run_leaves_what_the_other_verbs_need(out: Path, values: dict[str, Any]) -> None:
+    result = json.loads((out / "result.json").read_text())
+    assert {"checkpoint", "metrics", "steps", "seconds"} == result.keys()
+    assert result["metrics"]["f1"] > 0.5
+    low, high = result["metrics"]["intervals"]["f1"]
+    assert low <= result["metrics"]["f1"] <= high
+    assert json.loads((out / "best/metrics.json").read_text()) == result["metrics"]
+    for name in ("gold", "predictions"):
+        assert pq.read_table(out / f"best/evaluation/{name}.parquet").num_rows == 30
+    assert (out / "recipe.yaml").exists()
+    assert list((out / "tensorboard").iterdir())
+
+
+def test_the_same_command_again_returns_the_result(out: Path, values: dict[str, Any]) -> None:
+    recipe = parse_recipe(values, "recipe")
+    before = (out / "last/model.safetensors").stat().st_mtime_ns
+    assert train(recipe, out, workers=0) == json.loads((out / "result.json").read_text())
+    assert (out / "last/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_what_was_left_undone_at_the_end_is_done(out: Path, values: dict[str, Any]) -> None:
+    (out / "result.json").unlink()
+    result = train(parse_recipe(values, "recipe"), out, workers=0)
+    assert result["metrics"]["f1"] > 0.5
+
+
+def test_evaluation_says_the_same_as_the_end_of_training(out: Path, values: dict[str, Any]) -> None:
+    metrics = evaluate(out / "best", Path(values["corpus"]["dev"][0]))
+    stored = json.loads((out / "best/metrics.json").read_text())
+    assert metrics == stored
+    assert {"precision", "recall", "f1", "per_type", "intervals"} <= metrics.keys()
+    assert "intervals" not in evaluate(out / "best", [Path(values["corpus"]["dev"][0])], intervals=False)
+
+
+def test_a_loaded_checkpoint_predicts_texts_and_documents(out: Path) -> None:
+    loaded = rayner.load(out / "best")
+    text = "Grace Hopper went to Oslo."
+    [from_text] = loaded.predict([text])
+    [from_document] = loaded.predict([Document("a", text)])
+    assert from_text.mentions
+    assert from_text.mentions == from_document.mentions
+    assert (from_text.document_id, from_document.document_id) == ("0", "a")
+    assert loaded.predict(text)[0].mentions == from_text.mentions
+
+
+def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[str, Any]) -> None:
+    def recipe(rate: float) -> Any:
+        training = values["training"] | {"epochs": 1, "learning_rate": rate}
+        return parse_recipe(values | {"training": training}, "recipe")
+
+    train(recipe(1e-3), tmp_path / "run", workers=0)
+    (tmp_path / "run/notes.txt").write_text("mine")
+    with pytest.raises(RecipeError, match=r"learning_rate.*--fresh"):
+        train(recipe(1e-4), tmp_path / "run", workers=0)
+    result = train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)
+    assert result["steps"] > 0
+    assert (tmp_path / "run/notes.txt").read_text() == "mine"
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, values: dict[str, Any]) -> None:
+    with (tmp_path / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RecipeError, match="another process"):
+            train(parse_recipe(values, "recipe"), tmp_path, workers=0)
+
+
+def test_mlflow_that_is_not_there_is_an_error_only_if_asked_for(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    assert not wants_mlflow(parse_recipe(values, "recipe"))
+    with pytest.raises(RecipeError, match=r"rayner\[track\]"):
+        wants_mlflow(parse_recipe(values | {"tracking": {"mlflow": True}}, "recipe"))
+
+
+def test_records_as_curves_and_as_lines() -> None:
+    steps = {"step": 2, "steps": 8, "epoch": 1, "loss": 1.5, "parts": {"span": 1.0}, "learning_rate": 1e-3}
+    steps |= {"tokens_per_second": 1234.5, "padding": 0.05, "seconds": 2.0, "eta": 61.2}
+    assert scalars(steps)["train/parts/span"] == 1.0
+    assert scalars({"step": 2, "epoch": 1, "metrics": {"f1": 0.5, "per_type": {}}}) == {"dev/f1": 0.5}
+    assert line_of(steps).startswith("step 2/8  epoch 1  loss 1.5000 (span 1.0000)")
+    assert line_of(steps).endswith("1,234 tokens/s  padding 5.0 %  0:01:01 left")

@@ -1,0 +1,117 @@
+"""Training on Ray Train workers, and what happens when they die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rayner.errors import InputError, RaynerError
+from rayner.recipes import parse_recipe
+from rayner.runtime.train import train
+from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.toy_task import largest_difference, weights_of
+
+
+def steps_logged(out: Path) -> list[int]:
+    path = out / "log.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [row["step"] for line in lines if line.endswith("}") and "loss" in (row := json.loads(line))]
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_two_workers_train_one_model(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", tokens_per_step=400, epochs=25)
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
+    assert result["metrics"]["f1"] > 0.5
+    assert steps_logged(tmp_path / "run") == list(range(1, result["steps"] + 1))
+    assert not (tmp_path / "run/ray").exists()
+    assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2) == result
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("ray_cluster")
+def test_what_a_user_can_mend_is_raised_once_and_as_it_is(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", learning_rate=1e30, head_learning_rate=1e30, clip=None)
+    with pytest.raises(InputError, match="learning_rate"):
+        train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
+    assert len(steps_logged(tmp_path / "run")) == len(set(steps_logged(tmp_path / "run")))
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
+    undisturbed = train(parse_recipe(values, "recipe"), tmp_path / "whole", workers=2)
+    killed: list[int] = []
+
+    def kill() -> None:
+        wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
+        killed.append(kill_a_training_worker())
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    result = train(parse_recipe(values, "recipe"), tmp_path / "cut", workers=2)
+    thread.join()
+    assert killed
+    assert result["steps"] == undisturbed["steps"]
+    assert largest_difference(weights_of(tmp_path / "whole/last"), weights_of(tmp_path / "cut/last")) < 1e-6
+    assert steps_logged(tmp_path / "cut") == list(range(1, result["steps"] + 1))
+
+
+@pytest.mark.faults
+def test_a_killed_driver_is_started_again_and_goes_on(tmp_path: Path, root: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(values))
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(recipe), str(tmp_path / out)],
+            env=os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"},
+            cwd=tmp_path,
+        )
+
+    assert start("whole").wait() == 0
+    process = start("cut")
+    wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert start("cut").wait() == 0
+    assert largest_difference(weights_of(tmp_path / "whole/last"), weights_of(tmp_path / "cut/last")) < 1e-6
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from rayner.recipes import load_recipe
+from rayner.runtime.train import train
+train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
+"""
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+
+
+def kill_a_training_worker() -> int:
+    """Kill -9 one Ray Train worker process below this process."""
+    import psutil
+
+    for process in psutil.Process().children(recursive=True):
+        if "RayTrainWorker" in " ".join(process.cmdline()):
+            process.kill()
+            return process.pid
+    raise RaynerError("no Ray Train worker is running")
