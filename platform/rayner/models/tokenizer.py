@@ -98,9 +98,9 @@ def tokenizer_from(folder: str | Path) -> Tokenizer:
         return _from_transformers(Source("folder", str(folder), folder))
     try:
         return Tokenizer(tokenizers.Tokenizer.from_file(str(path)), _special_tokens(folder))
-    except (json.JSONDecodeError, Exception) as error:  # the Rust library raises bare Exceptions
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as error:  # the Rust library raises nothing narrower
         raise CheckpointError(
             str(path), f"not a tokenizer ({error})", "fetch or write the folder again"
         ) from error
