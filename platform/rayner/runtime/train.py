@@ -66,7 +66,7 @@ def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | Non
 def _train(recipe: BaseRecipe, task: TrainTask[Any, Any, Any], out: Path, workers: int) -> dict[str, Any]:
     cache = Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
     examples = build_examples(task, "train", cache, workers)
-    dev = list(task.items("dev")) if recipe.corpus.dev else []
+    dev = list(task.items("dev"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["key"]

@@ -1,0 +1,121 @@
+"""The figures of docs/results.md: trains each recipe with each seed, and prints the table of what is finished.
+
+    python -m benchmarks.results --runs runs/results            # all; goes on where it was cut off
+    python -m benchmarks.results --runs runs/results --only ncbi --seeds 1 2 3
+    python -m benchmarks.results --runs runs/results --table    # trains nothing
+
+Every run trains with one thread in a process of its own; `--parallel` says how many go at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = ROOT / "jobs" / "recipes"
+CORPORA = ("ncbi", "bc5cdr", "bc5cdr_distant", "wnut17", "litbank")
+TASKS = ("recognizer", "tagger")
+
+
+class Run(NamedTuple):
+    """One training of a recipe."""
+
+    corpus: str
+    task: str
+    seed: int
+
+    @property
+    def recipe(self) -> Path:
+        """Its recipe."""
+        return RECIPES / f"{self.task}_{self.corpus}.yaml"
+
+    def out(self, runs: Path) -> Path:
+        """Its folder."""
+        return runs / f"{self.task}_{self.corpus}_{self.seed}"
+
+
+def train(run: Run, runs: Path) -> int:
+    """Train, or go on with, a run in a process of its own; its log lies beside its folder."""
+    out = run.out(runs)
+    if (out / "result.json").exists():
+        return 0
+    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out)]
+    command += ["--workers", "0", "--set", f"seed={run.seed}", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
+    with out.with_suffix(".log").open("a") as log:
+        return subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
+
+
+def rows(planned: list[Run], runs: Path) -> list[dict[str, Any]]:
+    """One row for each corpus and task of which some run is finished."""
+    table = []
+    for corpus, task in dict.fromkeys((run.corpus, run.task) for run in planned):
+        files = [run.out(runs) / "result.json" for run in planned if (run.corpus, run.task) == (corpus, task)]
+        results = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
+        if results:
+            f1 = [result["metrics"]["f1"] for result in results]
+            table.append(
+                {
+                    "corpus": corpus,
+                    "task": task,
+                    "seeds": len(results),
+                    **{k: statistics.mean(r["metrics"][k] for r in results) for k in ("f1", "precision", "recall")},
+                    "f1_deviation": statistics.stdev(f1) if len(f1) > 1 else None,
+                    "minutes": statistics.mean(r["seconds"] for r in results) / 60,
+                }
+            )
+    return table
+
+
+def markdown(table: list[dict[str, Any]]) -> str:
+    """The rows as a table of docs/results.md."""
+    lines = [
+        "| corpus | task | seeds | F1 | precision | recall | minutes | command |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for row in table:
+        spread = f" ± {100 * row['f1_deviation']:.1f}" if row["f1_deviation"] is not None else ""
+        scores = f"{100 * row['f1']:.1f}{spread} | {100 * row['precision']:.1f} | {100 * row['recall']:.1f}"
+        command = f"`rayner train jobs/recipes/{row['task']}_{row['corpus']}.yaml`"
+        lines.append(
+            f"| {row['corpus']} | {row['task']} | {row['seeds']} | {scores} | {row['minutes']:.0f} | {command} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Train what is missing and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs/results"))
+    parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--table", action="store_true", help="print what is finished, train nothing")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    planned = [Run(c, t, s) for c in options.only for s in options.seeds for t in options.tasks]
+    runs = options.runs.resolve()
+    runs.mkdir(parents=True, exist_ok=True)
+    failed = []
+    if not options.table:
+        with ThreadPoolExecutor(options.parallel) as pool:
+            codes = pool.map(lambda run: train(run, runs), planned)
+            failed = [run for run, code in zip(planned, codes, strict=True) if code]
+    table = rows(planned, runs)
+    print(json.dumps({"rows": table}) if options.json else markdown(table))
+    for run in failed:
+        print(f"failed: see {run.out(runs).with_suffix('.log')}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
