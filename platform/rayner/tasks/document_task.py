@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.data.schema import Document
+from rayner.errors import CorpusError
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Encoder, Tokenizer, load_tokenizer
 from rayner.tasks.corpora import split_documents
@@ -90,12 +91,18 @@ class DocumentTask:
         """A row for each window, the window, and all mentions of its document.
 
         A document's first row has `rejects`: a line for each mention that is left out or moved.
+
+        Raises:
+            CorpusError: a document with mentions but without words.
         """
         type_index = {name: index for index, name in enumerate(self.names)}
         for document in documents:
             known = known_types(document, self.names)
             windows = self.windows_of(document)
             if not windows:
+                if document.mentions:
+                    what = f"{len(document.mentions)} mentions and no word"
+                    raise CorpusError(document.document_id, what, "mark what holds a letter, digit or sign")
                 continue
             gold, rejects = gold_of(document, windows[0].subwords, type_index, self.max_width)
             for window in windows:

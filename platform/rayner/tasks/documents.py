@@ -67,8 +67,9 @@ def text_windows(
 def gold_of(
     document: Document, subwords: SubWords, type_index: dict[str, int], max_width: int | None
 ) -> tuple[list[Gold], list[str]]:
-    """The mentions of a document in sub-words, and one line for each that cannot be trained on or is moved."""
-    gold, rejects = [], []
+    """The mentions of a document in sub-words, by start, each once, and one line for each left out or moved."""
+    gold: set[Gold] = set()
+    rejects = []
     for mention in document.mentions:
         place = f"{document.document_id}: {mention.type} at {mention.start}-{mention.end}"
         found = locate(subwords, mention.start, mention.end)
@@ -81,8 +82,8 @@ def gold_of(
         else:
             if not found[2]:
                 rejects.append(f"{place}: moved outward to whole words")
-            gold.append(Gold(type_index[mention.type], found[0], found[1]))
-    return gold, rejects
+            gold.add(Gold(type_index[mention.type], found[0], found[1]))
+    return sorted(gold, key=lambda g: (g.first, g.last, g.type)), rejects
 
 
 def known_types(document: Document, names: Sequence[str]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,18 +46,23 @@ class RecognizerTask(DocumentTask):
         self.recipe = recipe
         self.max_width = recipe.model.max_span_width
         self._thresholded = recipe.model.threshold != "tuned"
-        self.weights = {k: w for k, w in loss_weights(recipe.loss, thresholded=self._thresholded).items() if w}
+        self.weights = {
+            k: w for k, w in loss_weights(recipe.loss, thresholded=self._thresholded).items() if w
+        }
         self._inputs: TypeInputs | None = None
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window. `gold`, `cut_starts` and `cut_ends` are flat: (type, first, last), (type, position)."""
         for row, window, gold in self.rows(items):
             begin, end = window.span
-            inside = [g for g in gold if begin <= g.first and g.last < end]
-            cut = [g for g in gold if g not in inside and g.first < end and g.last >= begin]
+            low = bisect_right(gold, begin - self.recipe.model.max_span_width, key=lambda g: g.first)
+            near = gold[low : bisect_left(gold, end, key=lambda g: g.first)]
+            inside = [g for g in near if begin <= g.first and g.last < end]
             row["gold"] = _flat((g.type, g.first - begin, g.last - begin) for g in inside)
-            row["cut_starts"] = _flat((g.type, g.first - begin) for g in cut if g.first >= begin)
-            row["cut_ends"] = _flat((g.type, g.last - begin) for g in cut if g.last < end)
+            row["cut_starts"] = _flat(
+                (g.type, g.first - begin) for g in near if begin <= g.first and g.last >= end
+            )
+            row["cut_ends"] = _flat((g.type, g.last - begin) for g in near if g.first < begin <= g.last < end)
             yield row
 
     def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> SpanBatch:
@@ -64,7 +70,9 @@ class RecognizerTask(DocumentTask):
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
 
         def marked(column: str) -> Tensor:
-            return torch.from_numpy(pad(bool_rows([e[column] for e in examples]), ids.shape[1], False, shift=1))
+            return torch.from_numpy(
+                pad(bool_rows([e[column] for e in examples]), ids.shape[1], False, shift=1)
+            )
 
         return SpanBatch(
             ids,
@@ -82,7 +90,8 @@ class RecognizerTask(DocumentTask):
     def counts(self, batch: SpanBatch, progress: Progress) -> Counts:
         """Mentions for the mention parts, (window, type) pairs for the threshold parts."""
         targets = _of_types(batch.targets, self._types_of_step(progress))
-        mentions, pairs = float(len(targets.gold)), float(targets.known.sum())
+        window, kind = targets.gold[:, 0], targets.gold[:, 1]
+        mentions, pairs = float(targets.known[window, kind].sum()), float(targets.known.sum())
         return {part: pairs if part.endswith("threshold") else mentions for part in self.weights}
 
     def build(self) -> nn.Module:

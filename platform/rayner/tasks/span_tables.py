@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,18 +35,28 @@ class ScoredSpans(NamedTuple):
     gold: np.ndarray
 
 
-def scored_spans(task: RecognizerTask, model: BiEncoder, documents: Iterable[Document]) -> Iterator[ScoredSpans]:
+def scored_spans(
+    task: RecognizerTask, model: BiEncoder, documents: Iterable[Document]
+) -> Iterator[ScoredSpans]:
     """The best candidates of each window and type, and all gold spans, a batch of windows at a time."""
     recognizer = task.predictor(model)
     type_index = {name: index for index, name in enumerate(task.names)}
     windows: list[TextWindow] = []
     gold: list[list[tuple[int, int, int]]] = []
     for document in documents:
-        for window in task.windows_of(document):
-            found, _ = gold_of(document, window.subwords, type_index, task.max_width)
+        of_document = task.windows_of(document)
+        windows += of_document
+        found = (
+            gold_of(document, of_document[0].subwords, type_index, task.max_width)[0] if of_document else []
+        )
+        for window in of_document:
             begin, end = window.span
-            windows.append(window)
-            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in found if begin <= g.first and g.last < end])
+            near = found[
+                bisect_left(found, begin, key=lambda g: g.first) : bisect_left(
+                    found, end, key=lambda g: g.first
+                )
+            ]
+            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in near if g.last < end])
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
         yield _of_batch(recognizer.score([windows[i] for i in batch]), [gold[i] for i in batch])

@@ -59,12 +59,16 @@ class TaggerTask(DocumentTask):
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `labels` holds the label of each word that starts in it."""
+        of_word = np.zeros(0, dtype=np.int32)
         for row, window, gold in self.rows(items):
-            flat, nested = _outermost(gold)
             if window.index == 0:
-                row["rejects"] = [*row["rejects"], *(self._nested(row["document_id"], window, g) for g in nested)]
+                flat, nested = _outermost(gold, len(window.subwords))
+                row["rejects"] = [
+                    *row["rejects"],
+                    *(self._nested(row["document_id"], window, g) for g in nested),
+                ]
+                of_word = self._labels_of_words(flat, window)
             begin, end = window.span
-            of_word = self._labels_of_words(flat, window)
             row["labels"] = of_word[window.subwords.word_of[begin:end]][row["first"]]
             yield row
 
@@ -74,12 +78,16 @@ class TaggerTask(DocumentTask):
         width = ids.shape[1]
         known = np.stack(bool_rows([e["known"] for e in examples]))
         words = [len(e["labels"]) for e in examples]
-        of_label = np.concatenate([np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1)
+        of_label = np.concatenate(
+            [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1
+        )
         return TagBatch(
             ids=ids,
             mask=mask,
             word_start=torch.from_numpy(pad(bool_rows([e["first"] for e in examples]), width, False, 1)),
-            labels=torch.from_numpy(np.concatenate([np.asarray(e["labels"], dtype=np.int64) for e in examples])),
+            labels=torch.from_numpy(
+                np.concatenate([np.asarray(e["labels"], dtype=np.int64) for e in examples])
+            ),
             unknown=torch.from_numpy(of_label.repeat(words, axis=0)),
         )
 
@@ -191,7 +199,10 @@ class TagPredictor:
         names = [self._task.labels[label] for label in labels]
         mentions = [
             Mention(
-                subwords.words[first][0], subwords.words[last - 1][1], name, score=float(probabilities[first:last].mean())
+                subwords.words[first][0],
+                subwords.words[last - 1][1],
+                name,
+                score=float(probabilities[first:last].mean()),
             )
             for first, last, name in spans_of(names, scheme, Counter())
         ]
@@ -202,11 +213,16 @@ class TagPredictor:
         return self._task.evaluate(predicted, gold)
 
 
-def _outermost(gold: Sequence[Gold]) -> tuple[list[Gold], list[Gold]]:
+def _outermost(gold: Sequence[Gold], subwords: int) -> tuple[list[Gold], list[Gold]]:
     """Mentions of which no two overlap, the longest first, and the others."""
     kept: list[Gold] = []
     nested: list[Gold] = []
+    taken = np.zeros(subwords, dtype=bool)
     for mention in sorted(gold, key=lambda g: (g.first - g.last, g.first)):
-        clash = any(mention.first <= k.last and k.first <= mention.last for k in kept)
-        (nested if clash else kept).append(mention)
+        place = slice(mention.first, mention.last + 1)
+        if taken[place].any():
+            nested.append(mention)
+        else:
+            kept.append(mention)
+            taken[place] = True
     return kept, nested
