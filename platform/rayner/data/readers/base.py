@@ -133,8 +133,6 @@ def entity_of(value: str) -> str | None:
 def _fault(document: Document) -> tuple[str, str] | None:
     if not document.document_id:
         return "a document without an id", "give it a document_id"
-    if "\0" in document.text:
-        return f"NUL character at {document.text.index(chr(0))} of the text", "remove it"
     for text in (document.document_id, document.text):
         try:
             text.encode()

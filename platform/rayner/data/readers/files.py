@@ -38,16 +38,16 @@ def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False)
 
 
 def decode(data: bytes, path: str | Path) -> str:
-    """UTF-8 as text; anything else is an error that names the line."""
+    """UTF-8 as text; anything else is an error that names the line. A stray NUL is text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
         raise CorpusError(f"{path}:{line}", what, _cure(data)) from None
-    if "\0" in text:
+    if _full_of_nul(data):
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}:{line}", "a NUL character: binary, or UTF-16", _cure(data))
+        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", _cure(data))
     return text
 
 
@@ -102,6 +102,11 @@ def names(paths: Sequence[Path]) -> list[str]:
 
 
 def _cure(data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(b"\0") > len(data[:200]) // 4:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _full_of_nul(data):
         return "convert it: iconv -f utf-16 -t utf-8"
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
+
+
+def _full_of_nul(data: bytes) -> bool:
+    start = data[:200]
+    return start.count(b"\0") > len(start) // 4
