@@ -81,7 +81,9 @@ def load_tokenizer(name: str) -> Tokenizer:
         InputError: there is none under that name, or it cannot be had from here.
     """
     source = locate(name)
-    return _from_transformers(source) if source.kind == "hub" else tokenizer_from(source.folder)
+    if source.kind == "hub":
+        return _from_transformers(source)
+    return tokenizer_from(source.folder / "encoder" if source.kind == "checkpoint" else source.folder)
 
 
 def tokenizer_from(folder: str | Path) -> Tokenizer:
