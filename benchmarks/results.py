@@ -1,4 +1,4 @@
-"""The figures of docs/results.md: trains each recipe with each seed, and prints the table of what is finished.
+"""The figures of docs/results.md: trains each recipe with each seed and prints the table of what is finished.
 
     python -m benchmarks.results --runs runs/results            # all; goes on where it was cut off
     python -m benchmarks.results --runs runs/results --only ncbi --seeds 1 2 3
@@ -67,7 +67,10 @@ def rows(planned: list[Run], runs: Path) -> list[dict[str, Any]]:
                     "corpus": corpus,
                     "task": task,
                     "seeds": len(results),
-                    **{k: statistics.mean(r["metrics"][k] for r in results) for k in ("f1", "precision", "recall")},
+                    **{
+                        k: statistics.mean(r["metrics"][k] for r in results)
+                        for k in ("f1", "precision", "recall")
+                    },
                     "f1_deviation": statistics.stdev(f1) if len(f1) > 1 else None,
                     "minutes": statistics.mean(r["seconds"] for r in results) / 60,
                 }
@@ -86,14 +89,17 @@ def markdown(table: list[dict[str, Any]]) -> str:
         scores = f"{100 * row['f1']:.1f}{spread} | {100 * row['precision']:.1f} | {100 * row['recall']:.1f}"
         command = f"`rayner train jobs/recipes/{row['task']}_{row['corpus']}.yaml`"
         lines.append(
-            f"| {row['corpus']} | {row['task']} | {row['seeds']} | {scores} | {row['minutes']:.0f} | {command} |"
+            f"| {row['corpus']} | {row['task']} | {row['seeds']} | {scores} | {row['minutes']:.0f} "
+            f"| {command} |"
         )
     return "\n".join(lines)
 
 
 def main() -> None:
     """Train what is missing and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/results"))
     parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))

@@ -31,6 +31,10 @@ Json = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=0, help="Ray workers; the recipe or the machine decides if unset.")
 ]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set training.epochs=3"),
+]
 Case = Literal["exact", "ignore", "acronyms"]
 Ambiguity = Literal["drop", "first", "both"]
 Show = Callable[[Any], None]
@@ -135,14 +139,20 @@ def evaluate(
     checkpoint: Annotated[Path, typer.Argument(exists=True, help="A checkpoint folder, such as RUN/best.")],
     corpus: Annotated[Path, typer.Argument(exists=True, help="A corpus with gold mentions.")],
     format: Annotated[str, typer.Option(help="The format of the corpus; auto detects it.")] = "auto",
+    types: Annotated[
+        Path | None,
+        typer.Option(exists=True, help="A YAML list of types to look for, also ones never learned."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a checkpoint on a corpus, per type too."""
 
     def run() -> dict[str, Any]:
+        from rayner.recipes import load_types
         from rayner.runtime.evaluate import evaluate
 
-        return evaluate(checkpoint, corpus, format=format)
+        wanted = None if types is None else load_types(types)
+        return evaluate(checkpoint, corpus, format=format, types=wanted)
 
     _run(run, as_json, lambda metrics: print_metrics(metrics, f"{checkpoint} on {corpus}"))
 
@@ -165,6 +175,7 @@ def report(
 
 @app.command()
 def quickstart(
+    overrides: Overrides = None,
     out: Annotated[Path, typer.Option(help="The folder for the run.")] = Path("runs/quickstart"),
     as_json: Json = False,
 ) -> None:
@@ -173,7 +184,7 @@ def quickstart(
     def run() -> dict[str, Any]:
         from rayner.runtime.quickstart import quickstart
 
-        return quickstart(out)
+        return quickstart(out, overrides or [])
 
     def show(result: dict[str, Any]) -> None:
         from rayner.runtime.quickstart import show

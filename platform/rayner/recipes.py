@@ -11,7 +11,7 @@ from typing import Any, cast
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rayner.config import BaseRecipe, Recipe, RecognizerRecipe, TaggerRecipe
+from rayner.config import BaseRecipe, Recipe, RecognizerRecipe, TaggerRecipe, TypeSettings
 from rayner.errors import RecipeError
 
 DATA_VARIABLE = "RAYNER_DATA"
@@ -54,6 +54,21 @@ def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | Ta
         return _RECIPE.validate_python(dict(values))
     except ValidationError as error:
         raise _explain(error, RECIPES[cast(str, task)], where) from None
+
+
+def load_types(path: Path) -> tuple[TypeSettings, ...]:
+    """The types in a YAML list of `name`, `description` and so on.
+
+    Raises:
+        RecipeError: the file, the entry and the key that is wrong.
+    """
+    values = _read_yaml(path)
+    if not isinstance(values, list) or not values:
+        raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
+    try:
+        return TypeAdapter(tuple[TypeSettings, ...]).validate_python(values)
+    except ValidationError as error:
+        raise _explain(error, TypeSettings, str(path)) from None
 
 
 def dump_recipe(recipe: BaseRecipe) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 
-from rayner.config import CorpusSettings
+from rayner.config import CorpusSettings, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.metrics.intervals import span_intervals
 from rayner.runtime.distributed import gather_objects, on_first, rank, world_size
-from rayner.tasks.base import Predictor
+from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import train_task
@@ -28,6 +28,7 @@ def evaluate(
     format: str = "auto",
     device: str | None = None,
     intervals: bool = True,
+    types: tuple[TypeSettings, ...] | None = None,
 ) -> dict[str, Any]:
     """Score a checkpoint on a corpus.
 
@@ -35,6 +36,7 @@ def evaluate(
         corpus: files or folders with gold annotations, in any format that `corpus convert` reads.
         device: where to run; a GPU where there is one.
         intervals: whether to add 95 % bootstrap intervals.
+        types: those to look for; by default the checkpoint's own.
 
     Returns:
         The metrics of the task, for spans `precision, recall, f1, ..., per_type`, and `intervals`.
@@ -47,7 +49,7 @@ def evaluate(
     paths = tuple(map(str, (corpus,) if isinstance(corpus, (str, Path)) else corpus))
     settings = CorpusSettings(train=paths, dev=paths, format=format)
     items = list(train_task(loaded.recipe.model_copy(update={"corpus": settings})).items("dev"))
-    predictor = loaded.task.predictor(loaded.model)
+    predictor = loaded.task.predictor(loaded.model, Options(types=types))
     predicted = predict_all(predictor, items)
     metrics = predictor.evaluate(predicted, items)
     return metrics | (intervals_of(items, predicted, metrics) if intervals else {})

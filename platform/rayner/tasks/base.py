@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor, nn
 
+from rayner.config import TypeSettings
+
 Item = TypeVar("Item")
 Example = TypeVar("Example")
 Batch = TypeVar("Batch")
@@ -30,6 +32,22 @@ class Progress:
     steps: int
     epoch: int
     epochs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may ask of a predictor; None means what the recipe says.
+
+    `types`: those to look for, by description, also ones that were not learned. `shift` is added to every
+    threshold: a negative one finds more, a positive one is surer. `overlap`: whether mentions may be nested.
+    """
+
+    types: tuple[TypeSettings, ...] | None = None
+    shift: float = 0.0
+    overlap: Literal["flat", "nested"] | None = None
+
+
+DEFAULTS = Options()
 
 
 class TrainTask(Protocol[Item, Example, Batch]):
@@ -61,7 +79,7 @@ class TrainTask(Protocol[Item, Example, Batch]):
         ...
 
     def collate(self, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Examples as tensors; `rng` comes from (seed, epoch, first example), for augmentation and masking."""
+        """Examples as tensors; `rng` is of (seed, epoch, first example), for augmentation and masking."""
         ...
 
     def counts(self, batch: Batch, progress: Progress) -> Counts:
@@ -84,8 +102,12 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """Fit on dev what is not learned by gradients (thresholds), before each evaluation."""
         ...
 
-    def predictor(self, model: nn.Module) -> Predictor[Item, Any, Any, Any]:
-        """The model, as it answers."""
+    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Predictor[Item, Any, Any, Any]:
+        """The model, as it answers.
+
+        Raises:
+            InputError: an option that the task does not have.
+        """
         ...
 
     def save(self, model: nn.Module, folder: Path) -> None:
@@ -102,7 +124,7 @@ class TrainTask(Protocol[Item, Example, Batch]):
 
 
 class Predictor(Protocol[Item, Prepared, Scores, Out]):
-    """How a system answers. Evaluation, annotation and serving go through `predict.predict` and nothing else."""
+    """How a system answers. Evaluation, annotation and serving all go through `predict.predict`."""
 
     def prepare(self, item: Item) -> list[Prepared]:
         """The windows of an item, in order. CPU work."""

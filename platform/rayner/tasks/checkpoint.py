@@ -22,7 +22,7 @@ from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError
 from rayner.models.tokenizer import tokenizer_from
 from rayner.recipes import dump_recipe, parse_recipe
-from rayner.tasks.base import TrainTask
+from rayner.tasks.base import DEFAULTS, Options, TrainTask
 from rayner.tasks.card import model_card
 from rayner.tasks.predict import TOKENS_PER_BATCH, predict
 from rayner.tasks.registry import train_task
@@ -42,12 +42,15 @@ class Loaded:
     task: TrainTask[Any, Any, Any]
     model: nn.Module
 
-    def predict(self, items: Iterable[Any], tokens_per_batch: int = TOKENS_PER_BATCH) -> list[Any]:
+    def predict(
+        self, items: Iterable[Any], options: Options = DEFAULTS, tokens_per_batch: int = TOKENS_PER_BATCH
+    ) -> list[Any]:
         """The answer to each item, in order.
 
         Args:
             items: documents, or whatever else the task takes; a plain text counts as a document, with its
                 place among the items as its id.
+            options: other types, thresholds or nesting than the recipe's.
             tokens_per_batch: padded tokens a batch: memory against speed.
 
         Returns:
@@ -56,7 +59,7 @@ class Loaded:
         if isinstance(items, (str, Document)):
             items = [items]
         given = (Document(str(i), item) if isinstance(item, str) else item for i, item in enumerate(items))
-        return list(predict(self.task.predictor(self.model), given, tokens_per_batch))
+        return list(predict(self.task.predictor(self.model, options), given, tokens_per_batch))
 
 
 def save_checkpoint(

@@ -37,5 +37,7 @@ def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Se
 def _dictionary(corpus: CorpusSettings, path: str) -> Dictionary:
     names = read_dictionary(corpus_paths([path])[0])
     if corpus.phrases is not None:
-        names += [Name(name.name, None) for name in read_dictionary(corpus_paths([corpus.phrases])[0], "phrase")]
+        names += [
+            Name(name.name, None) for name in read_dictionary(corpus_paths([corpus.phrases])[0], "phrase")
+        ]
     return Dictionary(names, corpus.labels)

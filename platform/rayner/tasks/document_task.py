@@ -79,7 +79,11 @@ class DocumentTask:
 
     def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
         """All parameters outside the encoders."""
-        return [p for name, p in model.named_parameters() if not name.startswith(("text_encoder.", "type_encoder."))]
+        return [
+            p
+            for name, p in model.named_parameters()
+            if not name.startswith(("text_encoder.", "type_encoder."))
+        ]
 
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""
@@ -87,7 +91,9 @@ class DocumentTask:
         unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
         return text_windows(document, self._recipe.windows, tokenizer, unknown)
 
-    def rows(self, documents: Iterable[Document]) -> Iterator[tuple[dict[str, Any], TextWindow, Sequence[Gold]]]:
+    def rows(
+        self, documents: Iterable[Document]
+    ) -> Iterator[tuple[dict[str, Any], TextWindow, Sequence[Gold]]]:
         """A row for each window, the window, and all mentions of its document.
 
         A document's first row has `rejects`: a line for each mention that is left out or moved.

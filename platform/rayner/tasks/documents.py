@@ -67,7 +67,7 @@ def text_windows(
 def gold_of(
     document: Document, subwords: SubWords, type_index: dict[str, int], max_width: int | None
 ) -> tuple[list[Gold], list[str]]:
-    """The mentions of a document in sub-words, by start, each once, and one line for each left out or moved."""
+    """A document's mentions in sub-words, by start, each once; and a line for each left out or moved."""
     gold: set[Gold] = set()
     rejects = []
     for mention in document.mentions:
@@ -124,7 +124,7 @@ class Found(NamedTuple):
 def mentions_of(
     windows: Sequence[TextWindow], found: Sequence[Iterable[Found]], names: Sequence[str]
 ) -> Iterator[Mention]:
-    """The mentions found in a document's windows, each as the window that shows most of its context has it."""
+    """The mentions found in a document, each as the window has it that shows most of its context."""
     for window, spans in zip(windows, found, strict=True):
         subwords, begin = window.subwords, window.span.begin
         for span in spans:

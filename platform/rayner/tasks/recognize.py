@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rayner.config import TypeSettings
 from rayner.data.schema import Document
 from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder
-from rayner.models.select import select
+from rayner.models.recognize import recognize
+from rayner.tasks.base import Options
 from rayner.tasks.documents import Found, TextWindow, mentions_of, pad, without_overlaps
 
 if TYPE_CHECKING:
@@ -26,17 +25,16 @@ class Recognizer:
     """A bi-encoder and the vectors of the types that it looks for, encoded once.
 
     Args:
-        types: the recipe's, or any others with a description. Those in `new_types` were not in its training:
+        options: `types` may name any that have a description. Those in `new_types` were not in the training:
             where thresholds are learned or tuned, they have the mean of the others'.
-        shift: added to every threshold; a negative one finds more mentions, less sure ones.
     """
 
-    def __init__(
-        self, task: RecognizerTask, model: BiEncoder, types: Sequence[TypeSettings], shift: float = 0.0
-    ) -> None:
+    def __init__(self, task: RecognizerTask, model: BiEncoder, options: Options) -> None:
         self._task = task
         self._model = model.eval()
-        self._shift = shift
+        self._shift = options.shift
+        self._overlap = options.overlap or task.recipe.decoding.overlap
+        types = task.recipe.types if options.types is None else options.types
         self.names = [t.name for t in types]
         known = {t.name: index for index, t in enumerate(task.recipe.types)}
         self.new_types = [name for name in self.names if name not in known]
@@ -55,31 +53,38 @@ class Recognizer:
     @torch.inference_mode()
     def score(self, windows: Sequence[TextWindow]) -> tuple[SpanScores, Tensor, Tensor]:
         """Scores of all spans up to `max_span_width`, and [B, L] where a mention may start and end."""
-        device = next(self._model.parameters()).device
-        rows = [window.row for window in windows]
-        ids, mask = self._task.padded([row["ids"] for row in rows])
-        starts = torch.from_numpy(pad([row["first"] for row in rows], ids.shape[1], False, 1)).to(device)
-        ends = torch.from_numpy(pad([row["last"] for row in rows], ids.shape[1], False, 1)).to(device)
-        return self._model(ids.to(device), mask.to(device), self._types), starts, ends
+        ids, mask, starts, ends = self._inputs(windows)
+        return self._model(ids, mask, self._types), starts, ends
 
     @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         """The spans of each window that score above their threshold."""
-        scores, starts, ends = self.score(windows)
-        selected = select(scores, starts, ends, shift=self._shift, joint=self._task.recipe.decoding.joint)
+        ids, mask, starts, ends = self._inputs(windows)
+        joint = self._task.recipe.decoding.joint
+        selected = recognize(self._model, ids, mask, self._types, starts, ends, self._shift, joint=joint)
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
         for window, kind, first, last, margin in zip(*(c.tolist() for c in columns), strict=True):
             found[window].append(Found(kind, first - 1, last - 1, margin))
         return found
 
-    def finish(self, item: Document, windows: Sequence[TextWindow], scores: Sequence[list[Found]]) -> Document:
+    def finish(
+        self, item: Document, windows: Sequence[TextWindow], scores: Sequence[list[Found]]
+    ) -> Document:
         """The document with its mentions, flat or nested as the recipe says."""
         mentions = list(mentions_of(windows, scores, self.names))
-        if self._task.recipe.decoding.overlap == "flat":
+        if self._overlap == "flat":
             mentions = without_overlaps(mentions)
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """Span metrics over the types that were looked for."""
         return score_spans(gold, predicted, self.names)
+
+    def _inputs(self, windows: Sequence[TextWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        rows = [window.row for window in windows]
+        ids, mask = self._task.padded([row["ids"] for row in rows])
+        starts = torch.from_numpy(pad([row["first"] for row in rows], ids.shape[1], False, 1))
+        ends = torch.from_numpy(pad([row["last"] for row in rows], ids.shape[1], False, 1))
+        device = self._model.log_scale.device
+        return ids.to(device), mask.to(device), starts.to(device), ends.to(device)

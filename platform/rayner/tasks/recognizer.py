@@ -19,7 +19,7 @@ from rayner.errors import RecipeError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
-from rayner.tasks.base import Counts, Progress, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import pad
 from rayner.tasks.recognize import Recognizer
@@ -52,7 +52,7 @@ class RecognizerTask(DocumentTask):
         self._inputs: TypeInputs | None = None
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """One row a window. `gold`, `cut_starts` and `cut_ends` are flat: (type, first, last), (type, position)."""
+        """One row a window, with flat `gold` (type, first, last), `cut_starts` and `cut_ends` (type, position)."""
         for row, window, gold in self.rows(items):
             begin, end = window.span
             low = bisect_right(gold, begin - self.recipe.model.max_span_width, key=lambda g: g.first)
@@ -119,10 +119,10 @@ class RecognizerTask(DocumentTask):
         if self.recipe.model.threshold == "tuned":
             model.set_thresholds(tuned_thresholds(self, model, dev))
 
-    def predictor(self, model: nn.Module, types: Sequence[TypeSettings] | None = None) -> Recognizer:
+    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Recognizer:
         """The model as it answers, for the recipe's types or for any others that have a description."""
         assert isinstance(model, BiEncoder)
-        return Recognizer(self, model, self.recipe.types if types is None else types)
+        return Recognizer(self, model, options)
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote."""

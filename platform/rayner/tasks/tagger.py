@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from rayner.config import TaggerRecipe
 from rayner.data.readers.tags import spans_of
 from rayner.data.schema import Document, Mention
+from rayner.errors import InputError
 from rayner.losses.tagging import tagging
 from rayner.models.encoder import Tokenizer, encoder_from_config, load_encoder
 from rayner.models.tagger import Tagger
-from rayner.tasks.base import Counts, Progress, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import Gold, TextWindow, pad
 from rayner.tasks.weights import load_weights
@@ -109,8 +110,10 @@ class TaggerTask(DocumentTask):
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
         """Nothing is fitted on dev."""
 
-    def predictor(self, model: nn.Module) -> TagPredictor:
-        """The model as it answers."""
+    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> TagPredictor:
+        """The model as it answers; a tagger has no options."""
+        if options.types is not None or options.shift or options.overlap == "nested":
+            raise InputError("options", "a tagger knows only its own labels, flat", "ask a recognizer")
         return TagPredictor(self, model)
 
     def load(self, folder: Path) -> nn.Module:

@@ -17,12 +17,14 @@ from rayner.tasks.documents import with_special_tokens
 _PROTOTYPE = re.compile(r"(.*?)\[\[(.+?)\]\](.*)", flags=re.DOTALL)
 
 
-def type_inputs(types: Sequence[TypeSettings], encoding: str, tokenizer: Tokenizer, max_length: int) -> TypeInputs:
+def type_inputs(
+    types: Sequence[TypeSettings], encoding: str, tokenizer: Tokenizer, max_length: int
+) -> TypeInputs:
     """One row for each text of each type.
 
     Args:
-        encoding: `guideline`, `keyword` or `prototype`. A prototype's anchor is the bracket that opens its mention;
-            elsewhere the anchor is [CLS].
+        encoding: `guideline`, `keyword` or `prototype`. A prototype's anchor is the bracket that opens its
+            mention; elsewhere the anchor is [CLS].
         max_length: sub-words that the encoder takes.
 
     Raises:
@@ -35,7 +37,9 @@ def type_inputs(types: Sequence[TypeSettings], encoding: str, tokenizer: Tokeniz
         for ids, anchor in _texts(settings, encoding, tokenizer):
             if len(ids) + 2 > max_length:
                 raise RecipeError(
-                    f"types: {settings.name}", f"a description of {len(ids)} sub-words", f"keep it under {max_length - 2}"
+                    f"types: {settings.name}",
+                    f"a description of {len(ids)} sub-words",
+                    f"keep it under {max_length - 2}",
                 )
             rows.append(np.array(ids))
             anchors.append(anchor)
@@ -54,12 +58,16 @@ def _texts(settings: TypeSettings, encoding: str, tokenizer: Tokenizer) -> Itera
     if encoding == "prototype":
         if not settings.prototypes:
             raise RecipeError(
-                f"types: {settings.name}", "has no prototypes", "add sentences such as `The [[Black Sea]] froze over.`"
+                f"types: {settings.name}",
+                "has no prototypes",
+                "add sentences such as `The [[Black Sea]] froze over.`",
             )
         yield from (_prototype(text, settings.name, tokenizer) for text in settings.prototypes)
         return
     if encoding == "guideline" and not settings.guidelines:
-        raise RecipeError(f"types: {settings.name}", "has no description", "describe it, or set model.type_encoding=keyword")
+        raise RecipeError(
+            f"types: {settings.name}", "has no description", "describe it, or set model.type_encoding=keyword"
+        )
     texts = (settings.keyword or settings.name,) if encoding == "keyword" else settings.guidelines
     yield from ((tokenizer(text)[0], 0) for text in texts)
 

@@ -30,8 +30,12 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", "copy the whole checkpoint folder") from None
     except SafetensorError as error:
-        raise CheckpointError(str(path), f"cannot be read ({error})", "copy the file again; it was cut short") from None
+        raise CheckpointError(
+            str(path), f"cannot be read ({error})", "copy the file again; it was cut short"
+        ) from None
     missing, unexpected = model.load_state_dict(weights, strict=False)
     if missing or unexpected:
         names = ", ".join([*missing, *unexpected][:3])
-        raise CheckpointError(str(path), f"does not fit the recipe beside it ({names})", "keep both files of one run")
+        raise CheckpointError(
+            str(path), f"does not fit the recipe beside it ({names})", "keep both files of one run"
+        )
