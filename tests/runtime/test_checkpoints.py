@@ -58,9 +58,10 @@ def test_killed_between_any_two_renames_a_whole_folder_is_left(
         done += 1
         return rename(self, target)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", dying)
-        replace_folder(folder, write("two"))
+        with pytest.raises(KeyboardInterrupt):
+            replace_folder(folder, write("two"))
     settle_folder(folder)
     assert (folder / "file").read_text() == ("one" if renames == 0 else "two")
     assert [p.name for p in tmp_path.iterdir()] == ["last"]
@@ -78,9 +79,10 @@ def test_a_run_on_a_full_disk_keeps_its_last_checkpoint(
             raise OSError(errno.ENOSPC, "No space left on device")
         save(*arguments)
 
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="free some space"):
+    with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "save_checkpoint", full_at_second)
-        work(toy_run(tmp_path, checkpoint_every=1))
+        with pytest.raises(InputError, match="free some space"):
+            work(toy_run(tmp_path, checkpoint_every=1))
     standing = checkpoints.read_standing(tmp_path, toy_recipe(checkpoint_every=1))
     assert standing is not None
     assert standing.step == 1

@@ -41,9 +41,10 @@ def test_resumed_equals_undisturbed(
 ) -> None:
     settings = {"checkpoint_every": 2, "average": 0.9, "precision": precision}
     work(toy_run(tmp_path / "whole", ToyTask(dropout=0.3), **settings))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         kill_at(step, patch)
-        work(toy_run(tmp_path / "cut", ToyTask(dropout=0.3), **settings))
+        with pytest.raises(Killed):
+            work(toy_run(tmp_path / "cut", ToyTask(dropout=0.3), **settings))
     standing = work(toy_run(tmp_path / "cut", ToyTask(dropout=0.3), **settings))
     assert standing.step == standing.steps
     for folder in ("last", "best"):
@@ -55,9 +56,10 @@ def test_resumed_equals_undisturbed(
 
 def test_it_goes_on_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"epochs": 1, "checkpoint_every": 1, "normalization": "step"}
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         kill_at(3, patch)
-        work(toy_run(tmp_path, **settings))
+        with pytest.raises(Killed):
+            work(toy_run(tmp_path, **settings))
     rest = toy_run(tmp_path, **settings)
     work(rest)
     examples = rest.examples

@@ -20,14 +20,14 @@ def records(out: Path) -> list[dict[str, Any]]:
 
 
 def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
-    standing = work(toy_run(tmp_path, epochs=30))
+    standing = work(toy_run(tmp_path, epochs=15, learning_rate=0.03))
     rows = records(tmp_path)
     losses = [row["loss"] for row in rows if "loss" in row]
     assert standing.finished
     assert standing.step == standing.steps == len(losses)
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
     scores = [row["metrics"]["f1"] for row in rows if "metrics" in row]
-    assert len(scores) == 30
+    assert len(scores) == 15
     assert standing.best == max(scores)
     assert json.loads((tmp_path / "best/metrics.json").read_text())["f1"] == max(scores)
     assert float(weights_of(tmp_path / "best")["shift"]) != 0, (
@@ -94,7 +94,7 @@ def test_the_average_is_what_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_mixed_precision_learns_too(tmp_path: Path, precision: str) -> None:
-    work(toy_run(tmp_path, epochs=20, precision=precision))
+    work(toy_run(tmp_path, epochs=10, learning_rate=0.03, precision=precision))
     losses = [row["loss"] for row in records(tmp_path) if "loss" in row]
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
     assert weights_of(tmp_path / "last")["head.weight"].dtype == torch.float32

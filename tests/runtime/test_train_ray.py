@@ -48,6 +48,7 @@ def test_what_a_user_can_mend_is_raised_once_and_as_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
     values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
@@ -69,6 +70,7 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(900)
 def test_a_killed_driver_is_started_again_and_goes_on(tmp_path: Path, root: Path) -> None:
     values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
     recipe = tmp_path / "recipe.yaml"
@@ -81,12 +83,13 @@ def test_a_killed_driver_is_started_again_and_goes_on(tmp_path: Path, root: Path
             cwd=tmp_path,
         )
 
-    assert start("whole").wait() == 0
-    process = start("cut")
-    wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert start("cut").wait() == 0
+    with start("whole") as process:
+        assert process.wait() == 0
+    with start("cut") as process:
+        wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
+        process.send_signal(signal.SIGKILL)
+    with start("cut") as process:
+        assert process.wait() == 0
     assert largest_difference(weights_of(tmp_path / "whole/last"), weights_of(tmp_path / "cut/last")) < 1e-6
 
 

@@ -99,7 +99,7 @@ class ToyTask:
     def fit(self, model: nn.Module, dev: Sequence[dict[str, Any]]) -> None:
         model.shift.fill_(float(np.mean([item["target"] for item in dev])))  # type: ignore[operator]
 
-    def predictor(self, model: nn.Module) -> ToyPredictor:
+    def predictor(self, model: nn.Module, options: object = None) -> ToyPredictor:
         return ToyPredictor(self, model)
 
     def save(self, model: nn.Module, folder: Path) -> None:

@@ -30,7 +30,7 @@ def work_on_cluster(
         RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
     """
     import ray
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
@@ -59,6 +59,7 @@ def work_on_cluster(
             name=f"launch-{time.time_ns()}",
             storage_path=str(storage),
             failure_config=FailureConfig(max_failures=scaling.max_failures),
+            logging_config=LoggingConfig(log_level="WARNING"),
         ),
         torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
     )
