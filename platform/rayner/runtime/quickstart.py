@@ -6,7 +6,7 @@ import json
 import logging
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ SENTENCES = (
 )
 
 
-def quickstart(out: Path) -> dict[str, Any]:
+def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Convert and check the example corpus, train on it with two workers, score the test part, find mentions.
 
     Args:
         out: the folder for the converted corpus and the run. A run that was cut short goes on; a finished one
             is scored again.
+        overrides: `key=value` changes of the example recipe.
 
     Returns:
         `checkpoint`, `steps`, `seconds` of everything, `metrics` of the test part, and `documents`: rows
@@ -47,8 +48,8 @@ def quickstart(out: Path) -> dict[str, Any]:
     for name, folder in parts.items():
         counts = convert([EXAMPLES / f"{name}.jsonl"], folder)
         log.info("%s: %d documents, %d mentions", name, counts["documents"], counts["mentions"])
-    overrides = [f"corpus.{name}={json.dumps([str(folder)])}" for name, folder in parts.items()]
-    recipe = load_recipe(EXAMPLES / "recipe.yaml", overrides)
+    converted = [f"corpus.{name}={json.dumps([str(folder)])}" for name, folder in parts.items()]
+    recipe = load_recipe(EXAMPLES / "recipe.yaml", [*converted, *overrides])
     found = check([], recipe)
     log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
     trained = train(recipe, out / "run", fresh=False, workers=WORKERS)

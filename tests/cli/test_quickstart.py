@@ -1,0 +1,46 @@
+"""The quick start, end to end but short: conversion, check, two workers, scores, new sentences."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayner.runtime import quickstart as module
+
+
+@pytest.fixture(scope="module")
+def result(ray_cluster, tmp_path_factory):
+    out = tmp_path_factory.mktemp("quickstart")
+    return module.quickstart(out, ["training.epochs=1", "training.tokens_per_step=2048"])
+
+
+def test_it_leaves_a_checkpoint_and_scores_the_test_part(result):
+    assert result["steps"] > 0
+    assert result["metrics"]["support"] > 0
+    assert set(result["metrics"]["per_type"]) <= {
+        "Software",
+        "Language",
+        "Organization",
+        "Version",
+        "Component",
+    }
+
+
+def test_it_answers_for_each_new_sentence(result):
+    assert [row["text"] for row in result["documents"]] == list(module.SENTENCES)
+    for row in result["documents"]:
+        assert all(0 <= m["start"] < m["end"] <= len(row["text"]) for m in row["mentions"])
+
+
+def test_its_result_is_json_and_can_be_shown(result, capsys):
+    json.dumps(result)
+    module.show(result)
+    out = capsys.readouterr().out
+    assert "rayner report" in out
+    assert "Firefox" in out
+
+
+def test_the_new_sentences_are_new():
+    corpus = "".join(path.read_text(encoding="utf-8") for path in module.EXAMPLES.glob("*.jsonl"))
+    assert not any(sentence in corpus for sentence in module.SENTENCES)
