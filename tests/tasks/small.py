@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
 from rayner.data.schema import Document, Mention
+from rayner.models.encoder import Tokenizer, load_tokenizer
 from rayner.recipes import parse_recipe
 from rayner.tasks.base import Progress, TrainTask
 from rayner.tasks.predict import predict
@@ -97,7 +99,7 @@ def recognizer(**changes: Any) -> RecognizerTask:
     values = {**BASE, **changes, "task": "recognizer", "model": {**MODEL, **changes.get("model", {})}}
     recipe = parse_recipe(values, "test")
     assert isinstance(recipe, RecognizerRecipe)
-    return RecognizerTask(recipe)
+    return RecognizerTask(recipe, _tokenizer(recipe.encoder))
 
 
 def tagger(**changes: Any) -> TaggerTask:
@@ -105,7 +107,12 @@ def tagger(**changes: Any) -> TaggerTask:
     values = {**BASE, **changes, "task": "tagger", "model": {"dropout": 0, **changes.get("model", {})}}
     recipe = parse_recipe(values, "test")
     assert isinstance(recipe, TaggerRecipe)
-    return TaggerTask(recipe)
+    return TaggerTask(recipe, _tokenizer(recipe.encoder))
+
+
+@cache
+def _tokenizer(encoder: str) -> Tokenizer:
+    return load_tokenizer(encoder)
 
 
 def collated(task: TrainTask[Any, Any, Any], documents: Sequence[Document]) -> Any:

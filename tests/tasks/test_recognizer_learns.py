@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from rayner.tasks.base import Options
 from rayner.tasks.predict import predict
-from rayner.tasks.recognize import Recognizer
 from tests.tasks.small import DOCUMENTS, NESTED, TYPES, corpus, found, recognizer, spans, trained
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -45,7 +46,7 @@ def test_with_the_threshold_apart_mentions_beat_every_other_span() -> None:
     documents = corpus()
     task = recognizer(loss={"threshold_in_denominator": False}, decoding={"overlap": "nested"})
     model = trained(task, documents)
-    everything = predict(Recognizer(task, model, task.recipe.types, shift=-1000.0), documents)
+    everything = predict(task.predictor(model, Options(shift=-1000.0)), documents)
     for document, gold in zip(everything, documents, strict=True):
         for kind in task.names:
             of_type = [m for m in document.mentions if m.type == kind]
@@ -59,11 +60,11 @@ def test_flat_output_keeps_the_best_of_what_overlaps() -> None:
     documents = corpus(NESTED)
     task = recognizer(decoding={"overlap": "nested"})
     model = trained(task, documents)
-    flat = recognizer()
-    for nested, kept in zip(found(task, model, documents), found(flat, model, documents), strict=True):
+    flat = predict(task.predictor(model, Options(overlap="flat")), documents)
+    for nested, kept in zip(found(task, model, documents), flat, strict=True):
         assert spans(kept) < spans(nested)
         ordered = sorted(kept.mentions, key=lambda m: m.start)
-        assert all(a.end <= b.start for a, b in zip(ordered, ordered[1:], strict=False))
+        assert all(a.end <= b.start for a, b in pairwise(ordered))
         scores = {(m.start, m.end, m.type): m.score or 0.0 for m in nested.mentions}
         for dropped in spans(nested) - spans(kept):
             over = [s for s in spans(kept) if s[0] < dropped[1] and dropped[0] < s[1]]

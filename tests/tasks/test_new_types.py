@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rayner.config import TypeSettings
+from rayner.data.schema import Document
+from rayner.errors import InputError
+from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
+from rayner.tasks.predict import predict
+from tests.tasks.small import built, corpus, found, recognizer, spans, tagger, trained
+
+ANIMAL = TypeSettings(name="ANIMAL", description="cats and dogs")
+
+
+@pytest.mark.parametrize("threshold", ["learned", "tuned", "dynamic"])
+def test_a_type_can_be_added_by_its_description(threshold: str) -> None:
+    task = recognizer(model={"threshold": threshold})
+    model = built(task).eval()
+    if threshold != "dynamic":
+        model.set_thresholds(torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [2.0, 0.0, 7.0]]))
+    predictor = task.predictor(model, Options(types=(task.recipe.types[1], ANIMAL), shift=-1000.0))
+    assert predictor.new_types == ["ANIMAL"]
+    (document,) = predict(predictor, [Document("d", "The cat sat.")])
+    assert {m.type for m in document.mentions} <= {"ORG", "ANIMAL"}
+    everything = task.predictor(model, Options(types=(ANIMAL,), shift=-1000.0, overlap="nested"))
+    (document,) = predict(everything, [Document("d", "The cat sat.")])
+    assert {m.type for m in document.mentions} == {"ANIMAL"}
+    thresholds = model.encode_types(
+        task.inputs(model, (task.recipe.types[1], ANIMAL)), torch.tensor([1, -1])
+    ).thresholds
+    if threshold == "dynamic":
+        assert thresholds is None
+    else:
+        assert thresholds.tolist() == [[3, 4, 5], [2, 2, 5]]
+
+
+def test_old_types_answer_as_before_when_asked_in_other_company() -> None:
+    task = recognizer()
+    model, documents = trained(task, corpus()), corpus()
+    types = (ANIMAL, *task.recipe.types[::-1])
+    asked = predict(task.predictor(model, Options(types=types, overlap="nested")), documents)
+    plain = predict(task.predictor(model, Options(overlap="nested")), documents)
+    for one, other in zip(asked, plain, strict=True):
+        assert {s for s in spans(one) if s[2] != "ANIMAL"} == spans(other)
+
+
+@pytest.mark.parametrize(
+    ("model", "types", "message"),
+    [
+        ({"type_encoding": "atomic"}, (ANIMAL,), "atomic"),
+        ({}, (TypeSettings(name="ANIMAL"),), "ANIMAL: has no description"),
+        ({"type_encoding": "prototype"}, (ANIMAL,), "ANIMAL: has no prototypes"),
+        ({}, (), "no types"),
+    ],
+)
+def test_types_that_cannot_be_looked_for_are_refused(
+    model: dict[str, Any], types: tuple[TypeSettings, ...], message: str
+) -> None:
+    task = recognizer(model=model)
+    with pytest.raises(InputError, match=message):
+        task.predictor(built(task), Options(types=types))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"threshold": "tuned"},
+        {"threshold": "learned", "encoders": "shared"},
+        {"type_encoding": "atomic"},
+        {"shared_linear": True, "width_embedding_size": 0},
+    ],
+)
+def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model: dict[str, Any]) -> None:
+    task, documents = recognizer(model=model), corpus()
+    learned = trained(task, documents, steps=20)
+    save_checkpoint(tmp_path / "best", task.recipe, task, learned, {})
+    loaded = load_checkpoint(tmp_path / "best", "cpu")
+    options = Options(shift=-2.0)
+    before = list(predict(task.predictor(learned, options), documents))
+    assert loaded.predict(documents, options) == before
+    assert sum(len(d.mentions) for d in before)
+
+
+def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
+    task = recognizer()
+    learned = built(task)
+    save_checkpoint(tmp_path / "best", task.recipe, task, learned, {})
+    other = tagger(encoder=str(tmp_path / "best"))
+    model = other.build()
+    for name, weight in learned.text_encoder.named_parameters():
+        assert torch.equal(weight, model.text_encoder.get_parameter(name))
+    assert found(other, model, corpus())[0].text == corpus()[0].text

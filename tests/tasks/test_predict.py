@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document
+from rayner.data.words import find_words
+from rayner.tasks.base import Options
+from rayner.tasks.documents import Found, TextWindow
+from rayner.tasks.predict import predict
+from rayner.tasks.recognize import Recognizer
+from tests.tasks.small import built, corpus, found, recognizer, spans, trained
+
+TASK = recognizer(decoding={"overlap": "nested"})
+MARKED = "Zorn"
+
+
+class FindsZorn(Recognizer):
+    """Finds each run of the word Zorn that a window shows, and nothing else."""
+
+    def __init__(self, task: object, seen: list[int]) -> None:
+        self._task = task  # type: ignore[assignment]
+        self._overlap = "nested"
+        self.names, self._seen = ["PER"], seen
+
+    def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
+        self._seen.append(len(windows))
+        found = []
+        for window in windows:
+            subwords, (begin, end) = window.subwords, window.span
+            text_of = [TEXT[slice(*subwords.words[w])] for w in subwords.word_of[begin:end]]
+            marked = np.array([t == MARKED for t in text_of])
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], marked, [0]])))
+            found.append([Found(0, int(a), int(b - 1), 1.0) for a, b in edges.reshape(-1, 2)])
+        return found
+
+
+TEXT = ""
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 25), st.integers(1, 3)), min_size=1, max_size=25),
+    st.integers(9, 17),
+)
+def test_a_mention_near_the_edge_of_a_window_is_found_as_in_an_undivided_text(
+    gaps: list[tuple[int, int]], overlap: int
+) -> None:
+    """A window that sees only a part of a run finds a part: the one that sees it whole must win."""
+    global TEXT
+    TEXT = " ".join(" ".join(["so"] * gap + [MARKED] * run) for gap, run in gaps) + " so"
+    places = find_words(TEXT)
+    # Zorn has two sub-words: a run of three and a neighbour on each side are as wide as 8 sub-words.
+    task = recognizer(windows={"length": 36, "overlap": overlap}, model={"max_span_width": 8})
+    (document,) = predict(FindsZorn(task, []), [Document("d", TEXT)])
+    expected, position = set(), 0
+    for gap, run in gaps:
+        position += gap
+        expected.add((places[position][0], places[position + run - 1][1], "PER"))
+        position += run
+    assert spans(document) == expected
+
+
+def _mixed() -> list[Document]:
+    texts = [d.text for d in corpus()]
+    long = " ".join(texts * 4)
+    return [Document(f"m{i}", t) for i, t in enumerate([texts[0], "", long, " \n", texts[3], long[40:], "x"])]
+
+
+@pytest.fixture(scope="module")
+def model() -> torch.nn.Module:
+    """A model that has seen the small corpus."""
+    return trained(TASK, corpus())
+
+
+def test_answers_come_in_order_from_any_iterable(model: torch.nn.Module) -> None:
+    def generated() -> Iterator[Document]:
+        yield from _mixed()
+
+    answers = list(predict(TASK.predictor(model), generated(), tokens_per_batch=64))
+    assert [(d.document_id, d.text) for d in answers] == [(d.document_id, d.text) for d in _mixed()]
+    assert [len(d.mentions) > 0 for d in answers] == [True, False, True, False, False, True, False]
+    assert list(predict(TASK.predictor(model), [])) == []
+
+
+def test_predictions_start_before_the_last_item_is_read(model: torch.nn.Module) -> None:
+    read = []
+
+    def endless() -> Iterator[Document]:
+        for index in range(100_000):
+            read.append(index)
+            yield Document(str(index), "Ada Lovelace wrote to London. " * 20)
+
+    first = next(predict(TASK.predictor(model), endless(), tokens_per_batch=64))
+    assert first.document_id == "0"
+    assert len(read) < 100
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 90, 100_000])
+def test_neighbours_in_a_batch_and_padding_change_no_score(
+    model: torch.nn.Module, tokens_per_batch: int
+) -> None:
+    everything = TASK.predictor(model, Options(shift=-1000.0))
+    alone = [next(iter(predict(everything, [d]))) for d in _mixed()]
+    together = list(predict(everything, _mixed()[::-1], tokens_per_batch))[::-1]
+    for one, other in zip(alone, together, strict=True):
+        assert [(m.start, m.end, m.type) for m in one.mentions] == [
+            (m.start, m.end, m.type) for m in other.mentions
+        ]
+        np.testing.assert_allclose(
+            [m.score for m in one.mentions], [m.score for m in other.mentions], atol=1e-4
+        )
+    decided = [spans(d) for d in found(TASK, model, _mixed(), tokens_per_batch=tokens_per_batch)]
+    for document, certain in zip(alone, decided, strict=True):
+        for mention in document.mentions:
+            if abs((mention.score or 0) - 0.5) > 1e-4:
+                assert ((mention.start, mention.end, mention.type) in certain) == ((mention.score or 0) > 0.5)
+
+
+@given(st.text(alphabet="abÄß ,.-’'\n\u0301🙂👩\u200d京タwiß1", max_size=80))
+def test_mentions_start_and_end_with_words(text: str) -> None:
+    words = find_words(text)
+    starts, ends = {w[0] for w in words}, {w[1] for w in words}
+    everything = TASK.predictor(UNTRAINED, Options(shift=-1000.0))
+    (document,) = predict(everything, [Document("d", text)])
+    assert all(m.start in starts and m.end in ends for m in document.mentions)
+    pairs = {(m.start, m.end) for m in document.mentions}
+    assert set(words) <= pairs
+    flat = TASK.predictor(UNTRAINED, Options(shift=-1000.0, overlap="flat"))
+    (document,) = predict(flat, [Document("d", text)])
+    assert all(a.end <= b.start for a, b in pairwise(document.mentions))
+
+
+UNTRAINED = built(TASK).eval()
+
+
+def test_words_of_the_corpus_are_kept_whole() -> None:
+    document = Document("d", "can't stop", words=((0, 2), (2, 5), (6, 10)))
+    everything = TASK.predictor(UNTRAINED, Options(shift=-1000.0))
+    (predicted,) = predict(everything, [document])
+    assert {(m.start, m.end) for m in predicted.mentions} == {
+        *((0, 2), (0, 5), (0, 10), (2, 5), (2, 10), (6, 10)),
+    }
