@@ -47,7 +47,7 @@ def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | Ta
         RecipeError: as `load_recipe`.
     """
     task = values.get("task")
-    if task not in RECIPES:
+    if not isinstance(task, str) or task not in RECIPES:
         near = _nearest(str(task), RECIPES)
         raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(RECIPES)}")
     try:
@@ -90,8 +90,9 @@ def corpus_paths(paths: Sequence[str]) -> list[Path]:
     """
     found = []
     for path in paths:
-        text = path.replace(f"${DATA_VARIABLE}", os.environ.get(DATA_VARIABLE, DEFAULT_DATA))
-        expanded = Path(os.path.expandvars(text)).expanduser()
+        for spelling in (f"${DATA_VARIABLE}", f"${{{DATA_VARIABLE}}}"):
+            path = path.replace(spelling, os.environ.get(DATA_VARIABLE, DEFAULT_DATA))
+        expanded = Path(os.path.expandvars(path)).expanduser()
         if not expanded.exists():
             cure = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
             raise RecipeError("corpus", f"{expanded} does not exist", cure)
@@ -118,14 +119,21 @@ def _set(values: dict[str, Any], override: str) -> None:
         raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
     *parents, leaf = key.strip().split(".")
     for parent in parents:
-        values = values.setdefault(parent, {})
+        if values.get(parent) is None:
+            values[parent] = {}
+        values = values[parent]
         if not isinstance(values, dict):
             raise RecipeError(f"--set {override}", f"{parent!r} holds no keys")
-    values[leaf] = yaml.safe_load(text)
+    try:
+        values[leaf] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        what = f"not valid YAML ({getattr(error, 'problem', error)})"
+        raise RecipeError(f"--set {override}", what) from None
 
 
 def _explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
-    first = error.errors()[0]
+    # A misspelt key is often what makes another one missing.
+    first = min(error.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key"))
     location = [str(part) for part in first["loc"] if part not in RECIPES]
     place = f"{where}: {'.'.join(location)}" if location else where
     if first["type"] == "extra_forbidden":

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.data.schema import Document
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, RecipeError
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Encoder, Tokenizer, load_tokenizer
 from rayner.tasks.corpora import split_documents
@@ -122,6 +122,13 @@ class DocumentTask:
                     window,
                     gold,
                 )
+
+    def check_windows(self, encoder: Encoder) -> None:
+        """Raise RecipeError if windows are longer than the encoder takes."""
+        length = self._recipe.windows.length
+        if length > encoder.max_length:
+            what, cure = f"{length} sub-words do not fit the encoder", f"it takes {encoder.max_length}"
+            raise RecipeError("windows.length", what, cure)
 
     def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayner.data.schema import Document
+from rayner.errors import InputError
 from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder
@@ -35,6 +36,8 @@ class Recognizer:
         self._shift = options.shift
         self._overlap = options.overlap or task.recipe.decoding.overlap
         types = task.recipe.types if options.types is None else options.types
+        if not types:
+            raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
         self.names = [t.name for t in types]
         known = {t.name: index for index, t in enumerate(task.recipe.types)}
         self.new_types = [name for name in self.names if name not in known]

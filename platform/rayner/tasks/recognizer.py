@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.schema import Document
-from rayner.errors import RecipeError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
@@ -52,7 +51,7 @@ class RecognizerTask(DocumentTask):
         self._inputs: TypeInputs | None = None
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """One row a window, with flat `gold` (type, first, last), `cut_starts` and `cut_ends` (type, position)."""
+        """One row a window; `gold` (type, first, last), `cut_starts` and `cut_ends` (type, position) are flat."""
         for row, window, gold in self.rows(items):
             begin, end = window.span
             low = bisect_right(gold, begin - self.recipe.model.max_span_width, key=lambda g: g.first)
@@ -147,12 +146,7 @@ class RecognizerTask(DocumentTask):
     def _assemble(self, encoder: Callable[[], Encoder]) -> BiEncoder:
         settings = self.recipe.model
         text_encoder = encoder()
-        if self.recipe.windows.length > text_encoder.max_length:
-            raise RecipeError(
-                "windows.length",
-                f"{self.recipe.windows.length} sub-words do not fit the encoder",
-                f"it takes {text_encoder.max_length}",
-            )
+        self.check_windows(text_encoder)
         separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
         return BiEncoder(settings, text_encoder, encoder() if separate else None, len(self.names))
 

@@ -98,7 +98,9 @@ class TaggerTask(DocumentTask):
 
     def build(self) -> nn.Module:
         """The recipe's encoder and a new head."""
-        return Tagger(load_encoder(self.recipe.encoder), len(self.labels), self.recipe.model.dropout)
+        encoder = load_encoder(self.recipe.encoder)
+        self.check_windows(encoder)
+        return Tagger(encoder, len(self.labels), self.recipe.model.dropout)
 
     def loss(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Sums:
         """The sum over words of the cross-entropy."""

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rayner.config import RecognizerRecipe, TaggerRecipe
+from rayner.errors import RecipeError
+from rayner.recipes import changed_keys, corpus_paths, dump_recipe, load_recipe, parse_recipe
+from rayner.tasks.recognizer import RecognizerTask
+from rayner.tasks.tagger import TaggerTask
+
+VALUES: dict[str, Any] = {
+    "task": "recognizer",
+    "encoder": "random:16x1",
+    "corpus": {"train": ["train.jsonl"]},
+    "types": [{"name": "PER", "description": "people"}, {"name": "LOC", "description": "places"}],
+}
+
+
+def written(path: Path, **changes: Any) -> Path:
+    """A recipe file in a folder."""
+    file = path / "recipe.yaml"
+    values = {k: v for k, v in {**VALUES, **changes}.items() if v is not ...}
+    file.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "nearest"),
+    [
+        ({"trainning": {"epochs": 2}}, "trainning", "training"),
+        ({"training": {"epoch": 2}}, "training.epoch", "epochs"),
+        ({"model": {"max_spanwidth": 9}}, "model.max_spanwidth", "max_span_width"),
+        ({"corpus": {"train": ["x"], "formats": "auto"}}, "corpus.formats", "format"),
+        ({"types": [{"name": "PER", "descripton": "people"}]}, "types.0.descripton", "description"),
+        ({"corpus": ..., "corpsu": {"train": ["x"]}}, "corpsu", "corpus"),
+        ({"windows": {"overlapp": 8}}, "windows.overlapp", "overlap"),
+        ({"task": "recogniser"}, "task", "recognizer"),
+    ],
+)
+def test_a_misspelt_key_names_the_nearest(
+    tmp_path: Path, changes: dict[str, Any], key: str, nearest: str
+) -> None:
+    with pytest.raises(RecipeError) as error:
+        load_recipe(written(tmp_path, **changes))
+    assert error.value.where == f"{tmp_path / 'recipe.yaml'}: {key}"
+    assert nearest in error.value.cure
+    assert error.value.exit_status == 2
+
+
+def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"decoding: unknown key"):
+        load_recipe(written(tmp_path, task="tagger", decoding={"joint": True}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpus": ...}, "corpus: is missing"),
+        ({"corpus": {"dev": ["x"]}}, r"corpus\.train: is missing"),
+        ({"types": [{"description": "people"}]}, r"types\.0\.name: is missing"),
+        ({"task": ...}, "task"),
+        ({"task": ["recognizer"]}, "task"),
+        ({"types": []}, "types: "),
+        ({"types": {"PER": "people"}}, "types: "),
+        ({"types": 3}, "types: "),
+        ({"training": {"epochs": "many"}}, r"training\.epochs: .*integer"),
+        ({"training": {"epochs": 0}}, r"training\.epochs: .*greater than 0"),
+        ({"training": []}, "training: "),
+        ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
+        ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' stands twice"),
+        ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),
+        ({"windows": {"length": 40, "overlap": 30}}, "at most half of the window, 19"),
+        ({"windows": {"length": 0}}, r"windows\.length: "),
+        ({"scaling": {"workers": 4, "max_workers": 2}}, "max_workers 2 is below workers 4"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as error:
+        load_recipe(written(tmp_path, **changes))
+    assert str(tmp_path / "recipe.yaml") in error.value.where
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("task", [RecognizerTask, TaggerTask])
+def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
+    name = "recognizer" if task is RecognizerTask else "tagger"
+    recipe = parse_recipe({**VALUES, "task": name, "windows": {"length": 513}}, "here")
+    with pytest.raises(RecipeError, match=r"windows\.length: 513 .* it takes 512"):
+        task(recipe).build()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"- task: recognizer\n", "not a mapping"),
+        (b"recognizer", "not a mapping"),
+        (b"", "not a mapping"),
+        ("task: recognizer\nencoder: Z\u00fcrich\n".encode("latin1"), "not UTF-8"),
+        (b"task: recognizer\ntypes: [\n", r"recipe\.yaml:3: not valid YAML"),
+        (b"task: recognizer\nencoder: a: b\n", r"recipe\.yaml:2: not valid YAML"),
+        (b"task: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
+        (b"1: 2\ntask: recognizer\n", r": 1: .*string"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_an_error_with_its_place(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=message) as error:
+        load_recipe(path)
+    assert error.value.where.startswith(str(path))
+
+
+def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"none\.yaml: No such file"):
+        load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(RecipeError, match=r"Is a directory"):
+        load_recipe(tmp_path)
+
+
+def test_values_can_be_set_from_outside(tmp_path: Path) -> None:
+    overrides = ["training.epochs=3", "seed=7", "model.threshold=tuned", "corpus.dev=[a, b]", "encoder = x=y"]
+    recipe = load_recipe(written(tmp_path, model=None, corpus={"train": ["t"]}), overrides)
+    assert isinstance(recipe, RecognizerRecipe)
+    assert (recipe.training.epochs, recipe.seed, recipe.model.threshold) == (3, 7, "tuned")
+    assert recipe.corpus.dev == ("a", "b")
+    assert recipe.encoder == "x=y"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.epochs", r"--set training\.epochs: has no value"),
+        ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds no keys"),
+        ("training.epocs=1", r"training\.epocs: unknown key; did you mean 'epochs'"),
+        ("trainng.epochs=1", r"trainng: unknown key; did you mean 'training'"),
+        ("seed=[1", r"--set seed=\[1: not valid YAML"),
+    ],
+)
+def test_a_wrong_override_is_named(tmp_path: Path, override: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(written(tmp_path, seed=1), [override])
+
+
+def test_types_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "types.yaml").write_text("- {name: PER, description: people}\n")
+    recipe = load_recipe(written(tmp_path, types="types.yaml"))
+    assert [t.name for t in recipe.types] == ["PER"]
+    with pytest.raises(RecipeError, match=r"other\.yaml: No such file"):
+        load_recipe(written(tmp_path, types="other.yaml"))
+
+
+@pytest.mark.parametrize("task", ["recognizer", "tagger"])
+def test_a_recipe_that_is_written_out_reads_back_as_itself(tmp_path: Path, task: str) -> None:
+    types = [
+        {"name": "物", "description": "things: 'all' of \"them\"\n- and so on", "prototypes": ["a [[b]]"]}
+    ]
+    recipe = load_recipe(written(tmp_path, task=task, types=types))
+    path = tmp_path / "again.yaml"
+    path.write_text(dump_recipe(recipe), encoding="utf-8")
+    assert load_recipe(path) == recipe
+    assert "物" in path.read_text(encoding="utf-8")
+
+
+def test_changed_keys_are_those_that_differ() -> None:
+    recipe = parse_recipe(VALUES, "here")
+    other = parse_recipe({**VALUES, "seed": 2, "training": {"epochs": 3}, "model": {"dropout": 0}}, "here")
+    assert changed_keys(recipe, recipe) == []
+    assert changed_keys(recipe, other) == ["model.dropout", "seed", "training.epochs"]
+    tagger = parse_recipe({**VALUES, "task": "tagger"}, "here")
+    assert isinstance(tagger, TaggerRecipe)
+    assert {"task", "loss.beta", "model.scheme"} <= set(changed_keys(recipe, tagger))
+
+
+def test_a_corpus_that_is_not_there_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
+    (tmp_path / "ncbi").mkdir()
+    assert corpus_paths(["$RAYNER_DATA/ncbi"]) == [tmp_path / "ncbi"]
+    assert corpus_paths(["${RAYNER_DATA}/ncbi"]) == [tmp_path / "ncbi"]
+    with pytest.raises(RecipeError, match=r"bc5 does not exist; set RAYNER_DATA"):
+        corpus_paths(["$RAYNER_DATA/bc5"])
+    monkeypatch.delenv("RAYNER_DATA")
+    monkeypatch.chdir(tmp_path)
+    for path in ("$RAYNER_DATA/nowhere", "${RAYNER_DATA}/nowhere"):
+        with pytest.raises(RecipeError, match=r"shared/data/nowhere does not exist"):
+            corpus_paths([path])
