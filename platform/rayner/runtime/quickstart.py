@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -80,6 +81,7 @@ def show(result: Mapping[str, Any]) -> None:
         document = Document("", row["text"], mentions)
         console.print(marked_text(document, colours), soft_wrap=True)
     console.print()
-    run = shlex.quote(str(Path(result["checkpoint"]).parent))
-    facts = {"checkpoint": result["checkpoint"], "steps": result["steps"], "seconds": result["seconds"]}
-    print_summary(console, facts, [f"rayner report {run}", "rayner train --help"])
+    checkpoint = Path(os.path.relpath(result["checkpoint"]))
+    facts = {"checkpoint": checkpoint, "steps": result["steps"], "seconds": result["seconds"]}
+    report = shlex.join(["rayner", "report", str(checkpoint.parent)])
+    print_summary(console, facts, [report, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])
