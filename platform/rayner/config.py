@@ -73,7 +73,7 @@ class CorpusSettings(Settings):
 
 
 class WindowSettings(Settings):
-    """How a text is cut for the encoder: sub-words a window (special tokens included) and shared with the next.
+    """How a text is cut: sub-words a window (special tokens included), and how many the next one shares.
 
     `words: corpus` takes the words that a document brings and finds them in the text where it brings none;
     `words: text` always finds them in the text.
@@ -86,7 +86,9 @@ class WindowSettings(Settings):
     @model_validator(mode="after")
     def _advances(self) -> WindowSettings:
         if self.overlap > (self.length - 2) // 2:
-            raise ValueError(f"overlap {self.overlap} must be at most half of the window, {(self.length - 2) // 2}")
+            raise ValueError(
+                f"overlap {self.overlap} must be at most half of the window, {(self.length - 2) // 2}"
+            )
         return self
 
 
@@ -95,8 +97,8 @@ class TrainingSettings(Settings):
 
     `tokens_per_forward` splits a step into parts whose gradients are summed. `average` is the decay of an
     exponential moving average of the weights, which is what is evaluated and kept. `normalization: step`
-    divides a part of the loss by what the step has of it (mentions, say), as published; `corpus` by what a step
-    has on average, so that a mention weighs the same in every step.
+    divides a part of the loss by what the step has of it (mentions, say), as published; `corpus` by what a
+    step has on average, so that a mention weighs the same in every step.
     """
 
     epochs: PositiveInt = 10
@@ -200,7 +202,9 @@ class BaseRecipe(Settings):
     def _distinct_types(self) -> BaseRecipe:
         names = [t.name for t in self.types]
         if len(set(names)) < len(names):
-            raise ValueError(f"the type {next(n for n in names if names.count(n) > 1)!r} stands twice in `types`")
+            raise ValueError(
+                f"the type {next(n for n in names if names.count(n) > 1)!r} stands twice in `types`"
+            )
         return self
 
 

@@ -10,7 +10,9 @@ LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=60).map(np.array)
 
 
 @given(LENGTHS, st.integers(1, 300), st.integers(0, 3))
-def test_an_epoch_sees_each_example_once_and_keeps_the_budget(lengths: np.ndarray, budget: int, epoch: int) -> None:
+def test_an_epoch_sees_each_example_once_and_keeps_the_budget(
+    lengths: np.ndarray, budget: int, epoch: int
+) -> None:
     steps = plan(lengths, None, 1, epoch, budget)
     assert sorted(np.concatenate(steps)) == list(range(len(lengths)))
     assert all(len(s) == 1 or lengths[s].max() * len(s) <= budget for s in steps)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,9 @@ def subwords_of_lengths(lengths: list[int]) -> SubWords:
     last = np.cumsum(lengths) - 1
     words = [(int(end - n + 1), int(end + 1)) for end, n in zip(last, lengths, strict=True)]
     word_of = np.repeat(np.arange(len(lengths)), lengths)
-    return SubWords(np.zeros(sum(lengths), dtype=np.int32), word_of, last - np.array(lengths) + 1, last, words)
+    return SubWords(
+        np.zeros(sum(lengths), dtype=np.int32), word_of, last - np.array(lengths) + 1, last, words
+    )
 
 
 @given(st.text(alphabet="ab ,京\u0301🙂", max_size=60))
@@ -63,7 +67,7 @@ def test_no_short_run_is_lost_between_windows(data: st.DataObject) -> None:
     assert windows[0].begin == 0
     assert windows[-1].end == total
     assert all(0 < w.end - w.begin <= length for w in windows)
-    assert all(a.begin < b.begin <= a.end for a, b in zip(windows, windows[1:], strict=False))
+    assert all(a.begin < b.begin <= a.end for a, b in pairwise(windows))
     for start in range(total):
         for end in range(start + 1, min(start + overlap + 1, total) + 1):
             holder = owner(windows, start, end, total)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ def test_words_of_many_scripts(text: str, words: list[str]) -> None:
 def test_words_are_in_order_and_hold_every_letter_and_digit(text: str) -> None:
     spans = find_words(text)
     assert all(start < end for start, end in spans)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
     covered = {i for start, end in spans for i in range(start, end)}
     missing = {i for i, c in enumerate(text) if unicodedata.category(c)[0] in "LN"} - covered
     assert not missing

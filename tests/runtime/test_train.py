@@ -111,8 +111,8 @@ def test_mlflow_that_is_not_there_is_an_error_only_if_asked_for(
 
 def test_records_as_curves_and_as_lines() -> None:
     steps = {"step": 2, "steps": 8, "epoch": 1, "loss": 1.5, "parts": {"span": 1.0}, "learning_rate": 1e-3}
-    steps |= {"tokens_per_second": 1234.5, "padding": 0.05, "seconds": 2.0, "eta": 61.2}
+    steps |= {"words_per_second": 1234.5, "padding": 0.05, "seconds": 2.0, "eta": 61.2}
     assert scalars(steps)["train/parts/span"] == 1.0
     assert scalars({"step": 2, "epoch": 1, "metrics": {"f1": 0.5, "per_type": {}}}) == {"dev/f1": 0.5}
     assert line_of(steps).startswith("step 2/8  epoch 1  loss 1.5000 (span 1.0000)")
-    assert line_of(steps).endswith("1,234 tokens/s  padding 5.0 %  0:01:01 left")
+    assert line_of(steps).endswith("1,234 words/s  padding 5.0 %  0:01:01 left")

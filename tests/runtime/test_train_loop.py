@@ -40,7 +40,7 @@ def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
         "epoch",
         "parts",
         "learning_rate",
-        "tokens_per_second",
+        "words_per_second",
         "padding",
         "eta",
     } <= first.keys()

@@ -80,6 +80,9 @@ class ToyTask:
     def counts(self, batch: ToyBatch, progress: Progress) -> Counts:
         return {"square": float(len(batch.target)), "large": float((batch.target > 0).sum())}
 
+    def words_in(self, batch: ToyBatch) -> int:
+        return int(batch.mask.sum()) // 2
+
     def build(self) -> nn.Module:
         model = ToyModel(self.dropout)
         return model.double() if self.double else model

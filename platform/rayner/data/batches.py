@@ -40,7 +40,7 @@ def plan(
 
 
 def share(step: np.ndarray, lengths: np.ndarray, workers: int, rank: int) -> np.ndarray:
-    """A worker's part of a step, of about equal tokens each; empty where there are fewer examples than workers."""
+    """A worker's part of a step, of about equal tokens; empty for some if examples are fewer than workers."""
     order = step[np.argsort(lengths[step], kind="stable")]
     ends = np.cumsum(lengths[order])
     middle = ends - lengths[order] / 2

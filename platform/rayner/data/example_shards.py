@@ -112,6 +112,7 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     manifest = {
         "version": VERSION,
         "key": key,
+        "content": _digest([shard_path(folder, i) for i in range(len(shards))]),
         "items": sum(shards),
         "examples": len(index),
         "shards": len(shards),
@@ -168,3 +169,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no canonical form: {value!r}")
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    """A hash of the content of files, in order."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

@@ -58,34 +58,43 @@ def split_into_subwords(text: str, words: Sequence[Span], tokenize: Tokenize, un
     """Sub-words of the words of a text.
 
     The text is tokenized whole, so that each word is spelled as the encoder saw it in pre-training. Where a
-    sub-word covers parts of several words, those words are tokenized one by one. A word of which the tokenizer
-    leaves nothing becomes `unknown`: it can still be a part of a mention.
+    sub-word covers parts of several words, those words are tokenized one by one. A word of which the
+    tokenizer leaves nothing becomes `unknown`: it can still be a part of a mention.
     """
-    ids, spans = tokenize(text)
-    starts, ends = [w[0] for w in words], [w[1] for w in words]
-    of_word: list[list[int]] = [[] for _ in words]
-    crossing: set[int] = set()
-    for token, (start, end) in zip(ids, spans, strict=True):
-        first = bisect_right(ends, start)
-        after = bisect_left(starts, max(end, start + 1))
-        if first >= after:
-            continue
-        if after - first > 1:
-            crossing.update(range(first, after))
-        of_word[first].append(token)
-    for index in crossing:
-        start, end = words[index]
-        of_word[index] = tokenize(text[start:end])[0]
-    lengths = np.array([max(len(tokens), 1) for tokens in of_word], dtype=np.int64)
-    last = np.cumsum(lengths) - 1
-    flat = [token for tokens in of_word for token in (tokens or (unknown,))]
+    tokens, spans = tokenize(text)
+    word_of, shared = _assign(spans, words)
+    kept = word_of >= 0
+    again = [(index, text[slice(*words[index])]) for index in shared]
+    spelled = {spelling: tokenize(spelling)[0] for spelling in {spelling for _, spelling in again}}
+    new = np.array([token for _, spelling in again for token in spelled[spelling]], dtype=np.int64)
+    ids = np.concatenate([np.array(tokens, dtype=np.int64)[kept], new])
+    word_of = np.concatenate([word_of[kept], np.repeat(shared, [len(spelled[s]) for _, s in again])])
+    bare = np.flatnonzero(np.bincount(word_of, minlength=len(words)) == 0)
+    word_of = np.concatenate([word_of, bare])
+    order = np.argsort(word_of, kind="stable")
+    counts = np.bincount(word_of, minlength=len(words))
+    last = np.cumsum(counts) - 1
     return SubWords(
-        ids=np.array(flat, dtype=np.int32),
-        word_of=np.repeat(np.arange(len(words), dtype=np.int32), lengths),
-        first=last - lengths + 1,
+        ids=np.concatenate([ids, np.full(len(bare), unknown)])[order].astype(np.int32),
+        word_of=word_of[order].astype(np.int32),
+        first=last - counts + 1,
         last=last,
         words=words,
     )
+
+
+def _assign(spans: Sequence[Span], words: Sequence[Span]) -> tuple[np.ndarray, np.ndarray]:
+    """The word of each sub-word, -1 outside words and in those that share a sub-word; and which do."""
+    of_words = np.array(words, dtype=np.int64).reshape(-1, 2)
+    starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    first = np.searchsorted(of_words[:, 1], starts, side="right")
+    after = np.searchsorted(of_words[:, 0], np.maximum(ends, starts + 1), side="left")
+    edges = np.zeros(len(words) + 1, dtype=np.int64)
+    several = after - first > 1
+    np.add.at(edges, first[several], 1)
+    np.add.at(edges, after[several], -1)
+    is_shared = np.cumsum(edges) > 0
+    return np.where((first < after) & ~is_shared[first], first, -1), np.flatnonzero(is_shared)
 
 
 def cut(subwords: SubWords, length: int, overlap: int) -> list[Window]:
@@ -115,7 +124,7 @@ def cut(subwords: SubWords, length: int, overlap: int) -> list[Window]:
 
 
 def owner(windows: Sequence[Window], start: int, end: int, total: int) -> int | None:
-    """The window that decides about the sub-words `start` to `end`: the one that shows most context on both sides.
+    """The window that decides about sub-words `start` to `end`: the one that shows most context around them.
 
     The edges of the text count as endless context. None if no window holds them whole.
     """

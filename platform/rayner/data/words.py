@@ -6,7 +6,7 @@ import regex
 
 from rayner.data.schema import Document, Span
 
-# Scripts that put no space between words: each grapheme cluster stands alone, so that a mention may begin anywhere.
+# Scripts without spaces between words: a grapheme cluster stands alone, so that a mention may begin anywhere.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 _LETTERS = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(
@@ -18,7 +18,7 @@ _WORD = regex.compile(
 def find_words(text: str) -> list[Span]:
     """Spans of the words of a text, in order.
 
-    A word is a run of letters, digits and their combining marks, or a single grapheme cluster of anything else
+    A word is a run of letters, digits and their combining marks, or one grapheme cluster of anything else
     that is neither space nor control character: a punctuation mark, an emoji with its modifiers, a Han
     character, a Thai syllable's cluster.
     """

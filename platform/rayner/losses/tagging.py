@@ -9,8 +9,8 @@ from torch import Tensor
 def tagging(logits: Tensor, labels: Tensor, unknown: Tensor) -> Tensor:
     """The sum over words of -log P(what the annotation allows).
 
-    A word inside an annotated mention allows its label. A word outside (label 0, `O`) allows `O` and each label
-    of a type that its document was not annotated for.
+    A word inside an annotated mention allows its label. A word outside (label 0, `O`) allows `O` and each
+    label of a type that its document was not annotated for.
 
     Args:
         logits: [N, C] scores of N words.

@@ -88,7 +88,7 @@ def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
         recipe=recipe,
         task=train_task(recipe),
         examples=examples,
-        key=examples.manifest["key"],
+        key=examples.manifest["content"],
         dev=ray.get(config["dev"]),
         out=Path(config["out"]),
         device=get_device(),

@@ -40,13 +40,15 @@ class Examples(Protocol):
 class Step:
     """This worker's part of a step: batches of one forward and backward pass each; none if its part is empty.
 
-    `tokens` are those of all workers' examples; `padded` and `held` the places and tokens of this worker's.
+    `tokens` are those of all workers' examples; `padded`, `held` and `words` the places, tokens and words of
+    this worker's.
     """
 
     batches: list[Any]
     tokens: int
     padded: int
     held: int
+    words: int
 
 
 def plan_epoch(recipe: BaseRecipe, examples: Examples, epoch: int) -> list[np.ndarray]:
@@ -77,7 +79,8 @@ def epoch_steps(
             batch = task.collate(examples.fetch(chosen), rng)
             made.append(move(batch, Tensor.pin_memory) if pin else batch)
         padded = sum(int(lengths[chosen].max()) * len(chosen) for chosen in parts)
-        return Step(made, int(lengths[indices].sum()), padded, int(lengths[part].sum()))
+        words = sum(task.words_in(batch) for batch in made)
+        return Step(made, int(lengths[indices].sum()), padded, int(lengths[part].sum()), words)
 
     return contextlib.closing(look_ahead(make, plan, LOOK_AHEAD))
 

@@ -10,7 +10,7 @@ from rayner.runtime.steps import Step
 
 
 class Clock:
-    """Tokens, padding and seconds between two readings.
+    """Words, padding and seconds between two readings.
 
     Args:
         seconds: what the run has taken before this process.
@@ -20,7 +20,7 @@ class Clock:
         self._earlier, self._device = seconds, device
         self._start = self._last = time.perf_counter()
         self._idle = 0.0
-        self._steps = self._tokens = self._padded = self._held = 0
+        self._steps = self._tokens = self._padded = self._held = self._words = 0
 
     @property
     def seconds(self) -> float:
@@ -33,6 +33,7 @@ class Clock:
         self._tokens += step.tokens
         self._padded += step.padded
         self._held += step.held
+        self._words += step.words
 
     def skip(self, seconds: float) -> None:
         """Leave out time that was not spent on steps."""
@@ -43,7 +44,8 @@ class Clock:
         now = time.perf_counter()
         spent = max(now - self._last - self._idle, 1e-9)
         found = {
-            "tokens_per_second": self._tokens / spent,
+            # Other workers' words, at as many a token as this worker's.
+            "words_per_second": self._tokens / spent * self._words / max(1, self._held),
             "padding": 1 - self._held / self._padded if self._padded else 0.0,
             "seconds": self.seconds,
             "eta": remaining * spent / max(1, self._steps),
@@ -51,5 +53,5 @@ class Clock:
         if self._device.type == "cuda":
             found["gpu_memory"] = torch.cuda.max_memory_allocated(self._device)
         self._last, self._idle = now, 0.0
-        self._steps = self._tokens = self._padded = self._held = 0
+        self._steps = self._tokens = self._padded = self._held = self._words = 0
         return found

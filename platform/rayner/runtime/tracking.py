@@ -22,7 +22,7 @@ Record = Mapping[str, Any]
 class Tracker(Protocol):
     """One place that records go to.
 
-    A record of steps has `step, steps, epoch, loss, parts, learning_rate, tokens_per_second, padding,
+    A record of steps has `step, steps, epoch, loss, parts, learning_rate, words_per_second, padding,
     seconds, eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, metrics`.
     """
 

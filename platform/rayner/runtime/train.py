@@ -69,7 +69,7 @@ def _train(recipe: BaseRecipe, task: TrainTask[Any, Any, Any], out: Path, worker
     dev = list(task.items("dev"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
-        key = examples.manifest["key"]
+        key = examples.manifest["content"]
         run = Run(recipe, task, examples, key, dev, out, default_device(), watcher())
         standing = work(run)
     else:

@@ -68,7 +68,7 @@ def line_of(record: Record) -> str:
     memory = f"  {record['gpu_memory'] / 2**30:.1f} GiB" if "gpu_memory" in record else ""
     return (
         f"step {record['step']}/{record['steps']}  epoch {record['epoch']}  loss {record['loss']:.4f} "
-        f"({parts})  lr {record['learning_rate']:.2e}  {record['tokens_per_second']:,.0f} tokens/s  "
+        f"({parts})  lr {record['learning_rate']:.2e}  {record['words_per_second']:,.0f} words/s  "
         f"padding {100 * record['padding']:.1f} %{memory}  {timedelta(seconds=round(record['eta']))} left"
     )
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from rayner.config import TypeSettings
 
 Item = TypeVar("Item")
+Given = TypeVar("Given", contravariant=True)
 Example = TypeVar("Example")
 Batch = TypeVar("Batch")
 Prepared = TypeVar("Prepared")
@@ -86,6 +87,10 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """What the sum of each part of the loss is divided by, after adding it up over the whole step."""
         ...
 
+    def words_in(self, batch: Batch) -> int:
+        """The words that a batch covers, for the log."""
+        ...
+
     def build(self) -> nn.Module:
         """The model, from the recipe or from the checkpoint that the recipe names as its encoder."""
         ...
@@ -123,10 +128,10 @@ class TrainTask(Protocol[Item, Example, Batch]):
         ...
 
 
-class Predictor(Protocol[Item, Prepared, Scores, Out]):
+class Predictor(Protocol[Given, Prepared, Scores, Out]):
     """How a system answers. Evaluation, annotation and serving all go through `predict.predict`."""
 
-    def prepare(self, item: Item) -> list[Prepared]:
+    def prepare(self, item: Given) -> list[Prepared]:
         """The windows of an item, in order. CPU work."""
         ...
 
@@ -138,10 +143,10 @@ class Predictor(Protocol[Item, Prepared, Scores, Out]):
         """What the model says of each window; the windows may belong to any items."""
         ...
 
-    def finish(self, item: Item, windows: Sequence[Prepared], scores: Sequence[Scores]) -> Out:
+    def finish(self, item: Given, windows: Sequence[Prepared], scores: Sequence[Scores]) -> Out:
         """Merge the windows of an item and decode."""
         ...
 
-    def evaluate(self, predicted: Sequence[Out], gold: Sequence[Item]) -> dict[str, Any]:
+    def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
         """The metrics of the task."""
         ...

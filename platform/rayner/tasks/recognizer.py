@@ -51,7 +51,7 @@ class RecognizerTask(DocumentTask):
         self._inputs: TypeInputs | None = None
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """One row a window; `gold` (type, first, last), `cut_starts` and `cut_ends` (type, position) are flat."""
+        """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat."""
         for row, window, gold in self.rows(items):
             begin, end = window.span
             low = bisect_right(gold, begin - self.recipe.model.max_span_width, key=lambda g: g.first)
@@ -92,6 +92,10 @@ class RecognizerTask(DocumentTask):
         window, kind = targets.gold[:, 0], targets.gold[:, 1]
         mentions, pairs = float(targets.known[window, kind].sum()), float(targets.known.sum())
         return {part: pairs if part.endswith("threshold") else mentions for part in self.weights}
+
+    def words_in(self, batch: SpanBatch) -> int:
+        """The words of its windows."""
+        return int(batch.targets.word_start.sum())
 
     def build(self) -> nn.Module:
         """Both encoders start from the recipe's encoder."""

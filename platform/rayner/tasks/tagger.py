@@ -96,6 +96,10 @@ class TaggerTask(DocumentTask):
         """Words."""
         return {"tag": float(len(batch.labels))}
 
+    def words_in(self, batch: TagBatch) -> int:
+        """The words of its windows."""
+        return len(batch.labels)
+
     def build(self) -> nn.Module:
         """The recipe's encoder and a new head."""
         encoder = load_encoder(self.recipe.encoder)
