@@ -81,9 +81,7 @@ def corpus_check(
 @corpus.command("label")
 def corpus_label(
     path: Annotated[Path, typer.Argument(exists=True, help="The corpus to label.")],
-    dictionary: Annotated[
-        Path, typer.Option(exists=True, help="TYPE<TAB>name lines, CSV with a header, or JSONL.")
-    ],
+    dictionary: Annotated[Path, typer.Option(exists=True, help="TYPE<TAB>name lines, CSV or JSONL.")],
     out: Annotated[Path, typer.Option(help="The folder for the labelled corpus.")],
     default_type: Annotated[str | None, typer.Option(help="The type of names without one.")] = None,
     phrases: Annotated[Path | None, typer.Option(exists=True, help="Names to find but not to label.")] = None,
