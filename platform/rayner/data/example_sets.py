@@ -1,7 +1,7 @@
 """Example sets: what a task learns from, cut and tokenized once, in Parquet, and read back by number.
 
 A set is a folder: `examples-*.parquet` (rows in order), `index.parquet` (shard, row, length and group of
-each example), `rejects.jsonl` (items of which no example could be made) and `manifest.json`.
+each example), `rejects.jsonl` (what was left out or changed) and `manifest.json`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def build_examples(
 ) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
-    An item that the task refuses with an InputError is left out, counted and named in `rejects.jsonl`.
+    An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
+    and so is each line that an example has in its column `rejects`.
     What a killed build has written is kept and built upon.
 
     Args:
@@ -54,7 +55,7 @@ def build_examples(
     found = ExampleSet(folder)
     if found.manifest["rejected"]:
         log.warning(
-            "%s: %d items left out, see %s", split, found.manifest["rejected"], folder / "rejects.jsonl"
+            "%s: %d items or mentions left out or changed, see %s", split, found.manifest["rejected"], folder / "rejects.jsonl"
         )
     return found
 
@@ -77,7 +78,7 @@ def _build(
     try:
         finish(partial_folder, key, items.shards)
         rejected = (partial_folder / "rejects.jsonl").read_bytes()
-        if items.shards and rejected.count(b"\n") == sum(items.shards):
+        if rejected and not len(ExampleSet(partial_folder)):
             first = rejected.split(b"\n")[0].decode()
             shutil.rmtree(partial_folder)
             raise CorpusError(split, f"no example can be made of any item; the first: {first}")
@@ -108,6 +109,10 @@ def _build_shard(task: TrainTask[Any, Any, Any], folder: Path, part: _Part) -> N
         examples = list(_one_by_one(task, part.items, rejects))
     lengths = [task.length_of(example) for example in examples]
     groups = [task.group_of(example) for example in examples]
+    for example in examples:
+        for line in example.pop("rejects", ()):
+            where, _, what = line.rpartition(": ")
+            rejects.append({"where": where, "what": what, "cure": ""})
     write_shard(folder, part.shard, examples, lengths, groups, rejects)
 
 

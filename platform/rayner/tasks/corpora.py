@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Literal
 
 from rayner.config import CorpusSettings
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.split import split
+from rayner.errors import CorpusError
 from rayner.recipes import corpus_paths
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
+
+log = logging.getLogger(__name__)
 
 
 def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Sequence[Document]:
@@ -22,16 +28,45 @@ def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Se
         CorpusError: a corpus without documents, or a dictionary that cannot be read.
     """
     if part == "dev" and corpus.dev:
-        return read_corpus(corpus_paths(corpus.dev), corpus.format).documents
+        return _read(corpus.dev, corpus.format)
     if part == "dev" and not corpus.dev_fraction:
         return []
-    documents = read_corpus(corpus_paths(corpus.train), corpus.format).documents
+    documents = _read(corpus.train, corpus.format)
     if corpus.dev_fraction:
         documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
     if part == "train" and corpus.dictionary is not None:
         dictionary = _dictionary(corpus, corpus.dictionary)
         return [label_document(document, dictionary) for document in documents]
     return documents
+
+
+def require_mentions(documents: Iterable[Document], types: Sequence[str]) -> None:
+    """Refuse documents to learn from that have no mention of any of the types.
+
+    Raises:
+        CorpusError: it says which types the documents do have.
+    """
+    counts = Counter(mention.type for document in documents for mention in document.mentions)
+    if counts.keys().isdisjoint(types):
+        there = ", ".join(f"{name} ({count})" for name, count in counts.most_common(10)) or "none at all"
+        what = f"no mention of {', '.join(types[:10])}; mentions of: {there}"
+        raise CorpusError("corpus.train", what, "name the corpus's own types in `types`, or another corpus")
+
+
+def _read(paths: Sequence[str], format: str) -> Sequence[Document]:
+    reading = read_corpus(corpus_paths(paths), format)
+    if reading.rejects:
+        first = reading.rejects[0]
+        _say_once(
+            f"{len(reading.rejects)} documents or mentions cannot be read; `rayner corpus check "
+            f"{' '.join(paths)}` lists them; the first: {first.where}: {first.what}"
+        )
+    return reading.documents
+
+
+@cache
+def _say_once(message: str) -> None:
+    log.warning(message)
 
 
 def _dictionary(corpus: CorpusSettings, path: str) -> Dictionary:

@@ -16,7 +16,7 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Encoder, Tokenizer, load_tokenizer
-from rayner.tasks.corpora import split_documents
+from rayner.tasks.corpora import require_mentions, split_documents
 from rayner.tasks.documents import (
     SPECIAL_TOKENS,
     Gold,
@@ -55,9 +55,12 @@ class DocumentTask:
 
         Raises:
             RecipeError: a path that does not exist.
-            CorpusError: a corpus without documents.
+            CorpusError: a corpus without documents, or, to learn from, without a mention of any of the types.
         """
-        return split_documents(self._recipe.corpus, split)
+        documents = split_documents(self._recipe.corpus, split)
+        if split == "train":
+            require_mentions(documents, self.names)
+        return documents
 
     def settings_of_examples(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, windows, type names, width limit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -138,7 +139,7 @@ def mentions_of(
 
 def confidence(margin: float) -> float:
     """The margin over the threshold as a number between 0 and 1; 0.5 at the threshold."""
-    return float(1 / (1 + np.exp(-np.clip(margin, -60, 60))))
+    return 1 / (1 + math.exp(-min(max(margin, -60), 60)))
 
 
 def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
