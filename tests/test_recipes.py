@@ -72,6 +72,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"training": []}, "training: "),
         ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
         ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' stands twice"),
+        ({"model": {"threshold": "tuned"}}, r"tuned needs corpus\.dev"),
         ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),
         ({"windows": {"length": 40, "overlap": 30}}, "at most half of the window, 19"),
         ({"windows": {"length": 0}}, r"windows\.length: "),

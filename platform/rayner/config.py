@@ -217,6 +217,12 @@ class RecognizerRecipe(BaseRecipe):
     decoding: SpanDecoding = SpanDecoding()
 
     @model_validator(mode="after")
+    def _thresholds_have_a_dev(self) -> RecognizerRecipe:
+        if self.model.threshold == "tuned" and not (self.corpus.dev or self.corpus.dev_fraction):
+            raise ValueError("model.threshold tuned needs corpus.dev or corpus.dev_fraction to tune on")
+        return self
+
+    @model_validator(mode="after")
     def _every_mention_fits_a_window(self) -> RecognizerRecipe:
         needed = self.model.max_span_width - 1
         if self.windows.overlap < needed:

@@ -44,7 +44,7 @@ TYPES: Sequence[Mapping[str, Any]] = (
 )
 BASE: Mapping[str, Any] = {
     "encoder": "random:32x2",
-    "corpus": {"train": ["nowhere"]},
+    "corpus": {"train": ["nowhere"], "dev": ["nowhere"]},
     "types": TYPES,
     "windows": {"length": 40, "overlap": 10},
 }

@@ -22,11 +22,17 @@ def tuned_thresholds(task: RecognizerTask, model: BiEncoder, dev: Sequence[Docum
     """The threshold of each type with the best F1 on dev: [K, 3], of start, end and span.
 
     Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
-    inference asks for nothing more.
+    inference asks for nothing more. A type without a mention on dev has the mean of the others.
     """
-    thresholds = torch.full((len(task.names), 3), -torch.inf)
+    best: dict[int, float] = {}
     parts = list(scored_spans(task, model, dev))
-    spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    for kind, candidates in candidates_from_columns(spans.type, spans.score, spans.gold).items():
-        thresholds[int(kind), 2] = best_shift(candidates)["shift"]
+    if parts:
+        spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        for kind, candidates in candidates_from_columns(spans.type, spans.score, spans.gold).items():
+            if candidates.gold.any():
+                best[int(kind)] = best_shift(candidates)["shift"]
+    thresholds = torch.full((len(task.names), 3), -torch.inf)
+    thresholds[:, 2] = sum(best.values()) / max(len(best), 1)
+    for kind, threshold in best.items():
+        thresholds[kind, 2] = threshold
     return thresholds
