@@ -73,7 +73,7 @@ def checkpoint(folder: Path, prefix: str = "text_encoder.") -> torch.nn.Module:
         {prefix + name: value for name, value in encoder.state_dict().items()}, folder / "model.safetensors"
     )
     (folder / "recipe.yaml").write_text("task: recognizer\n")
-    load_tokenizer("random:8x1").save(folder / "tokenizer")
+    load_tokenizer("random:8x1").save(folder / "encoder")
     return encoder
 
 

@@ -73,6 +73,7 @@ def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     shares: list[list[int]] = [[] for _ in plan]
     monkeypatch.setattr(steps, "world_size", lambda: workers)
     monkeypatch.setattr(task, "collate", lambda rows, rng: [int(row["number"]) for row in rows])
+    monkeypatch.setattr(task, "words_in", len)
     for rank in range(workers):
         monkeypatch.setattr(steps, "rank", lambda rank=rank: rank)
         with epoch_steps(recipe, task, examples, 1, plan, pin=False) as made:
