@@ -83,6 +83,12 @@ def test_the_text_encoder_of_a_checkpoint_starts_another_model(tmp_path: Path) -
     assert load_tokenizer(str(tmp_path))("hello world")[0] == [7592, 2088]
 
 
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    load_encoder("random:8x1").save(tmp_path)
+    with pytest.raises(InputError, match="no tokenizer"):
+        load_tokenizer(str(tmp_path))
+
+
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     checkpoint(tmp_path, prefix="something_else.")
     with pytest.raises(CheckpointError, match="missing"):

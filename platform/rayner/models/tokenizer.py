@@ -136,6 +136,10 @@ def _from_transformers(source: Source) -> Tokenizer:
             f"encoder: {source.name}", "it has no fast tokenizer", "only those tell their offsets"
         )
     special = {role: token for role in _ROLES if (token := getattr(loaded, role, None))}
+    if len(loaded) <= len(set(special.values())):
+        # From a folder with nothing but config.json, transformers makes a tokenizer that knows no word.
+        what = "the folder holds no tokenizer, only a configuration"
+        raise InputError(f"encoder: {source.name}", what, "add the model's tokenizer.json")
     return Tokenizer(loaded.backend_tokenizer, special)
 
 
