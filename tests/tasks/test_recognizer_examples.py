@@ -164,6 +164,15 @@ def test_mentions_cut_by_a_window_are_no_negatives_there() -> None:
     assert whole == {m.start for m in mentions}, "each mention lies whole in some window"
 
 
+def test_the_ends_of_a_mention_that_is_too_wide_are_no_negatives() -> None:
+    text = "one two three four five six seven eight nine met Ada"
+    document = Document("d", text, (Mention(0, 44, "PER"), Mention(49, 52, "PER")))
+    (example,) = recognizer().examples([document])
+    assert example["gold"].tolist() == [0, 10, 10]
+    assert example["cut_starts"].tolist() == [0, 0]
+    assert example["cut_ends"].tolist() == [0, 8]
+
+
 def test_examples_are_the_same_one_by_one() -> None:
     together = list(TASK.examples(corpus()))
     alone = [row for document in corpus() for row in TASK.examples([document])]

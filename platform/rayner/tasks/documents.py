@@ -68,7 +68,11 @@ def text_windows(
 def gold_of(
     document: Document, subwords: SubWords, type_index: dict[str, int], max_width: int | None
 ) -> tuple[list[Gold], list[str]]:
-    """A document's mentions in sub-words, by start, each once; and a line for each left out or moved."""
+    """A document's mentions in sub-words, by start, each once; a line for each left out, moved or too wide.
+
+    Those wider than `max_width` are among the mentions: a model has no cell for them, but they are no
+    negatives.
+    """
     gold: set[Gold] = set()
     rejects = []
     for mention in document.mentions:
@@ -78,10 +82,11 @@ def gold_of(
             rejects.append(f"{place}: the recipe has no such type")
         elif found is None:
             rejects.append(f"{place}: holds no word")
-        elif max_width is not None and found[1] - found[0] >= max_width:
-            rejects.append(f"{place}: {found[1] - found[0] + 1} sub-words, over max_span_width {max_width}")
         else:
-            if not found[2]:
+            if max_width is not None and found[1] - found[0] >= max_width:
+                width = found[1] - found[0] + 1
+                rejects.append(f"{place}: {width} sub-words, over max_span_width {max_width}")
+            elif not found[2]:
                 rejects.append(f"{place}: moved outward to whole words")
             gold.add(Gold(type_index[mention.type], found[0], found[1]))
     return sorted(gold, key=lambda g: (g.first, g.last, g.type)), rejects

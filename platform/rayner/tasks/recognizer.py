@@ -51,17 +51,20 @@ class RecognizerTask(DocumentTask):
         self._inputs: TypeInputs | None = None
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat."""
+        """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat.
+
+        What the window's edge or the width limit keeps from being gold is cut: its ends are no negatives.
+        """
+        widest = self.recipe.model.max_span_width
         for row, window, gold in self.rows(items):
             begin, end = window.span
-            low = bisect_right(gold, begin - self.recipe.model.max_span_width, key=lambda g: g.first)
+            low = bisect_right(gold, begin - widest, key=lambda g: g.first)
             near = gold[low : bisect_left(gold, end, key=lambda g: g.first)]
-            inside = [g for g in near if begin <= g.first and g.last < end]
+            inside = [g for g in near if begin <= g.first and g.last < end and g.last - g.first < widest]
+            cut = [g for g in near if g not in inside]
             row["gold"] = _flat((g.type, g.first - begin, g.last - begin) for g in inside)
-            row["cut_starts"] = _flat(
-                (g.type, g.first - begin) for g in near if begin <= g.first and g.last >= end
-            )
-            row["cut_ends"] = _flat((g.type, g.last - begin) for g in near if g.first < begin <= g.last < end)
+            row["cut_starts"] = _flat((g.type, g.first - begin) for g in cut if begin <= g.first)
+            row["cut_ends"] = _flat((g.type, g.last - begin) for g in cut if begin <= g.last < end)
             yield row
 
     def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> SpanBatch:
