@@ -53,10 +53,9 @@ def build_examples(
     if not (folder / "manifest.json").exists():
         _build(task, split, items, folder, key, workers)
     found = ExampleSet(folder)
-    if found.manifest["rejected"]:
-        log.warning(
-            "%s: %d items or mentions left out or changed, see %s", split, found.manifest["rejected"], folder / "rejects.jsonl"
-        )
+    if rejected := found.manifest["rejected"]:
+        what = "%s: %d items or mentions left out or changed, see %s"
+        log.warning(what, split, rejected, folder / "rejects.jsonl")
     return found
 
 
