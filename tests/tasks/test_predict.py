@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayner.config import SpanDecoding
 from rayner.data.schema import Document
 from rayner.data.words import find_words
 from rayner.tasks.base import Options
@@ -26,7 +27,7 @@ class FindsZorn(Recognizer):
 
     def __init__(self, task: object, seen: list[int]) -> None:
         self._task = task  # type: ignore[assignment]
-        self._overlap = "nested"
+        self._decoding = SpanDecoding(overlap="nested")
         self.names, self._seen = ["PER"], seen
 
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:

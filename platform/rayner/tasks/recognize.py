@@ -4,46 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rayner.config import SpanDecoding
 from rayner.data.schema import Document
-from rayner.errors import InputError
 from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
-from rayner.models.bi_encoder import BiEncoder
+from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.recognize import recognize
-from rayner.tasks.base import Options
+from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.documents import Found, TextWindow, mentions_of, pad, without_overlaps
-
-if TYPE_CHECKING:
-    from rayner.tasks.recognizer import RecognizerTask
 
 
 class Recognizer:
-    """A bi-encoder and the vectors of the types that it looks for, encoded once.
+    """A bi-encoder and the vectors of the types that it looks for.
 
     Args:
-        options: `types` may name any that have a description. Those in `new_types` were not in the training:
-            where thresholds are learned or tuned, they have the mean of the others'.
+        task: makes the windows.
+        model: in evaluation mode.
+        names: of the types. Those in `new_types` were not in the training: where thresholds are learned or
+            tuned, they have the mean of the others'.
+        types: their vectors.
+        decoding: how spans become mentions.
+        shift: added to every threshold.
     """
 
-    def __init__(self, task: RecognizerTask, model: BiEncoder, options: Options) -> None:
+    def __init__(
+        self,
+        task: DocumentTask,
+        model: BiEncoder,
+        names: Sequence[str],
+        types: TypeVectors,
+        decoding: SpanDecoding,
+        shift: float = 0.0,
+    ) -> None:
         self._task = task
-        self._model = model.eval()
-        self._shift = options.shift
-        self._overlap = options.overlap or task.recipe.decoding.overlap
-        types = task.recipe.types if options.types is None else options.types
-        if not types:
-            raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
-        self.names = [t.name for t in types]
-        known = {t.name: index for index, t in enumerate(task.recipe.types)}
-        self.new_types = [name for name in self.names if name not in known]
-        ids = torch.tensor([known.get(name, -1) for name in self.names], device=model.log_scale.device)
-        with torch.inference_mode():
-            self._types = self._model.encode_types(task.inputs(model, types), ids)
+        self._model = model
+        self.names = list(names)
+        self.new_types = [name for name in names if name not in task.names]
+        self._types = types
+        self._decoding = decoding
+        self._shift = shift
+
+    @property
+    def temperature(self) -> float:
+        """The cosine of a span is its score times this."""
+        return 1 / self._model.log_scale.exp()[2].item()
 
     def prepare(self, item: Document) -> list[TextWindow]:
         """The windows of a document."""
@@ -63,7 +72,7 @@ class Recognizer:
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         """The spans of each window that score above their threshold."""
         ids, mask, starts, ends = self._inputs(windows)
-        joint = self._task.recipe.decoding.joint
+        joint = self._decoding.joint
         selected = recognize(self._model, ids, mask, self._types, starts, ends, self._shift, joint=joint)
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
@@ -74,9 +83,9 @@ class Recognizer:
     def finish(
         self, item: Document, windows: Sequence[TextWindow], scores: Sequence[list[Found]]
     ) -> Document:
-        """The document with its mentions, flat or nested as the recipe says."""
+        """The document with its mentions, flat or nested."""
         mentions = list(mentions_of(windows, scores, self.names))
-        if self._overlap == "flat":
+        if self._decoding.overlap == "flat":
             mentions = without_overlaps(mentions)
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.schema import Document
+from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
@@ -123,12 +124,23 @@ class RecognizerTask(DocumentTask):
         """Tune one threshold a type and part on dev, where the recipe asks for it (papers/000, section 4)."""
         assert isinstance(model, BiEncoder)
         if self.recipe.model.threshold == "tuned":
-            model.set_thresholds(tuned_thresholds(self, model, dev))
+            model.set_thresholds(tuned_thresholds(self, self.predictor(model), dev))
 
     def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Recognizer:
         """The model as it answers, for the recipe's types or for any others that have a description."""
         assert isinstance(model, BiEncoder)
-        return Recognizer(self, model, options)
+        types = self.recipe.types if options.types is None else options.types
+        if not types:
+            raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
+        names = [t.name for t in types]
+        known = {name: index for index, name in enumerate(self.names)}
+        ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
+        with torch.inference_mode():
+            vectors = model.eval().encode_types(self.inputs(model, types), ids)
+        decoding = self.recipe.decoding
+        if options.overlap is not None:
+            decoding = decoding.model_copy(update={"overlap": options.overlap})
+        return Recognizer(self, model, names, vectors, decoding, options.shift)
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote."""
@@ -139,7 +151,7 @@ class RecognizerTask(DocumentTask):
     def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
         """`candidates` near their thresholds, and a sample of `similarities` (papers/000, figure 2)."""
         assert isinstance(model, BiEncoder)
-        return span_tables(self, model, dev)
+        return span_tables(self, self.predictor(model), dev, self.recipe.seed)
 
     def inputs(self, model: BiEncoder, types: Sequence[TypeSettings]) -> TypeInputs | None:
         """The texts of types on the model's device; None for atomic types."""

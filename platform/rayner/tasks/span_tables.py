@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,10 @@ import torch
 from rayner.data.batches import forwards
 from rayner.data.schema import Document
 from rayner.losses.span_scores import candidate_spans
-from rayner.models.bi_encoder import BiEncoder
+from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.documents import TextWindow, gold_of
 from rayner.tasks.predict import TOKENS_PER_BATCH
-
-if TYPE_CHECKING:
-    from rayner.tasks.recognizer import RecognizerTask
+from rayner.tasks.recognize import Recognizer
 
 NEAR = 40
 """Of each window and type, the best so many spans are near enough to a threshold to matter."""
@@ -36,48 +34,45 @@ class ScoredSpans(NamedTuple):
 
 
 def scored_spans(
-    task: RecognizerTask, model: BiEncoder, documents: Iterable[Document]
+    task: DocumentTask, recognizer: Recognizer, documents: Iterable[Document]
 ) -> Iterator[ScoredSpans]:
     """The best candidates of each window and type, and all gold spans, a batch of windows at a time."""
-    recognizer = task.predictor(model)
     type_index = {name: index for index, name in enumerate(task.names)}
     windows: list[TextWindow] = []
     gold: list[list[tuple[int, int, int]]] = []
     for document in documents:
         of_document = task.windows_of(document)
         windows += of_document
-        found = (
-            gold_of(document, of_document[0].subwords, type_index, task.max_width)[0] if of_document else []
-        )
+        if not of_document:
+            continue
+        found, _ = gold_of(document, of_document[0].subwords, type_index, task.max_width)
         for window in of_document:
             begin, end = window.span
-            near = found[
-                bisect_left(found, begin, key=lambda g: g.first) : bisect_left(
-                    found, end, key=lambda g: g.first
-                )
-            ]
-            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in near if g.last < end])
+            low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
+            inside = [g for g in found[low:high] if g.last < end]
+            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in inside])
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
         yield _of_batch(recognizer.score([windows[i] for i in batch]), [gold[i] for i in batch])
 
 
-def span_tables(task: RecognizerTask, model: BiEncoder, documents: Sequence[Document]) -> dict[str, pa.Table]:
+def span_tables(
+    task: DocumentTask, recognizer: Recognizer, documents: Sequence[Document], seed: int
+) -> dict[str, pa.Table]:
     """`candidates` (type, margin, gold) and `similarities` (type, kind, similarity) of dev spans."""
-    parts = list(scored_spans(task, model, documents))
+    parts = list(scored_spans(task, recognizer, documents))
     if not parts:
         return {}
     spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     names = np.array(task.names, dtype=object)[spans.type]
     candidates = pa.table({"type": names, "margin": spans.score - spans.threshold, "gold": spans.gold})
-    temperature = model.log_scale.exp()[2].item()
-    rows = np.random.default_rng(task.recipe.seed).permutation(len(names))[:SAMPLE]
+    rows = np.random.default_rng(seed).permutation(len(names))[:SAMPLE]
     kinds = np.where(spans.gold[rows], "mention", "other")
     similarities = pa.table(
         {
             "type": np.concatenate([names[rows], names[rows]]),
             "kind": np.concatenate([kinds, np.full(len(rows), "threshold")]),
-            "similarity": np.concatenate([spans.score[rows], spans.threshold[rows]]) / temperature,
+            "similarity": np.concatenate([spans.score[rows], spans.threshold[rows]]) * recognizer.temperature,
         }
     )
     return {"candidates": candidates, "similarities": similarities}

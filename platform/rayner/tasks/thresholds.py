@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,21 +10,19 @@ from torch import Tensor
 
 from rayner.data.schema import Document
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
-from rayner.models.bi_encoder import BiEncoder
+from rayner.tasks.document_task import DocumentTask
+from rayner.tasks.recognize import Recognizer
 from rayner.tasks.span_tables import ScoredSpans, scored_spans
 
-if TYPE_CHECKING:
-    from rayner.tasks.recognizer import RecognizerTask
 
-
-def tuned_thresholds(task: RecognizerTask, model: BiEncoder, dev: Sequence[Document]) -> Tensor:
+def tuned_thresholds(task: DocumentTask, recognizer: Recognizer, dev: Sequence[Document]) -> Tensor:
     """The threshold of each type with the best F1 on dev: [K, 3], of start, end and span.
 
     Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
     inference asks for nothing more. A type without a mention on dev has the mean of the others.
     """
     best: dict[int, float] = {}
-    parts = list(scored_spans(task, model, dev))
+    parts = list(scored_spans(task, recognizer, dev))
     if parts:
         spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         for kind, candidates in candidates_from_columns(spans.type, spans.score, spans.gold).items():
