@@ -25,6 +25,7 @@ def test_a_type_can_be_added_by_its_description(threshold: str) -> None:
         model.set_thresholds(torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [2.0, 0.0, 7.0]]))
     predictor = task.predictor(model, Options(types=(task.recipe.types[1], ANIMAL), shift=-1000.0))
     assert predictor.new_types == ["ANIMAL"]
+    assert predictor.evaluate([], [])["new_types"] == ["ANIMAL"]
     (document,) = predict(predictor, [Document("d", "The cat sat.")])
     assert {m.type for m in document.mentions} <= {"ORG", "ANIMAL"}
     everything = task.predictor(model, Options(types=(ANIMAL,), shift=-1000.0, overlap="nested"))

@@ -90,8 +90,8 @@ class Recognizer:
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """Span metrics over the types that were looked for."""
-        return score_spans(gold, predicted, self.names)
+        """Span metrics over the types that were looked for, and which of them were never learned."""
+        return {**score_spans(gold, predicted, self.names), "new_types": self.new_types}
 
     def _inputs(self, windows: Sequence[TextWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         rows = [window.row for window in windows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from rayner.tasks.span_tables import span_tables
 from rayner.tasks.thresholds import tuned_thresholds
 from rayner.tasks.type_inputs import type_inputs
 from rayner.tasks.weights import load_weights
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,9 @@ class RecognizerTask(DocumentTask):
         if not types:
             raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
         names = [t.name for t in types]
+        new = [name for name in names if name not in self.names]
+        if new and self.recipe.model.threshold != "dynamic":
+            log.warning("not learned, so held against the mean threshold of the others: %s", ", ".join(new))
         known = {name: index for index, name in enumerate(self.names)}
         ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
         with torch.inference_mode():
