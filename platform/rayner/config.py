@@ -52,7 +52,8 @@ class CorpusSettings(Settings):
 
     Without `dev`, `dev_fraction` of the training documents are held out, no group cut. With `dictionary` the
     training documents have its names as mentions in place of their own; `phrases` are names that hold their
-    place without being mentions (papers/000, section 3, distantly supervised setting).
+    place without being mentions (papers/000, section 3, distantly supervised setting). `rename` maps types of
+    the corpus to those of the recipe; several may become one.
     """
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -61,6 +62,7 @@ class CorpusSettings(Settings):
     format: str = "auto"
     dictionary: str | None = None
     phrases: str | None = None
+    rename: dict[str, str] = {}
     labels: LabelSettings = LabelSettings()
 
     @model_validator(mode="after")

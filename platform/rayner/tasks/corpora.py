@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
@@ -28,10 +29,10 @@ def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Se
         CorpusError: a corpus without documents, or a dictionary that cannot be read.
     """
     if part == "dev" and corpus.dev:
-        return _read(corpus.dev, corpus.format)
+        return _read(corpus.dev, corpus)
     if part == "dev" and not corpus.dev_fraction:
         return []
-    documents = _read(corpus.train, corpus.format)
+    documents = _read(corpus.train, corpus)
     if corpus.dev_fraction:
         documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
     if part == "train" and corpus.dictionary is not None:
@@ -53,15 +54,25 @@ def require_mentions(documents: Iterable[Document], types: Sequence[str]) -> Non
         raise CorpusError("corpus.train", what, "name the corpus's own types in `types`, or another corpus")
 
 
-def _read(paths: Sequence[str], format: str) -> Sequence[Document]:
-    reading = read_corpus(corpus_paths(paths), format)
+def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
+    reading = read_corpus(corpus_paths(paths), corpus.format)
     if reading.rejects:
         first = reading.rejects[0]
         _say_once(
             f"{len(reading.rejects)} documents or mentions cannot be read; `rayner corpus check "
             f"{' '.join(paths)}` lists them; the first: {first.where}: {first.what}"
         )
-    return reading.documents
+    return [_renamed(document, corpus.rename) for document in reading.documents]
+
+
+def _renamed(document: Document, names: Mapping[str, str]) -> Document:
+    """The document with its types as the recipe calls them."""
+    if not names:
+        return document
+    mentions = tuple(replace(m, type=names.get(m.type, m.type)) for m in document.mentions)
+    types = document.annotated_types
+    annotated = None if types is None else tuple(dict.fromkeys(names.get(t, t) for t in types))
+    return replace(document, mentions=mentions, annotated_types=annotated)
 
 
 @cache

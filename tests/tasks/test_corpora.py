@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rayner.config import CorpusSettings
+from rayner.tasks.corpora import split_documents
+
+
+def test_several_types_of_a_corpus_may_be_one_of_the_recipe(tmp_path: Path) -> None:
+    mentions = [{"start": 0, "end": 3, "type": "CITY"}, {"start": 4, "end": 7, "type": "PER"}]
+    row = {
+        "document_id": "d",
+        "text": "Ulm Ada",
+        "mentions": mentions,
+        "annotated_types": ["CITY", "LAND", "PER"],
+    }
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(row))
+    settings = CorpusSettings(train=(str(path),), rename={"CITY": "PLACE", "LAND": "PLACE"})
+    (document,) = split_documents(settings, "train")
+    assert [m.type for m in document.mentions] == ["PLACE", "PER"]
+    assert document.annotated_types == ("PLACE", "PER")
+
+
+def test_a_share_of_the_training_documents_is_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(json.dumps({"document_id": f"d{i}", "text": f"Ulm {i}"}) for i in range(50)))
+    settings = CorpusSettings(train=(str(path),), dev_fraction=0.2)
+    train, dev = (
+        {d.document_id for d in split_documents(settings, "train")},
+        {d.document_id for d in split_documents(settings, "dev")},
+    )
+    assert train | dev == {f"d{i}" for i in range(50)}
+    assert not train & dev
+    assert 2 <= len(dev) <= 20
