@@ -46,10 +46,14 @@ def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | Non
         `checkpoint` (a path), `metrics` (on the development set), `steps`, `seconds`.
 
     Raises:
-        RecipeError: `out` holds a run of another recipe, or the recipe's corpus is not there.
+        RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged.
         InputError: the loss is no number, or the disk is full.
     """
+    if ":/" in str(out):
+        raise RecipeError(
+            f"--out {out}", "is no folder", "mount the storage, and name the folder that all nodes see"
+        )
     out = Path(out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
