@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from rayner.errors import RaynerError
+from rayner.errors import InputError, RaynerError
 from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
 
 app = typer.Typer(
@@ -61,9 +61,12 @@ def corpus_convert(
 
 @corpus.command("check")
 def corpus_check(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", exists=True, help="Files or folders.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH...]", exists=True, help="Files or folders.")
+    ] = None,
     recipe: Annotated[
-        Path | None, typer.Option(exists=True, help="Check against its types and windows.")
+        Path | None,
+        typer.Option(exists=True, help="Check its corpus too, and all against its types and windows."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +76,9 @@ def corpus_check(
         from rayner.recipes import load_recipe
         from rayner.runtime.corpora import check
 
-        return check(paths, load_recipe(recipe) if recipe else None)
+        if not paths and recipe is None:
+            raise InputError("rayner corpus check", "nothing to check", "name files, folders or a --recipe")
+        return check(paths or [], load_recipe(recipe) if recipe else None)
 
     _run(run, as_json, print_findings)
 

@@ -16,6 +16,7 @@ from rayner.data.schema import Document
 from rayner.data.windows import locate, split_into_subwords
 from rayner.data.words import words_of
 from rayner.recipes import corpus_paths
+from rayner.tasks.corpora import renamed
 
 Recipe = RecognizerRecipe | TaggerRecipe
 
@@ -37,7 +38,8 @@ def check(
     Raises:
         CorpusError: no such path, or no known format.
     """
-    splits = {name: _Split(units) for name, units in _units_by_split(paths, recipe, format).items()}
+    names = recipe.corpus.rename if recipe else {}
+    splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
     limit = getattr(recipe.model, "max_span_width", None) if recipe else None
     found = find_faults(
         splits,
@@ -67,8 +69,9 @@ def check(
 class _Split:
     """The documents of a split, one unit in memory at a time, with what is learned while they pass."""
 
-    def __init__(self, units: Sequence[Unit]) -> None:
+    def __init__(self, units: Sequence[Unit], names: Mapping[str, str]) -> None:
         self.units = units
+        self.names = names
         self.places: list[str] = []
         self.rejects: list[Reject] = []
         self.types: Counter[str] = Counter()
@@ -79,9 +82,11 @@ class _Split:
             reading = read_unit(unit)
             self.places += reading.places
             self.rejects += reading.rejects
-            self.types += reading.types
             self.mended += reading.mended.total()
-            yield from reading.documents
+            for document in reading.documents:
+                document = renamed(document, self.names)
+                self.types.update(mention.type for mention in document.mentions)
+                yield document
 
 
 def _units_by_split(

@@ -54,6 +54,16 @@ def require_mentions(documents: Iterable[Document], types: Sequence[str]) -> Non
         raise CorpusError("corpus.train", what, "name the corpus's own types in `types`, or another corpus")
 
 
+def renamed(document: Document, names: Mapping[str, str]) -> Document:
+    """The document with its types as the recipe calls them."""
+    if not names:
+        return document
+    mentions = tuple(replace(m, type=names.get(m.type, m.type)) for m in document.mentions)
+    types = document.annotated_types
+    annotated = None if types is None else tuple(dict.fromkeys(names.get(t, t) for t in types))
+    return replace(document, mentions=mentions, annotated_types=annotated)
+
+
 def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
     reading = read_corpus(corpus_paths(paths), corpus.format)
     if reading.rejects:
@@ -62,17 +72,7 @@ def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
             f"{len(reading.rejects)} documents or mentions cannot be read; `rayner corpus check "
             f"{' '.join(paths)}` lists them; the first: {first.where}: {first.what}"
         )
-    return [_renamed(document, corpus.rename) for document in reading.documents]
-
-
-def _renamed(document: Document, names: Mapping[str, str]) -> Document:
-    """The document with its types as the recipe calls them."""
-    if not names:
-        return document
-    mentions = tuple(replace(m, type=names.get(m.type, m.type)) for m in document.mentions)
-    types = document.annotated_types
-    annotated = None if types is None else tuple(dict.fromkeys(names.get(t, t) for t in types))
-    return replace(document, mentions=mentions, annotated_types=annotated)
+    return [renamed(document, corpus.rename) for document in reading.documents]
 
 
 @cache
