@@ -317,3 +317,7 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
     assert found["kinds"] == {"too wide": 2, "type without description": 1, "type without mentions": 1}
     assert {f["split"] for f in found["findings"] if f["kind"] == "too wide"} == {"train", "dev"}
     assert found["errors"] == 3
+    corpus = values["corpus"] | {"rename": {"LOC": "ORG"}}
+    renamed = check(paths, parse_recipe(values | {"corpus": corpus}, "test"))
+    assert renamed["types"] == {"PER": 2, "ORG": 1}
+    assert renamed["kinds"] == {"too wide": 2}
