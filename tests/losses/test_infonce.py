@@ -1,0 +1,109 @@
+"""Supervised InfoNCE against loops over pairs and against values of the definition."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from rayner.losses.infonce import infonce
+from rayner.losses.pairs import Pairs, pairs
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "coref_infonce.json").read_text())
+
+
+def all_pairs(labels: Tensor) -> Pairs:
+    return pairs(labels, labels, torch.arange(len(labels)))
+
+
+def random_rows(rows: int, width: int = 5, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, width, generator=generator, dtype=torch.float64)
+
+
+def by_definition(rows: Tensor, labels: list[int], temperature: float) -> tuple[Tensor, int]:
+    places = range(len(labels))
+    scores = F.cosine_similarity(rows[:, None], rows[None], dim=2) / temperature
+    terms = []
+    for a in places:
+        negatives = [scores[a, n] for n in places if labels[n] != labels[a]]
+        for p in places:
+            if p != a and labels[p] == labels[a]:
+                terms.append(torch.stack([scores[a, p], *negatives]).logsumexp(0) - scores[a, p])
+    return torch.stack([0 * rows.sum(), *terms]).sum(), len(terms)
+
+
+def test_value_with_negatives_of_other_stories_only() -> None:
+    rows = torch.tensor(GOLDEN["embeddings"], dtype=torch.float64)
+    chains, stories = torch.tensor(GOLDEN["chain"]), torch.tensor(GOLDEN["story"])
+    groups = Pairs(all_pairs(chains).positive, all_pairs(stories).negative)
+    total, count = infonce(rows, rows, groups, GOLDEN["temperature"])
+    assert count.item() == GOLDEN["pairs"]
+    assert (total / count).item() == pytest.approx(GOLDEN["loss"], abs=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8))
+def test_value_count_and_gradient_are_those_of_the_definition(
+    temperature: float, drawn: list[tuple[int, int]]
+) -> None:
+    rows = random_rows(5)[[place for place, _ in drawn]].requires_grad_()  # some rows are equal
+    labels = [label for _, label in drawn]
+    total, count = infonce(rows, rows, all_pairs(torch.tensor(labels)), temperature)
+    expected, number = by_definition(rows, labels, temperature)
+    assert count.item() == number
+    torch.testing.assert_close(total, expected, rtol=1e-10, atol=1e-10)
+    (gradient,) = torch.autograd.grad(total, rows)
+    (slow,) = torch.autograd.grad(expected, rows)
+    torch.testing.assert_close(gradient, slow, rtol=1e-9, atol=1e-9)
+
+
+def test_gradcheck() -> None:
+    rows = random_rows(7).requires_grad_()
+    groups = all_pairs(torch.tensor([0, 0, 0, 1, 1, 2, 3]))
+    assert torch.autograd.gradcheck(lambda r: infonce(r, r, groups, 0.3)[0], rows)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 3], [0, 0, 0, 0]], ids=["no positives", "no negatives"])
+def test_a_batch_without_contrast_is_zero_with_a_gradient_of_zero(labels: list[int]) -> None:
+    rows = random_rows(4)
+    rows[2] = 0
+    rows.requires_grad_()
+    total, _ = infonce(rows, rows, all_pairs(torch.tensor(labels)), 0.07)
+    (gradient,) = torch.autograd.grad(total, rows)
+    assert total.item() == 0
+    assert (gradient == 0).all()
+
+
+def test_parts_of_the_anchors_add_up_to_the_whole() -> None:
+    rows = random_rows(15).requires_grad_()
+    labels = torch.arange(15) % 4
+
+    def part(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        total, count = infonce(rows[own], rows, pairs(labels[own], labels, own), 0.07)
+        return total, count, torch.autograd.grad(total, rows)[0]
+
+    order = torch.randperm(15, generator=torch.Generator().manual_seed(0))
+    halves = zip(part(order[:6]), part(order[6:]), strict=True)
+    for whole, (one, other) in zip(part(torch.arange(15)), halves, strict=True):
+        torch.testing.assert_close(one + other, whole, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
+    rows = (30 * random_rows(12, 64)).to(dtype).requires_grad_()
+    groups = all_pairs(torch.arange(12) // 3)
+    with torch.autocast("cpu", dtype):
+        total, _ = infonce(rows, rows, groups, 0.01)
+    exact, _ = infonce(rows.double(), rows.double(), groups, 0.01)
+    assert total.dtype == torch.float32
+    torch.testing.assert_close(total.double(), exact, rtol=1e-4, atol=1e-4)
+    (gradient,) = torch.autograd.grad(total, rows)
+    assert gradient.isfinite().all()
