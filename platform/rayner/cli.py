@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from rayner.cli_kb import knowledge_bases
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
 
@@ -248,6 +249,8 @@ def _plain(value: Any) -> Any:
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
+
+app.add_typer(knowledge_bases(_run), name="kb")
 
 if __name__ == "__main__":
     main()

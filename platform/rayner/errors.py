@@ -38,3 +38,7 @@ class CorpusError(InputError):
 
 class CheckpointError(InputError):
     """A checkpoint folder that cannot be used as it is."""
+
+
+class KnowledgeBaseError(InputError):
+    """A knowledge base or an entity of it."""

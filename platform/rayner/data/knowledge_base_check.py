@@ -1,0 +1,132 @@
+"""What is wrong with a knowledge base, before anything is linked to it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from rayner.data.check import Finding, Findings
+from rayner.data.knowledge_bases import KnowledgeBase
+from rayner.data.schema import Entity
+
+LONG_NAME = 500
+"""Names of more characters are rarely names: an open quote, a description in the wrong column."""
+
+SHOWN = 5
+
+
+def check_knowledge_base(base: KnowledgeBase) -> Findings:
+    """Look at every entity once: ids, names that several share, encoding, parents, aliases."""
+    findings = Findings()
+    add = findings.findings
+    for reject in base.rejects:
+        add.append(Finding(reject.kind, "error", reject.where, reject.what, reject.cure))
+    for repeat in base.repeats:
+        what = f"the id {repeat.entity_id!r} is also at {repeat.first}; their names agree: merged"
+        add.append(Finding("duplicate id", "warning", repeat.where, what, "keep one"))
+    for entity, where in zip(base.entities, base.places, strict=True):
+        add += _name_findings(entity, where)
+    add += _ambiguous(base)
+    add += _without_alias(base)
+    add += _parent_findings(base)
+    if len(base.entities) == 1:
+        what = f"{base.entities[0].entity_id!r} is the only entity, so there is nothing to choose from"
+        add.append(Finding("one entity", "error", base.places[0], what, "add the others"))
+    return findings
+
+
+def find_cycles(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """One cycle for each way back that a depth-first walk meets: its ids, each a child of the next."""
+    cycles, done = [], set[str]()
+    for root in parents:
+        if root in done:
+            continue
+        path, on_path = [root], {root: 0}
+        walk = [iter(parents[root])]
+        while walk:
+            parent = next(walk[-1], None)
+            if parent is None:
+                walk.pop()
+                done.add(last := path.pop())
+                del on_path[last]
+            elif parent in on_path:
+                cycles.append(path[on_path[parent] :])
+            elif parent not in done:
+                on_path[parent] = len(path)
+                path.append(parent)
+                walk.append(iter(parents.get(parent, ())))
+    return cycles
+
+
+def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
+    texts = (entity.name, *entity.aliases, entity.description or "")
+    for text in texts:
+        if fault := _encoding_fault(text):
+            what = f"{entity.entity_id!r}: {_short(text)} {fault}"
+            yield Finding("encoding", "error", where, what, "decode the source as what it was written in")
+    for name in texts[:-1]:
+        if len(name) > LONG_NAME:
+            what = f"{entity.entity_id!r} has a name of {len(name)} characters: {_short(name)}"
+            yield Finding("long name", "warning", where, what, "look for an open quote or a wrong column")
+
+
+def _encoding_fault(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return ""
+    if "\ufffd" in text:
+        return "holds U+FFFD, which stands for what could not be decoded"
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            mended = text.encode(encoding).decode()
+        except UnicodeError:
+            continue
+        if mended != text:
+            return f"looks like UTF-8 read as {encoding}; it was perhaps {_short(mended)}"
+    if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
+        return "holds control characters"
+    return ""
+
+
+def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:
+    owners: dict[str, int] = {}
+    shared: dict[str, list[int]] = {}
+    for number, entity in enumerate(base.entities):
+        for name in {name.casefold() for name in (entity.name, *entity.aliases)}:
+            first = owners.setdefault(name, number)
+            if first != number:
+                shared.setdefault(name, [first]).append(number)
+    for name, numbers in shared.items():
+        ids = [repr(base.entities[number].entity_id) for number in numbers]
+        what = f"{_short(name)} is a name of {len(ids)} entities, ignoring case: {_listed(ids)}"
+        cure = "nothing if all are meant; a linker cannot tell them apart by this name"
+        yield Finding("ambiguous name", "warning", base.places[numbers[1]], what, cure)
+
+
+def _without_alias(base: KnowledgeBase) -> Iterator[Finding]:
+    bare = [number for number, entity in enumerate(base.entities) if not entity.aliases]
+    if bare:
+        ids = _listed([repr(base.entities[number].entity_id) for number in bare])
+        what = f"{len(bare)} of {len(base.entities)} entities have no alias: {ids}"
+        cure = "add other spellings; a standardizer learns from them"
+        yield Finding("without alias", "warning", base.places[bare[0]], what, cure)
+
+
+def _parent_findings(base: KnowledgeBase) -> Iterator[Finding]:
+    places = {e.entity_id: where for e, where in zip(base.entities, base.places, strict=True)}
+    for id_, parents in base.parents.items():
+        for parent in parents:
+            if parent not in places:
+                what = f"the parent {parent!r} of {id_!r} is no entity"
+                yield Finding("unknown parent", "warning", places[id_], what, "add it, or correct the id")
+    for cycle in find_cycles(base.parents):
+        steps = [*cycle[:SHOWN], *(["..."] if len(cycle) > SHOWN else []), cycle[0]]
+        what = f"its parents lead back to it: {' -> '.join(steps)}"
+        yield Finding("cycle", "error", places.get(cycle[0], ""), what, "remove one of these parents")
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(items[:SHOWN]) + (f" and {len(items) - SHOWN} more" if len(items) > SHOWN else "")
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 60 else f"{name[:57]}...")

@@ -1,0 +1,194 @@
+"""Entities from rows in any order: one entry an id, its names cleaned and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rayner.data.schema import Entity
+from rayner.errors import KnowledgeBaseError
+
+Repeats = Literal["never", "rows", "names"]
+"""What a second row of an id is: a mistake, more of the same entity if it has the same name, another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that was not read: of what kind, where (`file:line`), what, and what to do about it."""
+
+    kind: str
+    where: str
+    what: str
+    cure: str
+    entity_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """An id that stands in two places whose names agree; the two were merged."""
+
+    entity_id: str
+    where: str
+    first: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    where: str
+    name: str | None = None
+    aliases: dict[str, None] = field(default_factory=dict)
+    type: str | None = None
+    description: str | None = None
+    parents: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Builder:
+    """Collects rows. An id that stands twice is merged where the names agree, otherwise rejected."""
+
+    rejects: list[Reject] = field(default_factory=list)
+    repeats: list[Repeat] = field(default_factory=list)
+    mended: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    entries: dict[str, _Entry] = field(default_factory=dict)
+
+    def reject(
+        self, where: str, what: str, cure: str, kind: str = "unreadable", entity_id: str | None = None
+    ) -> None:
+        """Note what could not be read."""
+        id_ = None if entity_id is None else writable(entity_id)
+        self.rejects.append(Reject(kind, writable(where), writable(what), cure, id_))
+
+    def add(
+        self,
+        entity_id: str,
+        name: str | None,
+        where: str,
+        *,
+        aliases: Iterable[str] = (),
+        type: str | None = None,
+        description: str | None = None,
+        parents: Iterable[str] = (),
+        repeats: Repeats = "never",
+    ) -> None:
+        """Take a row. Without a name (None) it brings aliases of an entity that another row names."""
+        entity_id, aliases, parents = entity_id.strip(), list(aliases), list(parents)
+        if not entity_id:
+            self.reject(where, "an entity without an id", "give it one", "empty id")
+            return
+        if not _is_text([entity_id, name, type, description, *aliases, *parents]):
+            what = f"{entity_id!a} holds half a surrogate pair, which is no character"
+            self.reject(where, what, "write the character itself, in UTF-8", entity_id=entity_id)
+            return
+        name = None if name is None else self._clean(name)
+        names = [alias for alias in map(self._clean, aliases) if alias]
+        self._mend("empty alias dropped", len(aliases) - len(names))
+        if name == "" or (name is None and not names):
+            self.reject(where, f"{entity_id!r} has an empty name", "name it", "empty name", entity_id)
+            return
+        entry = self.entries.get(entity_id)
+        if entry is None:
+            entry = self.entries[entity_id] = _Entry(where)
+        elif not self._may_join(entry, entity_id, name, names, where, repeats):
+            return
+        elif repeats == "names" and name == entry.name:
+            self._mend("duplicate alias dropped")
+        self._join(entry, name, names, type, description)
+        entry.parents.update(dict.fromkeys(filter(None, (parent.strip() for parent in parents))))
+
+    def finish(self, max_aliases: int | None = None) -> tuple[list[Entity], list[str]]:
+        """The entities in the order of their first rows, and where these stand.
+
+        Raises:
+            KnowledgeBaseError: an entity has more than `max_aliases` aliases.
+        """
+        entities = []
+        for entity_id, entry in self.entries.items():
+            name = entry.name
+            if name is None:
+                name = next(iter(entry.aliases))
+                self._mend("first alias taken for the name")
+            elif name in entry.aliases:
+                self._mend("duplicate alias dropped")
+            aliases = tuple(alias for alias in entry.aliases if alias != name)
+            if max_aliases is not None and len(aliases) > max_aliases:
+                what = f"{entity_id!r} has {len(aliases)} aliases, more than the limit of {max_aliases}"
+                raise KnowledgeBaseError(entry.where, what, "raise --max-aliases, or shorten its list")
+            entities.append(Entity(entity_id, name, aliases, entry.type, entry.description))
+        return entities, [entry.where for entry in self.entries.values()]
+
+    def _may_join(
+        self,
+        entry: _Entry,
+        entity_id: str,
+        name: str | None,
+        names: list[str],
+        where: str,
+        repeats: Repeats,
+    ) -> bool:
+        expected = repeats == "names" or (repeats == "rows" and name == entry.name)
+        if expected or name is None or entry.name is None:
+            return True
+        of_first = {text.casefold() for text in (entry.name, *entry.aliases)}
+        of_second = {text.casefold() for text in (name, *names)}
+        if name.casefold() in of_first or entry.name.casefold() in of_second:
+            self.repeats.append(Repeat(entity_id, where, entry.where))
+            self._mend("id that stands twice merged")
+            return True
+        what = f"the id {entity_id!r} names {_short(name)} here and {_short(entry.name)} at {entry.where}"
+        self.reject(where, what, "give one of them another id, or merge the two", "duplicate id", entity_id)
+        return False
+
+    def _join(
+        self,
+        entry: _Entry,
+        name: str | None,
+        names: list[str],
+        type: str | None,
+        description: str | None,
+    ) -> None:
+        if name is not None and entry.name is None:
+            entry.name = name
+        elif name is not None and name != entry.name:
+            names = [name, *names]
+        self._mend("duplicate alias dropped", len(names) - len(set(names) - entry.aliases.keys()))
+        entry.aliases.update(dict.fromkeys(names))
+        type, description = (type or "").strip(), (description or "").strip()
+        self._ignore("second type", bool(type and entry.type and type != entry.type))
+        second = description and entry.description and description != entry.description
+        self._ignore("second description", bool(second))
+        entry.type = entry.type or type or None
+        entry.description = entry.description or description or None
+
+    def _clean(self, name: str) -> str:
+        stripped = name.strip()
+        self._mend("white space around a name removed", bool(stripped) and stripped != name)
+        return stripped
+
+    def _mend(self, reason: str, count: int = 1) -> None:
+        if count:
+            self.mended[reason] += count
+
+    def _ignore(self, what: str, count: int = 1) -> None:
+        if count:
+            self.ignored[what] += count
+
+
+def writable(text: str) -> str:
+    """The text with an escape for each half of a surrogate pair, which JSON may hold and no file can."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _is_text(values: Iterable[str | None]) -> bool:
+    try:
+        for value in values:
+            (value or "").encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 60 else f"{name[:57]}...")

@@ -1,0 +1,58 @@
+"""CSV and TSV with a header: aliases parted by `|` in a column of theirs, or one name a row."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from rayner.data.knowledge_bases.builder import Builder
+from rayner.data.knowledge_bases.fields import KNOWN, Columns, add_row, find_columns, unused_columns
+from rayner.data.knowledge_bases.lines import read_text
+from rayner.data.readers.base import Sample
+from rayner.data.readers.files import split_lines, suffix
+from rayner.errors import KnowledgeBaseError
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the name says CSV or TSV, or the first line names a column of ids or of names."""
+    if suffix(sample.path) in (".csv", ".tsv"):
+        return True
+    first = next(iter(sample.lines), "").lower()
+    cells = {cell.strip().strip('"') for cell in first.split(_delimiter(first))}
+    return len(cells) > 1 and bool(cells & {*KNOWN["entity_id"], *KNOWN["name"]})
+
+
+def read(path: Path, builder: Builder, columns: Columns) -> None:
+    """One entity a row; rows of one id and name are one entity, and without aliases each row is a name."""
+    lines = split_lines(read_text(path, builder))
+    delimiter = _delimiter(lines[0])
+    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation. In CSV, strict
+    # keeps a quote that nobody closed from swallowing the rest of the file as one name.
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    rows = csv.reader([f"{line}\n" for line in lines], delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        header = [cell.strip() for cell in next(rows)]
+        try:
+            found = find_columns(columns, header, f"{path}:1")
+        except KnowledgeBaseError as error:
+            cure = f"{error.cure}; --format pairs reads ID<TAB>NAME lines without a header"
+            raise KnowledgeBaseError(error.where, error.what, cure) from None
+        builder.ignored.update(f"column {column}" for column in unused_columns(found, header))
+        start = rows.line_num + 1
+        for cells in rows:
+            where, start = f"{path}:{start}", rows.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                what = f"{len(cells)} cells under {len(header)} columns"
+                builder.reject(where, what, "quote a cell that holds the delimiter, or fill the row up")
+                continue
+            row = {name: cell for name, cell in zip(header, cells, strict=True) if name != "parents"}
+            add_row(row, found, where, builder, "rows" if found.aliases else "names")
+    except csv.Error as error:
+        what, cure = f"not CSV ({error})", "close the quote, and double those inside"
+        raise KnowledgeBaseError(f"{path}:{rows.line_num}", what, cure) from None
+
+
+def _delimiter(header: str) -> str:
+    return "\t" if "\t" in header else ","

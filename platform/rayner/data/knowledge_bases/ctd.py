@@ -1,0 +1,64 @@
+"""Vocabularies of the Comparative Toxicogenomics Database: CTD_diseases.tsv and its like.
+
+The columns stand in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rayner.data.knowledge_bases.builder import Builder
+from rayner.data.knowledge_bases.fields import SEPARATOR, Columns
+from rayner.data.knowledge_bases.lines import read_lines
+from rayner.data.readers.base import Sample
+from rayner.errors import KnowledgeBaseError
+
+
+def matches(sample: Sample) -> bool:
+    """Whether a comment names the columns."""
+    return _header(sample.lines) is not None
+
+
+def read(path: Path, builder: Builder, _: Columns) -> None:
+    """One entity a line."""
+    lines = read_lines(path, builder)
+    header = _header(line for _, line in lines)
+    if header is None:
+        cure = "give --format columns if the columns stand in the first line"
+        what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
+        raise KnowledgeBaseError(str(path), what, cure)
+    name, id_ = header[:2]
+    used = {name, id_, "Synonyms", "Definition", "ParentIDs"}
+    builder.ignored.update(f"column {column}" for column in header if column not in used)
+    for number, line in lines:
+        if line.startswith("#"):
+            continue
+        where, cells = f"{path}:{number}", line.split("\t")
+        if len(cells) > len(header) or len(cells) < 2:
+            what = f"{len(cells)} cells under {len(header)} columns"
+            builder.reject(where, what, "part the cells with tabs")
+            continue
+        row = dict(zip(header, cells, strict=False))
+        builder.add(
+            row[id_],
+            row[name],
+            where,
+            aliases=_parts(row.get("Synonyms", "")),
+            description=row.get("Definition"),
+            parents=_parts(row.get("ParentIDs", "")),
+        )
+
+
+def _header(lines: Iterable[str]) -> list[str] | None:
+    for line in lines:
+        if not line.startswith("#"):
+            return None
+        cells = [cell.strip() for cell in line.lstrip("# ").split("\t")]
+        if len(cells) > 1 and cells[0].endswith("Name") and cells[1].endswith("ID"):
+            return cells
+    return None
+
+
+def _parts(cell: str) -> list[str]:
+    return cell.split(SEPARATOR) if cell else []

@@ -1,0 +1,109 @@
+"""Ontologies in OBO: id, name, synonyms, definition and is_a parents, read by the library pronto."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rayner.data.knowledge_bases.builder import Builder
+from rayner.data.knowledge_bases.fields import Columns
+from rayner.data.knowledge_bases.lines import read_text
+from rayner.data.readers.base import Sample
+from rayner.data.readers.files import split_lines, suffix
+from rayner.errors import KnowledgeBaseError
+
+# Tags that name other terms. pronto fails where one of these is not in the file, as in every excerpt of an
+# ontology; of them only is_a is read, and here.
+_LINKS = re.compile(
+    r"(is_a|relationship|intersection_of|union_of|disjoint_from|equivalent_to|replaced_by|consider"
+    r"|property_value|xref|inverse_of|transitive_over|holds_over_chain|domain|range):"
+)
+_ID = re.compile(r"id:\s*(\S+)")
+_PARENT = re.compile(r"is_a:\s*(\S+)")
+
+
+@dataclass(slots=True)
+class _Frames:
+    """The text less what pronto must not see, its lines in place; the line and the parents of each term."""
+
+    lines: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the name says OBO, or the first line is its header."""
+    first = next((line for line in sample.lines if line.strip()), "")
+    return suffix(sample.path) == ".obo" or first.startswith("format-version:")
+
+
+def read(path: Path, builder: Builder, _: Columns) -> None:
+    """One entity a term, the first of an id. Obsolete terms and other ids are counted, not read.
+
+    Imports are not followed.
+    """
+    frames = _frames(split_lines(read_text(path, builder)), path, builder)
+    for term in _load("\n".join([*frames.lines, ""]), path).terms():
+        if term.obsolete:
+            builder.ignored["obsolete term"] += 1
+            continue
+        if term.alternate_ids:
+            builder.ignored["other id"] += len(term.alternate_ids)
+        builder.add(
+            term.id,
+            term.name or "",
+            frames.places.get(term.id, str(path)),
+            aliases=sorted({synonym.description for synonym in term.synonyms}),
+            type=term.namespace,
+            description=term.definition,
+            parents=frames.parents.get(term.id, []),
+        )
+
+
+def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
+    frames, in_term, twice, id_ = _Frames(), False, False, ""
+    opening: int | None = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("["):
+            in_term, twice, id_ = line.startswith("[Term]"), False, ""
+            opening = len(frames.lines)
+        if in_term and not id_ and (found := _ID.match(line)):
+            id_ = found[1]
+            first, where = frames.places.get(id_), f"{path}:{number}"
+            if first is None:
+                frames.places[id_] = where
+            else:
+                twice = True
+                what = f"the id {id_!r} also has a term at {first}"
+                builder.reject(where, what, "keep one term an id", "duplicate id", id_)
+                frames.lines[opening:] = [""] * (len(frames.lines) - (opening or 0))
+        if in_term and not twice and (found := _PARENT.match(line)):
+            frames.parents.setdefault(id_, []).append(found[1])
+        frames.lines.append("" if twice or _LINKS.match(line) else line)
+    return frames
+
+
+def _load(text: str, path: Path) -> Any:
+    try:
+        import pronto
+    except ImportError:
+        raise KnowledgeBaseError(
+            str(path), "OBO needs the package pronto, which is missing", "pip install pronto"
+        ) from None
+    try:
+        with warnings.catch_warnings():
+            # What it warns of (unknown relations, a missing header) concerns nothing that is read here.
+            warnings.simplefilter("ignore")
+            return pronto.Ontology(io.BytesIO(text.encode()), import_depth=0, threads=1)
+    except KeyError as error:
+        what = f"names {error}, which it does not declare"
+        raise KnowledgeBaseError(str(path), what, "declare it") from None
+    except (SyntaxError, ValueError, TypeError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{path}:{line}" if line else str(path)
+        what = f"not OBO ({getattr(error, 'msg', None) or error})"
+        raise KnowledgeBaseError(where, " ".join(what.split()), "correct the line") from None

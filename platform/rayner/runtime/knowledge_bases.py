@@ -1,0 +1,74 @@
+"""What the `rayner kb` verbs do: convert and check."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.knowledge_base_check import check_knowledge_base
+from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
+from rayner.data.writers.base import text_file
+from rayner.errors import KnowledgeBaseError
+
+REJECTS = "rejects.jsonl"
+SHAPE = ("kind", "severity", "where", "what", "cure")
+
+
+def convert(
+    inputs: Sequence[Path],
+    out: Path,
+    format: str = "auto",
+    columns: Columns | None = None,
+    max_aliases: int | None = None,
+) -> dict[str, Any]:
+    """Any format to Parquet or JSON lines, by the suffix of `out`; `rejects.jsonl` beside it.
+
+    Several inputs together are one knowledge base.
+
+    Returns:
+        `format, entities, names` (with aliases), `types` (name -> entities), `mended, rejected, ignored` and
+        `reasons` (of mended and ignored: reason -> count).
+
+    Raises:
+        KnowledgeBaseError: as `read_knowledge_base`; an output that has no known suffix or is an input.
+    """
+    check_suffix(out)
+    rejects = out.with_name(REJECTS)
+    for path in inputs:
+        if path.resolve() in (out.resolve(), rejects.resolve()):
+            raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
+    base = read_knowledge_base(inputs, format, columns, max_aliases)
+    if base.parents:
+        base.ignored["parent"] += sum(map(len, base.parents.values()))
+    try:
+        write_knowledge_base(base.entities, out)
+        with text_file(rejects) as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in base.reject_rows())
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise KnowledgeBaseError(f"--out {out}", what, "name a file that can be written") from None
+    return base.counts()
+
+
+def check(paths: Sequence[Path], format: str = "auto", columns: Columns | None = None) -> dict[str, Any]:
+    """Read a knowledge base and say what is wrong with it.
+
+    Returns:
+        What `convert` returns, with `errors, warnings`, `kinds` (kind -> findings) and `findings`, each with
+        `kind, severity, where, what, cure`.
+
+    Raises:
+        KnowledgeBaseError: as `read_knowledge_base`.
+    """
+    base = read_knowledge_base(paths, format, columns)
+    found = check_knowledge_base(base)
+    return {
+        **base.counts(),
+        "errors": len(found.errors),
+        "warnings": len(found.findings) - len(found.errors),
+        "kinds": dict(Counter(found.counts).most_common()),
+        "findings": [{name: getattr(finding, name) for name in SHAPE} for finding in found.findings],
+    }

@@ -1,0 +1,84 @@
+"""`rayner kb`: counts on standard output, rejects beside the file, one line for an error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayner import cli
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: object) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            cli.main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return exited.value.code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("no,label,other,x\n1,gout,podagra|gouty,\n2,,,\n3,asthma,,\n")
+    return path
+
+
+def test_convert_counts_and_keeps_the_rejects(run, table, tmp_path):
+    out = tmp_path / "out" / "kb.jsonl"
+    flags = ["--id-column", "no", "--alias-column", "other"]
+    status, printed, _ = run("kb", "convert", table, "--out", out, *flags, "--json")
+    counts = json.loads(printed.splitlines()[-1])
+    assert status == 0
+    assert {k: counts[k] for k in ("format", "entities", "names", "rejected")} == {
+        "format": "columns",
+        "entities": 2,
+        "names": 4,
+        "rejected": 1,
+    }
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert rows[0] == {"entity_id": "1", "name": "gout", "aliases": ["podagra", "gouty"]}
+    (reject,) = [json.loads(line) for line in (out.parent / "rejects.jsonl").read_text().splitlines()]
+    assert (reject["where"], reject["kind"], reject["entity_id"]) == (f"{table}:3", "empty name", "2")
+    status, printed, _ = run("kb", "convert", out, "--out", tmp_path / "kb.parquet")
+    assert status == 0
+    assert "rayner kb check" in printed
+
+
+def test_check_finds_what_convert_rejects(run, table):
+    flags = ["--id-column", "no", "--alias-column", "other"]
+    status, printed, _ = run("kb", "check", table, *flags, "--json")
+    found = json.loads(printed.splitlines()[-1])
+    assert status == 0
+    assert found["kinds"] == {"empty name": 1, "without alias": 1}
+    assert (found["errors"], found["warnings"]) == (1, 1)
+    assert set(found["findings"][0]) == {"kind", "severity", "where", "what", "cure"}
+    assert "empty name" in run("kb", "check", table, *flags)[1]
+
+
+def test_errors_are_one_line_and_exit_2(run, table, tmp_path):
+    for arguments, expected in [
+        ((table, "--out", tmp_path / "kb.parquet"), "--id-column"),
+        ((table, "--out", table.with_suffix(".txt")), ".parquet or .jsonl"),
+        ((table, "--out", tmp_path / "kb.parquet", "--format", "xml"), "no format 'xml'"),
+        ((tmp_path / "none", "--out", tmp_path / "kb.parquet"), "none"),
+    ]:
+        status, printed, error = run("kb", "convert", *arguments)
+        assert (status, printed) == (2, "")
+        assert expected in error
+        assert len(error.splitlines()) == 1
+    assert not (tmp_path / "kb.parquet").exists()
+
+
+def test_an_input_is_not_overwritten(run, tmp_path):
+    path = tmp_path / "kb.jsonl"
+    path.write_text('{"id": 1, "name": "a"}\n')
+    status, _, error = run("kb", "convert", path, "--out", path)
+    assert status == 2
+    assert "overwrite" in error
+    assert path.read_text() == '{"id": 1, "name": "a"}\n'

@@ -1,0 +1,219 @@
+"""Each format of knowledge bases on small files, what is merged, and the way there and back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.knowledge_bases import Columns, detect_format, read_knowledge_base, write_knowledge_base
+from rayner.data.schema import Entity
+
+TWO = [
+    Entity("D1", "asthma", ("bronchial asthma", "Asthma, Bronchial"), "Disease", "Wheezing."),
+    Entity("D2", "gout", (), None, None),
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file of the test's folder."""
+
+    def write(name: str, text: str):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8", newline="")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["kb.parquet", "kb.jsonl", "kb.jsonl.gz"])
+def test_what_is_written_reads_back(tmp_path, name):
+    assert write_knowledge_base(TWO, tmp_path / name) == 2
+    base = read_knowledge_base(tmp_path / name)
+    assert base.entities == TWO
+    assert not base.mended
+    assert not base.rejects
+    assert not base.ignored
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda s: s == s.strip())
+
+
+@given(st.dictionaries(TEXT, st.lists(TEXT, min_size=1, unique=True), min_size=1), st.booleans())
+def test_any_names_come_back(tmp_path_factory, names, as_json):
+    path = tmp_path_factory.getbasetemp() / ("any.jsonl" if as_json else "any.parquet")
+    entities = [Entity(id_, name, tuple(aliases)) for id_, (name, *aliases) in names.items()]
+    write_knowledge_base(entities, path)
+    assert read_knowledge_base(path).entities == entities
+
+
+def test_a_table_with_a_column_of_aliases(file):
+    path = file("kb.csv", 'ID,Label,synonyms,note\n1,"a, b",x|y,n\n2,c,,\n')
+    base = read_knowledge_base(path)
+    assert base.entities == [Entity("1", "a, b", ("x", "y")), Entity("2", "c")]
+    assert base.formats == ("columns",)
+    assert base.ignored == {"column note": 1}
+    assert base.places == [f"{path}:2", f"{path}:3"]
+
+
+def test_a_table_of_one_alias_a_row_repeats_id_and_name(file):
+    base = read_knowledge_base(file("kb.tsv", "id\tname\talias\n1\ta\tx\n1\ta\ty\n2\tb\tz\n"))
+    assert base.entities == [Entity("1", "a", ("x", "y")), Entity("2", "b", ("z",))]
+    assert not base.repeats
+    assert not base.mended
+
+
+def test_a_table_without_aliases_has_a_name_a_row(file):
+    base = read_knowledge_base(file("kb.txt", 'id\tname\n1\t5" gun\n1\tcannon\n1\tcannon\n'))
+    assert base.entities == [Entity("1", '5" gun', ("cannon",))]
+    assert base.mended == {"duplicate alias dropped": 1}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_columns_are_taken_by_the_names_given(file, suffix):
+    rows = {
+        "csv": "no,de,also\n7,Rind,Kuh|Ochse\n",
+        "jsonl": '{"no": 7, "de": "Rind", "also": "Kuh|Ochse"}\n',
+    }
+    columns = Columns("no", "de", "also")
+    base = read_knowledge_base(file(f"kb.{suffix}", rows[suffix]), columns=columns)
+    assert base.entities == [Entity("7", "Rind", ("Kuh", "Ochse"))]
+
+
+def test_esappmod_entities_and_mentions_are_one_base_in_any_order(file):
+    entities = {
+        "0": {"entity_id": 5, "entity_name": "Java", "entity_type_name": "Lang", "external_link": "{}"}
+    }
+    mentions = {
+        "0": {"entity_id": 5, "mentions": ["java", "Java", "J2SE"]},
+        "1": {"entity_id": 6, "mentions": ["C"]},
+    }
+    first = file("e.json", json.dumps({"version": "1", "data": entities}, indent=1))
+    second = file("m.json", json.dumps({"label": "entity_id", "data": mentions}, indent=1))
+    expected = [Entity("5", "Java", ("java", "J2SE"), "Lang"), Entity("6", "C")]
+    for paths in ([first, second], [second, first]):
+        base = read_knowledge_base(paths)
+        assert base.entities == expected
+        assert base.formats == ("esappmod",)
+        assert base.mended == {"duplicate alias dropped": 1, "first alias taken for the name": 1}
+        assert base.ignored == {"field external_link": 1}
+
+
+def test_biosyn_reads_a_line_an_entity_or_a_line_a_name(file):
+    base = read_knowledge_base(file("a.txt", "C1|613097||Tooth Agenesis, 6|STHAG6\nC2||Gout\n"))
+    assert base.entities == [Entity("C1", "Tooth Agenesis, 6", ("STHAG6",)), Entity("C2", "Gout")]
+    assert base.ignored == {"other id": 1}
+    base = read_knowledge_base(file("b.txt", "C1||gout\nC1||gouty arthritis\n"))
+    assert base.entities == [Entity("C1", "gout", ("gouty arthritis",))]
+    assert base.formats == ("biosyn",)
+
+
+def test_pairs_are_ids_and_names_without_a_header(file, tmp_path):
+    packed = tmp_path / "kb.txt.gz"
+    packed.write_bytes(gzip.compress(b"C1\tgout\t\nC1\tgouty\tOMIM:1\n"))
+    base = read_knowledge_base(packed)
+    assert base.entities == [Entity("C1", "gout", ("gouty",))]
+    assert base.ignored == {"further column": 1}
+    assert base.formats == ("pairs",)
+
+
+CTD = """# Report created: today
+# Fields:
+# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tSynonyms
+#
+Gout\tMESH:D1\tDO:1|OMIM:2\tHurts.\tMESH:D0|MESH:D9\tC05\tGouts|Podagra
+Asthma\tMESH:D2\t\t\t\t\t
+"""
+
+
+def test_ctd_has_its_columns_in_a_comment(file):
+    base = read_knowledge_base(file("CTD_diseases.tsv", CTD))
+    assert base.formats == ("ctd",)
+    assert base.entities == [
+        Entity("MESH:D1", "Gout", ("Gouts", "Podagra"), None, "Hurts."),
+        Entity("MESH:D2", "Asthma"),
+    ]
+    assert base.parents == {"MESH:D1": ("MESH:D0", "MESH:D9")}
+    assert base.ignored == {"column AltDiseaseIDs": 1, "column TreeNumbers": 1}
+
+
+OBO = """format-version: 1.2
+default-namespace: disease
+
+[Term]
+id: A:1
+name: root
+def: "Top, with \\"quotes\\"." [x:y]
+synonym: "base" EXACT []
+xref: NO:WHERE
+
+[Term]
+id: A:2
+name: leaf
+alt_id: A:9
+is_a: A:1 ! root
+is_a: A:77 {source="x"} ! not in this file
+relationship: unheard_of A:78
+
+[Term]
+id: A:3
+name: old
+is_obsolete: true
+
+[Term]
+id: A:1
+name: root again
+"""
+
+
+def test_obo_terms_with_links_out_of_the_file(file):
+    pytest.importorskip("pronto")
+    path = file("a.obo", OBO)
+    base = read_knowledge_base(path)
+    assert base.formats == ("obo",)
+    assert base.entities[0] == Entity("A:1", "root", ("base",), base.entities[0].type, 'Top, with "quotes".')
+    assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
+    assert base.places == [f"{path}:5", f"{path}:12"]
+    assert base.parents == {"A:2": ("A:1", "A:77")}
+    assert base.ignored == {"obsolete term": 1, "other id": 1}
+    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:25")]
+
+
+def test_an_id_that_stands_twice_is_merged_where_names_agree(file):
+    rows = [
+        {"entity_id": "1", "name": "Gout", "aliases": ["podagra"]},
+        {"entity_id": "1", "name": "PODAGRA", "aliases": ["gouty"]},
+        {"entity_id": "1", "name": "asthma"},
+    ]
+    path = file("kb.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    base = read_knowledge_base(path)
+    assert base.entities == [Entity("1", "Gout", ("podagra", "PODAGRA", "gouty"))]
+    assert [repeat.where for repeat in base.repeats] == [f"{path}:2"]
+    (reject,) = base.rejects
+    assert (reject.kind, reject.where, reject.entity_id) == ("duplicate id", f"{path}:3", "1")
+
+
+def test_corpora_are_read_whole(corpora):
+    esappmod = corpora / "esappmod"
+    mentions = read_knowledge_base(esappmod / "train.json")
+    assert len(mentions.entities) == 640
+    assert mentions.counts()["names"] + mentions.mended["duplicate alias dropped"] == 4525
+    both = read_knowledge_base([esappmod / "tca_entities.json", esappmod / "train.json"])
+    assert len(both.entities) == 698
+    assert both.counts()["names"] + both.mended["duplicate alias dropped"] == 698 + 4525
+    medic = read_knowledge_base(corpora / "medic-dictionary" / "medic_06Jul2012.txt")
+    assert (medic.formats, len(medic.entities)) == (("biosyn",), 11915)
+    pairs = read_knowledge_base(corpora / "ncbi-normalization-pairs" / "entity_kb.txt.gz")
+    assert (pairs.formats, len(pairs.entities)) == (("pairs",), 9656)
+    assert pairs.counts()["names"] + pairs.mended["duplicate alias dropped"] == 68936
+    assert not any(base.rejects for base in (mentions, both, medic, pairs))
+
+
+def test_the_format_is_named(file):
+    assert detect_format(file("a", '{"entity_id": "1", "name": "x"}\n')) == "jsonl"
+    assert detect_format(file("b", "name,id\nx,1\n")) == "columns"
+    assert detect_format(file("c", "1\tx\n")) == "pairs"

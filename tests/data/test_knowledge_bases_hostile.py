@@ -1,0 +1,128 @@
+"""Knowledge bases as people have them: each fault has its line and its cure, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayner.data.knowledge_bases import Columns, read_knowledge_base, write_knowledge_base
+from rayner.data.schema import Entity
+from rayner.errors import InputError
+
+
+@pytest.fixture
+def error(tmp_path):
+    """The error of a file with this content."""
+
+    def read(name: str, content: bytes, **options) -> InputError:
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(InputError) as raised:
+            read_knowledge_base(path, **options)
+        assert raised.value.where.startswith(str(path))
+        assert raised.value.cure
+        return raised.value
+
+    return read
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.txt", "a.obo", "a.parquet", "a.json"])
+@pytest.mark.parametrize("content", [b"", b" \n\n"])
+def test_an_empty_file(error, name, content):
+    assert str(error(name, content))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.tsv"])
+def test_another_encoding_names_the_line(error, name):
+    found = error(name, "id\tname\n1\tGicht\n2\tFußpilz\n".encode("latin-1"))
+    assert found.where.endswith(":3")
+    assert "UTF-8" in found.what
+
+
+def test_a_missing_column_names_the_nearest(error):
+    found = error("a.csv", b"id,nmae,x\n1,gout,\n")
+    assert found.where.endswith(":1")
+    assert "`name`" in found.what
+    assert "'nmae'" in found.cure
+    assert "--name-column" in found.cure
+    found = error("a.csv", b"id,name,synonyms\n1,gout,\n", columns=Columns(aliases="synonym"))
+    assert "'synonym'" in found.what
+    assert "nearest is 'synonyms'" in found.cure
+    found = error("a.jsonl", b'{"id": 1, "name": "gout", "other": []}\n', columns=Columns(aliases="othr"))
+    assert "nearest is 'other'" in found.cure
+
+
+def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
+    found = error("a.csv", b'id,name\n1,"gout\n2,asthma\n')
+    assert "quote" in found.cure
+
+
+def test_a_file_that_is_no_knowledge_base(error):
+    assert "--format" in error("a.bin", b"once upon a time\n").cure
+    assert "Parquet" in error("a.parquet", b"PAR1 or not\n").what
+    assert error("a.json", b'{"data": {"0": {"entity_name": "x",\n "entity_id": }}}').where.endswith(":2")
+    assert "data" in error("a.json", b'{"data": [{"entity_name": 1}]}', format="esappmod").what
+    pytest.importorskip("pronto")
+    assert error("a.obo", b"format-version: 1.2\n\n[Term]\nid: A:1\nnme root\n").where.endswith(":5")
+
+
+def test_bad_rows_are_rejected_and_the_rest_is_kept(tmp_path):
+    path = tmp_path / "kb.jsonl"
+    rows = [
+        '{"entity_id": "1", "name": "gout"}',
+        '{"entity_id": "2", "name": " "}',
+        '{"entity_id": "", "name": "x"}',
+        '{"entity_id": "3", "name": 4}',
+        '{"entity_id": "3", "name": "x", "aliases": [null]}',
+        '{"entity_id": "3", "name": "\\ud800"}',
+        '{"entity_id": "\\ud800", "name": "x", "aliases": 7, "\\ud800": 1}',
+        '{"entity_id": true, "name": "x"}',
+        '{"name": "x"}',
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"entity_id": 9, "name": "asthma", "aliases": ["", "x ", "x", "asthma"]}',
+    ]
+    path.write_text("\n".join(rows))
+    base = read_knowledge_base(path)
+    assert base.entities == [Entity("1", "gout"), Entity("9", "asthma", ("x",))]
+    assert [reject.where for reject in base.rejects] == [f"{path}:{n}" for n in range(2, 13)]
+    assert [reject.kind for reject in base.rejects][:2] == ["empty name", "empty id"]
+    assert all(reject.what and reject.cure for reject in base.rejects)
+    assert base.mended["duplicate alias dropped"] == 2
+    assert base.mended["empty alias dropped"] == 1
+    assert json.dumps([base.reject_rows(), base.counts()], ensure_ascii=False).encode()
+
+
+def test_a_row_of_another_width_is_rejected(tmp_path):
+    path = tmp_path / "kb.csv"
+    path.write_text('id,name\n1,a\n"2\n",b\n3,c,d\n4,e\n')
+    base = read_knowledge_base(path)
+    assert [entity.entity_id for entity in base.entities] == ["1", "2", "4"]
+    assert base.places[2] == f"{path}:6"
+    assert [reject.where for reject in base.rejects] == [f"{path}:5"]
+
+
+def test_a_long_name_stays_whole(tmp_path):
+    name = "x" * 10_000
+    (tmp_path / "kb.csv").write_text(f"id,name\n1,{name}\n")
+    assert read_knowledge_base(tmp_path / "kb.csv").entities == [Entity("1", name)]
+
+
+def test_a_limit_of_aliases_is_an_error(error, tmp_path):
+    content = b'{"id": "1", "name": "a", "aliases": ["b", "c", "d"]}\n'
+    found = error("kb.jsonl", content, max_aliases=2)
+    assert "'1' has 3 aliases" in found.what
+    assert "--max-aliases" in found.cure
+    assert len(read_knowledge_base(tmp_path / "kb.jsonl", max_aliases=3).entities[0].aliases) == 3
+
+
+def test_paths_and_formats_that_are_none(tmp_path):
+    for path, options in [(tmp_path, {}), (tmp_path / "no", {}), (tmp_path / "no", {"format": "columns"})]:
+        with pytest.raises(InputError, match=str(path)):
+            read_knowledge_base(path, **options)
+    with pytest.raises(InputError, match="one of auto, parquet"):
+        read_knowledge_base(tmp_path / "no", format="xml")
+    with pytest.raises(InputError, match=r"\.parquet or \.jsonl"):
+        write_knowledge_base([], tmp_path / "kb.xlsx")
