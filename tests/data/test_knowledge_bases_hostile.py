@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -65,6 +66,11 @@ def test_a_file_that_is_no_knowledge_base(error):
     assert "data" in error("a.json", b'{"data": [{"entity_name": 1}]}', format="esappmod").what
     pytest.importorskip("pronto")
     assert error("a.obo", b"format-version: 1.2\n\n[Term]\nid: A:1\nnme root\n").where.endswith(":5")
+
+
+def test_obo_without_its_library_says_what_to_install(error, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pronto", None)
+    assert error("a.obo", b"format-version: 1.2\n").cure == "pip install pronto"
 
 
 def test_bad_rows_are_rejected_and_the_rest_is_kept(tmp_path):

@@ -24,7 +24,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if not tab:
             builder.reject(where, "no tab", "write ID<TAB>NAME")
             continue
-        name, _, further = rest.partition("\t")
-        if further.strip():
+        name, *further = rest.split("\t")
+        if any(cell.strip() for cell in further):
             builder.ignored["further column"] += 1
         builder.add(id_, name, where, repeats="names")
