@@ -32,7 +32,7 @@ def make(types: int = 3, separate: bool = True, **settings: object) -> BiEncoder
     return BiEncoder(BiEncoderSettings.model_validate(chosen), load_encoder(ENCODER), second, types).eval()
 
 
-def close(one: SpanScores, other: SpanScores, atol: float = 1e-5) -> None:
+def assert_close(one: SpanScores, other: SpanScores, atol: float = 1e-5) -> None:
     for name, a, b in zip(SpanScores._fields, one, other, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=atol, msg=name)
 
@@ -74,9 +74,9 @@ def test_span_scores_are_cosines_of_projected_spans(shared_linear: bool, width_e
 
 def test_type_vectors_can_be_kept() -> None:
     model = make()
-    close(model(IDS, MASK, TYPES), model(IDS, MASK, model.encode_types(TYPES)))
+    assert_close(model(IDS, MASK, TYPES), model(IDS, MASK, model.encode_types(TYPES)))
     kept = TYPES._replace(states=model.type_states(TYPES), ids=TYPES.ids[:, :0])
-    close(model(IDS, MASK, TYPES), model(IDS, MASK, kept))
+    assert_close(model(IDS, MASK, TYPES), model(IDS, MASK, kept))
 
 
 def test_one_type() -> None:
@@ -118,7 +118,7 @@ def test_a_drawn_type_scores_as_it_does_among_all() -> None:
     drawn = torch.tensor([2, 0])
     part = TypeInputs(*(t[drawn] for t in TYPES[:3]), type_index=torch.arange(2))
     whole = model(IDS, MASK, TYPES)
-    close(model(IDS, MASK, part, None, drawn), SpanScores(*(s[:, drawn] for s in whole)))
+    assert_close(model(IDS, MASK, part, None, drawn), SpanScores(*(s[:, drawn] for s in whole)))
 
 
 @pytest.mark.parametrize("threshold", ["learned", "tuned"])
@@ -148,7 +148,7 @@ def test_atomic_types_are_learned_vectors() -> None:
     model = make(separate=False, type_encoding="atomic")
     whole = model(IDS, MASK, None)
     drawn = torch.tensor([1])
-    close(model(IDS, MASK, None, None, drawn), SpanScores(*(s[:, drawn] for s in whole)))
+    assert_close(model(IDS, MASK, None, None, drawn), SpanScores(*(s[:, drawn] for s in whole)))
     with pytest.raises(InputError, match="atomic"):
         model.encode_types(None, torch.tensor([0, -1]))
 
@@ -190,7 +190,7 @@ def test_scores_are_float32_under_autocast(precision: torch.dtype) -> None:
     with torch.autocast("cpu", precision):
         scores = model.eval()(IDS, MASK, TYPES)
     assert all(s.dtype == torch.float32 and s.isfinite().all() for s in scores)
-    close(scores, model(IDS, MASK, TYPES), atol=1.0)
+    assert_close(scores, model(IDS, MASK, TYPES), atol=1.0)
     sum(s.sum() for s in scores).backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
@@ -243,11 +243,11 @@ def test_both_forms_of_span_dropout_agree_in_expectation() -> None:
 
 def test_the_dropout_rate_holds_for_the_encoders_too() -> None:
     model = make(dropout=0).train()
-    close(model(IDS, MASK, TYPES), model(IDS, MASK, TYPES), atol=0)
+    assert_close(model(IDS, MASK, TYPES), model(IDS, MASK, TYPES), atol=0)
     model = make(dropout=0.3).train()
     assert not torch.equal(model(IDS, MASK, TYPES).span, model(IDS, MASK, TYPES).span)
     model.eval()
-    close(model(IDS, MASK, TYPES), model(IDS, MASK, TYPES), atol=0)
+    assert_close(model(IDS, MASK, TYPES), model(IDS, MASK, TYPES), atol=0)
 
 
 def test_the_state_is_the_model() -> None:
@@ -256,7 +256,7 @@ def test_the_state_is_the_model() -> None:
         for value in model.state_dict().values():
             value.add_(0.1)
     other.load_state_dict(model.state_dict())
-    close(model(IDS, MASK, TYPES), other(IDS, MASK, TYPES), atol=0)
+    assert_close(model(IDS, MASK, TYPES), other(IDS, MASK, TYPES), atol=0)
 
 
 def test_the_head_is_what_is_outside_the_encoders() -> None:
