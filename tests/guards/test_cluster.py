@@ -16,7 +16,9 @@ def cluster(root):
 def test_ray_accepts_it(cluster):
     from ray.autoscaler._private.util import prepare_config, validate_config
 
-    validate_config(prepare_config(copy.deepcopy(cluster)))
+    prepared = prepare_config(copy.deepcopy(cluster))
+    validate_config(prepared)
+    assert prepared["available_node_types"].keys() == cluster["available_node_types"].keys()
 
 
 def test_ray_would_reject_an_unknown_key(cluster):

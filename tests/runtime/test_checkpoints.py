@@ -146,5 +146,6 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_metrics_may_be_edited(checkpoint: Path) -> None:
+    assert "metrics.json" not in json.loads((checkpoint / "checkpoint.json").read_text())["files"]
     (checkpoint / "metrics.json").write_text(json.dumps({"f1": 0.5}))
     check_files(checkpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rayner.data.knowledge_bases.builder import Builder
-from rayner.data.readers.files import decode, read_bytes, split_lines
+from rayner.data.readers.files import decode, read_bytes, split_lines, without_mark
 from rayner.errors import KnowledgeBaseError
 
 
@@ -19,11 +19,7 @@ def read_text(path: Path, builder: Builder) -> str:
     data = read_bytes(path)
     if not data.strip():
         raise KnowledgeBaseError(str(path), "an empty file", "remove it, or restore its content")
-    text = decode(data, path)
-    if text.startswith("\ufeff"):
-        builder.mended["byte-order mark removed"] += 1
-        text = text[1:]
-    return text
+    return without_mark(decode(data, path), builder.mended)
 
 
 def read_lines(path: Path, builder: Builder) -> list[tuple[int, str]]:

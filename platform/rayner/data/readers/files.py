@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,10 +31,14 @@ def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False)
     data = read_bytes(path)
     if not data and not may_be_empty:
         raise CorpusError(str(path), "an empty file", "remove it, or restore its content")
-    text = decode(data, path)
+    return without_mark(decode(data, path), reading.mended)
+
+
+def without_mark(text: str, mended: Counter[str]) -> str:
+    """The text less a byte-order mark, which is counted."""
     if text.startswith("\ufeff"):
-        reading.mended["byte-order mark removed"] += 1
-        text = text[1:]
+        mended["byte-order mark removed"] += 1
+        return text[1:]
     return text
 
 
