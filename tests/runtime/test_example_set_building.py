@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ def test_a_finished_set_is_reused(tmp_path: Path) -> None:
     assert task.made == 0
     assert build_examples(Letters(WORDS, size=2), "train", tmp_path).folder != first.folder
     assert build_examples(Letters(WORDS[1:], size=1), "train", tmp_path).folder != first.folder
+
+
+def test_two_builds_at_once_do_the_work_once(tmp_path: Path) -> None:
+    tasks = [Letters(WORDS) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda task: content(build_examples(task, "train", tmp_path)), tasks))
+    assert all(one == found[0] for one in found)
+    assert sorted(task.made for task in tasks) == [0, 0, 0, len(WORDS)]
 
 
 def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

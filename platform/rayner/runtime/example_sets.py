@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import Fingerprint, fingerprint, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError, InputError
+from rayner.runtime.locks import locked
 from rayner.runtime.pipeline import code_digest, each
 from rayner.runtime.progress import track
 from rayner.tasks.base import TrainTask
@@ -50,8 +51,11 @@ def build_examples(
     key = key_of(settings, items)
     # Absolute, because Ray's workers have another working directory.
     folder = cache.absolute() / key
-    if not (folder / "manifest.json").exists():
-        _build(task, split, items, folder, key, workers)
+    cache.mkdir(parents=True, exist_ok=True)
+    # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
+    with locked(folder.with_name(f".{key}.lock"), wait=True):
+        if not (folder / "manifest.json").exists():
+            _build(task, split, items, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
         what = "%s: %d items or mentions left out or changed, see %s"
@@ -74,18 +78,13 @@ def _build(
     parts = _parts(task, split, items.shards, missing)
     for _ in track(each(work, parts, workers), len(missing), f"{split} examples"):
         pass
-    try:
-        finish(partial_folder, key, items.shards)
-        rejected = (partial_folder / "rejects.jsonl").read_bytes()
-        if rejected and not len(ExampleSet(partial_folder)):
-            first = rejected.split(b"\n")[0].decode()
-            shutil.rmtree(partial_folder)
-            raise CorpusError(split, f"no example can be made of any item; the first: {first}")
-        partial_folder.rename(folder)
-    except OSError:
-        # Another process may have built the same set at the same time; its content is the same.
-        if not (folder / "manifest.json").exists():
-            raise
+    finish(partial_folder, key, items.shards)
+    rejected = (partial_folder / "rejects.jsonl").read_bytes()
+    if rejected and not len(ExampleSet(partial_folder)):
+        first = rejected.split(b"\n")[0].decode()
+        shutil.rmtree(partial_folder)
+        raise CorpusError(split, f"no example can be made of any item; the first: {first}")
+    partial_folder.rename(folder)
 
 
 def _parts(

@@ -18,6 +18,7 @@ from rayner.recipes import dump_recipe
 from rayner.runtime.checkpoints import BEST, LAST, Standing, read_standing
 from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, read_predictions
 from rayner.runtime.example_sets import build_examples
+from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG
 from rayner.runtime.watching import watcher
 from rayner.runtime.worker import Run, work
@@ -118,12 +119,10 @@ def _clear(out: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(out: Path):
-    """Refuse a second process on the same run; the lock goes with the process that holds it."""
-    import fcntl
-
-    with (out / ".lock").open("w") as file:
+    """Refuse a second process on the same run."""
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(out / ".lock", wait=False))
         except OSError:
             what, cure = "another process trains in this folder", "wait for it, or name another --out"
             raise RecipeError(str(out), what, cure) from None
