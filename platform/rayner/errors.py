@@ -42,3 +42,7 @@ class CheckpointError(InputError):
 
 class KnowledgeBaseError(InputError):
     """A knowledge base or an entity of it."""
+
+
+class DivergedError(InputError):
+    """A training whose loss is no finite number any more."""

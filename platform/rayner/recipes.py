@@ -56,6 +56,18 @@ def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | Ta
         raise _explain(error, RECIPES[cast(str, task)], where) from None
 
 
+def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -> BaseRecipe:
+    """The recipe with other values at dotted keys: `{"training.learning_rate": 1e-4}`.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    values = recipe.model_dump(mode="json")
+    for key, value in settings.items():
+        _put(values, key, value, f"{where}: {key}")
+    return parse_recipe(values, where)
+
+
 def load_types(path: Path) -> tuple[TypeSettings, ...]:
     """The types in a YAML list of `name`, `description` and so on.
 
@@ -117,18 +129,23 @@ def _set(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals:
         raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
-    *parents, leaf = key.strip().split(".")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        what = f"not valid YAML ({getattr(error, 'problem', error)})"
+        raise RecipeError(f"--set {override}", what) from None
+    _put(values, key.strip(), value, f"--set {override}")
+
+
+def _put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
+    *parents, leaf = key.split(".")
     for parent in parents:
         if values.get(parent) is None:
             values[parent] = {}
         values = values[parent]
         if not isinstance(values, dict):
-            raise RecipeError(f"--set {override}", f"{parent!r} holds no keys")
-    try:
-        values[leaf] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        what = f"not valid YAML ({getattr(error, 'problem', error)})"
-        raise RecipeError(f"--set {override}", what) from None
+            raise RecipeError(where, f"{parent!r} holds no keys")
+    values[leaf] = value
 
 
 def _explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:

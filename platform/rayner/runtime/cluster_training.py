@@ -14,13 +14,19 @@ from rayner.errors import RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.checkpoints import Standing
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.tracking import Tracker
 from rayner.runtime.watching import watched
 from rayner.runtime.worker import Run, work
 from rayner.tasks.registry import train_task
 
 
 def work_on_cluster(
-    recipe: BaseRecipe, examples: ExampleSet, dev: Sequence[Any], out: Path, workers: int
+    recipe: BaseRecipe,
+    examples: ExampleSet,
+    dev: Sequence[Any],
+    out: Path,
+    workers: int,
+    watch: Tracker,
 ) -> Standing:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
@@ -63,7 +69,7 @@ def work_on_cluster(
         ),
         torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
     )
-    with watched(out):
+    with watched(out, watch):
         try:
             outcome = trainer.fit().return_value
         except TrainingFailedError as error:

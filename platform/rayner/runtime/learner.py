@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
-from rayner.errors import InputError
+from rayner.errors import DivergedError
 from rayner.runtime.distributed import rank, sum_gradients, sum_over_workers
 from rayner.runtime.optimization import Average, autocast, build_optimizer, checkpoint_gradients, seed_step
 from rayner.runtime.steps import Examples, Step, to_device
@@ -147,12 +147,12 @@ class Meter:
         self._steps += 1
 
     def check(self) -> None:
-        """Raise InputError on every worker if the loss or the gradients of any were no number."""
+        """Raise DivergedError on every worker if the loss or the gradients of any were no number."""
         step = _highest_over_workers(self._fault)
         if step >= 0:
             what = "the loss or its gradients are no finite number"
             cure = "start over with --fresh and a lower training.learning_rate or training.precision=float32"
-            raise InputError(f"step {step + 1}", what, cure)
+            raise DivergedError(f"step {step + 1}", what, cure)
 
     def read(self) -> tuple[float, dict[str, float]]:
         """The loss and its parts over the steps since the last reading, over all workers."""

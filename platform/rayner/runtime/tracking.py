@@ -15,6 +15,8 @@ from rayner.errors import RecipeError
 
 LOG = "log.jsonl"
 MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
+MLFLOW_RUN, MLFLOW_PARENT = "mlflow_run", "mlflow_parent"
+"""Files in a run's folder: the id of its run in MLflow, and of the one above it, such as a sweep's."""
 
 Record = Mapping[str, Any]
 
@@ -118,11 +120,12 @@ class MLflow:
 
         self._mlflow = mlflow
         mlflow.set_experiment(recipe.tracking.experiment)
-        known = out / "mlflow_run"
+        known, parent = out / MLFLOW_RUN, out / MLFLOW_PARENT
         if known.exists():
             mlflow.start_run(run_id=known.read_text().strip())
         else:
-            active = mlflow.start_run(run_name=out.resolve().name)
+            above = parent.read_text().strip() if parent.exists() else None
+            active = mlflow.start_run(run_name=out.resolve().name, parent_run_id=above)
             known.write_text(active.info.run_id)
             mlflow.log_params(dict(_parameters(recipe)))
 

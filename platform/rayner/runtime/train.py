@@ -19,7 +19,7 @@ from rayner.runtime.checkpoints import BEST, LAST, Standing, read_standing
 from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, read_predictions
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
-from rayner.runtime.tracking import LOG
+from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.watching import watcher
 from rayner.runtime.worker import Run, work
 from rayner.tasks.base import TrainTask
@@ -32,7 +32,14 @@ CACHE_VARIABLE = "RAYNER_CACHE"
 log = logging.getLogger(__name__)
 
 
-def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | None = None) -> dict[str, Any]:
+def train(
+    recipe: BaseRecipe,
+    out: Path,
+    fresh: bool = False,
+    workers: int | None = None,
+    cache: Path | None = None,
+    watch: Tracker | None = None,
+) -> dict[str, Any]:
     """Train what a recipe describes, or go on with the run in `out`.
 
     A run that was killed goes on from its last checkpoint: with as many workers, to the same parameters; with
@@ -42,6 +49,8 @@ def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | Non
         out: the folder of the run; `out/best` will be the checkpoint. Workers on other machines must see it.
         fresh: remove what an earlier run left in `out`.
         workers: Ray Train workers; 0 trains in this process. By default what the recipe says.
+        cache: the folder of example sets. By default the one that RAYNER_CACHE names, or one beside `out`.
+        watch: who is shown what happens; by default whoever looks at standard error.
 
     Returns:
         `checkpoint` (a path), `metrics` (on the development set), `steps`, `seconds`.
@@ -65,22 +74,29 @@ def train(recipe: BaseRecipe, out: Path, fresh: bool = False, workers: int | Non
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
         workers = recipe.scaling.workers if workers is None else workers
-        return _train(recipe, train_task(recipe), out, workers)
+        cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
+        return _train(recipe, train_task(recipe), out, workers, cache, watch or watcher())
 
 
-def _train(recipe: BaseRecipe, task: TrainTask[Any, Any, Any], out: Path, workers: int) -> dict[str, Any]:
-    cache = Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
+def _train(
+    recipe: BaseRecipe,
+    task: TrainTask[Any, Any, Any],
+    out: Path,
+    workers: int,
+    cache: Path,
+    watch: Tracker,
+) -> dict[str, Any]:
     examples = build_examples(task, "train", cache, workers)
     dev = list(task.items("dev"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["content"]
-        run = Run(recipe, task, examples, key, dev, out, default_device(), watcher())
+        run = Run(recipe, task, examples, key, dev, out, default_device(), watch)
         standing = work(run)
     else:
         from rayner.runtime.cluster_training import work_on_cluster
 
-        standing = work_on_cluster(recipe, examples, dev, out, workers)
+        standing = work_on_cluster(recipe, examples, dev, out, workers, watch)
     return conclude(recipe, task, dev, out, standing)
 
 
@@ -109,7 +125,7 @@ def conclude(
 
 def _clear(out: Path) -> None:
     """Remove what a run writes, and nothing else that may lie in the folder."""
-    for name in (LAST, BEST, "tensorboard", "ray", RESULT, LOG, RECIPE, "mlflow_run"):
+    for name in (LAST, BEST, "tensorboard", "ray", RESULT, LOG, RECIPE, MLFLOW_RUN):
         for path in (out / name, *out.glob(f".{name}.*")):
             if path.is_dir():
                 shutil.rmtree(path)

@@ -74,9 +74,8 @@ def line_of(record: Record) -> str:
 
 
 @contextlib.contextmanager
-def watched(out: Path) -> Iterator[None]:
+def watched(out: Path, shown: Tracker) -> Iterator[None]:
     """Show what workers elsewhere add to `OUT/log.jsonl` meanwhile."""
-    shown = watcher()
     done = threading.Event()
     thread = threading.Thread(target=_follow, args=(out / LOG, shown, done), daemon=True)
     thread.start()
