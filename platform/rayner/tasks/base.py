@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -149,4 +149,22 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
 
     def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
         """The metrics of the task."""
+        ...
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A predictor whose types cost something to prepare, so that serving keeps them over requests."""
+
+    def adjusted(self, options: Options) -> Any:
+        """A predictor of the same types, with the options' shift and overlap."""
+        ...
+
+
+@runtime_checkable
+class Completing(Protocol):
+    """A predictor with a last stage that is cheaper for the answers to many items at once."""
+
+    def complete(self, answers: Sequence[Any]) -> list[Any]:
+        """The answers of `finish`, completed, in order."""
         ...

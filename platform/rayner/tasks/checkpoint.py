@@ -162,6 +162,18 @@ def check_files(folder: Path) -> None:
             raise CheckpointError(str(file), "is cut short or not the file that was saved", CURE)
 
 
+def version_of(folder: Path) -> str:
+    """What tells this checkpoint from any other: twelve hexadecimal digits that follow from its files alone.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
+    return _sha256(path)[:12]
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 

@@ -15,6 +15,7 @@ from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.recognize import recognize
+from rayner.tasks.base import Options
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.documents import Found, TextWindow, mentions_of, pad, without_overlaps
 
@@ -53,6 +54,13 @@ class Recognizer:
     def temperature(self) -> float:
         """The cosine of a span is its score times this."""
         return 1 / self._model.log_scale.exp()[2].item()
+
+    def adjusted(self, options: Options) -> Recognizer:
+        """The same types, their vectors not computed again, with the options' shift and overlap."""
+        decoding = self._decoding
+        if options.overlap is not None:
+            decoding = decoding.model_copy(update={"overlap": options.overlap})
+        return Recognizer(self._task, self._model, self.names, self._types, decoding, options.shift)
 
     def prepare(self, item: Document) -> list[TextWindow]:
         """The windows of a document."""

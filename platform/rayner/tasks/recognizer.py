@@ -143,10 +143,7 @@ class RecognizerTask(DocumentTask):
         ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
         with torch.inference_mode():
             vectors = model.eval().encode_types(self.inputs(model, types), ids)
-        decoding = self.recipe.decoding
-        if options.overlap is not None:
-            decoding = decoding.model_copy(update={"overlap": options.overlap})
-        return Recognizer(self, model, names, vectors, decoding, options.shift)
+        return Recognizer(self, model, names, vectors, self.recipe.decoding).adjusted(options)
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote."""
