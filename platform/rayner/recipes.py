@@ -11,17 +11,30 @@ from typing import Any, cast
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rayner.config import BaseRecipe, Recipe, RecognizerRecipe, TaggerRecipe, TypeSettings
+from rayner.config import (
+    BaseRecipe,
+    Recipe,
+    RecognizerRecipe,
+    StandardizerRecipe,
+    TaggerRecipe,
+    TypeSettings,
+)
 from rayner.errors import RecipeError
 
 DATA_VARIABLE = "RAYNER_DATA"
 DEFAULT_DATA = "../shared/data"
-RECIPES: Mapping[str, type[BaseRecipe]] = {"recognizer": RecognizerRecipe, "tagger": TaggerRecipe}
+RECIPES: Mapping[str, type[BaseRecipe]] = {
+    "recognizer": RecognizerRecipe,
+    "tagger": TaggerRecipe,
+    "standardizer": StandardizerRecipe,
+}
 
 _RECIPE: TypeAdapter[Any] = TypeAdapter(Recipe)
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecognizerRecipe | TaggerRecipe:
+def load_recipe(
+    path: str | Path, overrides: Sequence[str] = ()
+) -> RecognizerRecipe | TaggerRecipe | StandardizerRecipe:
     """The recipe in a YAML file, with `key.key=value` overrides.
 
     `types` may name a YAML file with a list of types, relative to the recipe.
@@ -30,17 +43,19 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecognizerRe
         RecipeError: the file, the key that is wrong and the nearest known one.
     """
     path = Path(path)
-    values = _read_yaml(path)
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise RecipeError(str(path), "not a mapping of keys to values", "write `task: recognizer` and so on")
     for override in overrides:
         _set(values, override)
     if isinstance(values.get("types"), str):
-        values["types"] = _read_yaml(path.parent / values["types"])
+        values["types"] = read_yaml(path.parent / values["types"])
     return parse_recipe(values, str(path))
 
 
-def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | TaggerRecipe:
+def parse_recipe(
+    values: Mapping[str, Any], where: str
+) -> RecognizerRecipe | TaggerRecipe | StandardizerRecipe:
     """The recipe in plain values; `where` is the place that errors name.
 
     Raises:
@@ -53,7 +68,7 @@ def parse_recipe(values: Mapping[str, Any], where: str) -> RecognizerRecipe | Ta
     try:
         return _RECIPE.validate_python(dict(values))
     except ValidationError as error:
-        raise _explain(error, RECIPES[cast(str, task)], where) from None
+        raise explain(error, RECIPES[cast(str, task)], where) from None
 
 
 def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -> BaseRecipe:
@@ -74,13 +89,13 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
     Raises:
         RecipeError: the file, the entry and the key that is wrong.
     """
-    values = _read_yaml(path)
+    values = read_yaml(path)
     if not isinstance(values, list) or not values:
         raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
     try:
         return TypeAdapter(tuple[TypeSettings, ...]).validate_python(values)
     except ValidationError as error:
-        raise _explain(error, TypeSettings, str(path)) from None
+        raise explain(error, TypeSettings, str(path)) from None
 
 
 def dump_recipe(recipe: BaseRecipe) -> str:
@@ -112,7 +127,12 @@ def corpus_paths(paths: Sequence[str]) -> list[Path]:
     return found
 
 
-def _read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds.
+
+    Raises:
+        RecipeError: it cannot be read, or is no YAML.
+    """
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -148,7 +168,8 @@ def _put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
     values[leaf] = value
 
 
-def _explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
+def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
+    """The first thing wrong with the values of a settings model, and the nearest known key to an unknown one."""
     # A misspelt key is often what makes another one missing.
     first = min(error.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key"))
     location = [str(part) for part in first["loc"] if part not in RECIPES]
