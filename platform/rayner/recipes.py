@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rayner.config import (
+    AnyRecipe,
     BaseRecipe,
     Recipe,
     RecognizerRecipe,
@@ -32,9 +33,7 @@ RECIPES: Mapping[str, type[BaseRecipe]] = {
 _RECIPE: TypeAdapter[Any] = TypeAdapter(Recipe)
 
 
-def load_recipe(
-    path: str | Path, overrides: Sequence[str] = ()
-) -> RecognizerRecipe | TaggerRecipe | StandardizerRecipe:
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     """The recipe in a YAML file, with `key.key=value` overrides.
 
     `types` may name a YAML file with a list of types, relative to the recipe.
@@ -53,9 +52,7 @@ def load_recipe(
     return parse_recipe(values, str(path))
 
 
-def parse_recipe(
-    values: Mapping[str, Any], where: str
-) -> RecognizerRecipe | TaggerRecipe | StandardizerRecipe:
+def parse_recipe(values: Mapping[str, Any], where: str) -> AnyRecipe:
     """The recipe in plain values; `where` is the place that errors name.
 
     Raises:

@@ -8,21 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rayner.config import RecognizerRecipe, TaggerRecipe
+from rayner.config import BaseRecipe, DocumentRecipe
 from rayner.data.check import Widths
 from rayner.data.check import check as find_faults
 from rayner.data.readers import Reject, Unit, find_units, read_unit
 from rayner.data.schema import Document
 from rayner.data.windows import locate, split_into_subwords
 from rayner.data.words import words_of
+from rayner.errors import RecipeError
 from rayner.recipes import corpus_paths
 from rayner.tasks.corpora import renamed
 
-Recipe = RecognizerRecipe | TaggerRecipe
-
 
 def check(
-    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: Recipe | None = None, format: str = "auto"
+    paths: Sequence[Path] | Mapping[str, Sequence[Path]],
+    recipe: BaseRecipe | None = None,
+    format: str = "auto",
 ) -> dict[str, Any]:
     """Read a corpus and say what is wrong with it.
 
@@ -37,7 +38,11 @@ def check(
 
     Raises:
         CorpusError: no such path, or no known format.
+        RecipeError: the recipe is of a task without documents.
     """
+    if recipe is not None and not isinstance(recipe, DocumentRecipe):
+        cure = "rayner kb check is for knowledge bases"
+        raise RecipeError("--recipe", "the task learns from no corpus of documents", cure)
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
     limit = getattr(recipe.model, "max_span_width", None) if recipe else None
@@ -90,7 +95,7 @@ class _Split:
 
 
 def _units_by_split(
-    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: Recipe | None, format: str
+    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: DocumentRecipe | None, format: str
 ) -> dict[str, list[Unit]]:
     splits: dict[str, list[Path]] = {}
     if recipe is not None:
@@ -106,7 +111,7 @@ def _units_by_split(
     return {name: find_units(of_split, format) for name, of_split in splits.items()}
 
 
-def _widths_of(recipe: Recipe) -> Widths:
+def _widths_of(recipe: DocumentRecipe) -> Widths:
     from rayner.models.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer(recipe.encoder)

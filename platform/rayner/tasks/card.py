@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from rayner.config import BaseRecipe
+from rayner.config import BaseRecipe, DocumentRecipe, StandardizerRecipe
+
+
+class _Words(NamedTuple):
+    """What a card says of one kind of task."""
+
+    train: Sequence[str]
+    dev: Sequence[str]
+    about: Sequence[str]
+    commands: Sequence[str]
+    python: Sequence[str]
 
 
 def model_card(recipe: BaseRecipe, metrics: Mapping[str, Any]) -> str:
@@ -13,18 +23,16 @@ def model_card(recipe: BaseRecipe, metrics: Mapping[str, Any]) -> str:
     task = recipe.model_dump()["task"]
     scores = {k: v for k, v in metrics.items() if isinstance(v, float) and 0 <= v <= 1}
     rows = [f"| {name} | {100 * value:.1f} |" for name, value in scores.items()]
-    types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
+    words = _words(recipe)
     lines = [
         f"# A {task} made with rayner",
         "",
-        f"Encoder: `{recipe.encoder}`. Trained on {_listed(recipe.corpus.train)}.",
+        f"Encoder: `{recipe.encoder}`. Trained on {_listed(words.train)}.",
         "Every setting is in `recipe.yaml`.",
         "",
-        "## Types",
+        *words.about,
         "",
-        *types,
-        "",
-        f"## Scores on {_listed(recipe.corpus.dev)}",
+        f"## Scores on {_listed(words.dev)}",
         "",
         *(["| metric | % |", "| --- | ---: |", *rows] if rows else ["None were computed."]),
         "",
@@ -33,18 +41,58 @@ def model_card(recipe: BaseRecipe, metrics: Mapping[str, Any]) -> str:
         "## Use",
         "",
         "```",
-        "rayner annotate THIS_FOLDER texts.jsonl --out annotated",
+        *words.commands,
         "```",
         "",
         "```python",
         "import rayner",
         "",
-        'documents = rayner.load("THIS_FOLDER").predict(["Some text."])',
+        *words.python,
         "```",
         "",
     ]
     return "\n".join(lines)
 
 
-def _listed(paths: tuple[str, ...]) -> str:
+def _words(recipe: BaseRecipe) -> _Words:
+    match recipe:
+        case DocumentRecipe():
+            return _of_documents(recipe)
+        case StandardizerRecipe():
+            return _of_names(recipe)
+    raise TypeError(f"no card for {type(recipe).__name__}")
+
+
+def _of_documents(recipe: DocumentRecipe) -> _Words:
+    types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
+    return _Words(
+        train=recipe.corpus.train,
+        dev=recipe.corpus.dev,
+        about=["## Types", "", *types],
+        commands=["rayner annotate THIS_FOLDER texts.jsonl --out annotated"],
+        python=['documents = rayner.load("THIS_FOLDER").predict(["Some text."])'],
+    )
+
+
+def _of_names(recipe: StandardizerRecipe) -> _Words:
+    mentions = recipe.mentions
+    held_out = f"{mentions.dev_fraction:.0%} of the distinct strings of the mentions"
+    return _Words(
+        train=(*recipe.knowledge_base.paths, *mentions.train),
+        dev=mentions.dev or ((held_out,) if mentions.dev_fraction else ()),
+        about=[
+            "## Entities",
+            "",
+            "It places names; the entities come with an index, which can be of another knowledge base.",
+            "`standardizer.json` holds the weight of the lexical side and the thresholds for NIL.",
+        ],
+        commands=[
+            f"rayner index build THIS_FOLDER {' '.join(recipe.knowledge_base.paths)} --out index",
+            "rayner standardize THIS_FOLDER mentions.jsonl --index index",
+        ],
+        python=['answers = rayner.load("THIS_FOLDER", index="index").predict(["Some name"])'],
+    )
+
+
+def _listed(paths: Sequence[str]) -> str:
     return ", ".join(f"`{path}`" for path in paths) or "nothing"

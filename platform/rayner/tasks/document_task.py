@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayner.config import BaseRecipe
+from rayner.config import DocumentRecipe
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.metrics.spans import score_spans
@@ -40,7 +40,7 @@ class DocumentTask:
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
 
-    def __init__(self, recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(self, recipe: DocumentRecipe, tokenizer: Tokenizer | None = None) -> None:
         self._recipe = recipe
         self._tokenizer = tokenizer
         self.names = [t.name for t in recipe.types]

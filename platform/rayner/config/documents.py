@@ -1,20 +1,12 @@
-"""Recipes: the YAML files that describe one run."""
+"""Recipes of the tasks over annotated documents."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-
-class Settings(BaseModel):
-    """A frozen part of a recipe that knows its keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(gt=0)]
+from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
 
 
 class TypeSettings(Settings):
@@ -62,7 +54,7 @@ class CorpusSettings(Settings):
     format: str = "auto"
     dictionary: str | None = None
     phrases: str | None = None
-    rename: dict[str, str] = {}
+    rename: dict[str, str] = Field(default_factory=dict)
     labels: LabelSettings = LabelSettings()
 
     @model_validator(mode="after")
@@ -94,56 +86,16 @@ class WindowSettings(Settings):
         return self
 
 
-class TrainingSettings(Settings):
-    """Optimization. Budgets count padded sub-words and are those of all workers together.
+class DocumentTraining(TrainingSettings):
+    """Optimization over windows of documents.
 
-    `tokens_per_forward` splits a step into parts whose gradients are summed. `average` is the decay of an
-    exponential moving average of the weights, which is what is evaluated and kept. `normalization: step`
-    divides a part of the loss by what the step has of it (mentions, say), as published; `corpus` by what a
-    step has on average, so that a mention weighs the same in every step.
+    `tokens_per_step` counts padded sub-words, of all workers together. `normalization: step` divides a part
+    of the loss by what the step has of it (mentions, say), as published; `corpus` by what a step has on
+    average, so that a mention weighs the same in every step.
     """
 
-    epochs: PositiveInt = 10
     tokens_per_step: PositiveInt = 1024
-    tokens_per_forward: PositiveInt | None = None
-    learning_rate: Rate = 2e-4
-    head_learning_rate: Rate = 1e-3
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    warmup: Fraction = 0.1
-    clip: Rate | None = 1.0
-    average: Fraction | None = None
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    gradient_checkpointing: bool = False
-    evaluations_per_epoch: PositiveInt = 1
-    patience: PositiveInt | None = None
     normalization: Literal["step", "corpus"] = "corpus"
-    checkpoint_every: PositiveInt = 200
-    log_every: PositiveInt = 20
-
-
-class ScalingSettings(Settings):
-    """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic."""
-
-    workers: Annotated[int, Field(ge=0)] = 0
-    max_workers: PositiveInt | None = None
-    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
-    cpus_per_worker: Annotated[float, Field(gt=0)] = 1
-    threads_per_worker: PositiveInt | None = None
-    accelerator_type: str | None = None
-    max_failures: Annotated[int, Field(ge=-1)] = 3
-
-    @model_validator(mode="after")
-    def _range(self) -> ScalingSettings:
-        if self.max_workers is not None and self.max_workers < max(self.workers, 1):
-            raise ValueError(f"max_workers {self.max_workers} is below workers {self.workers}")
-        return self
-
-
-class TrackingSettings(Settings):
-    """MLflow, beside TensorBoard and the run's own log. It is also used where MLFLOW_TRACKING_URI is set."""
-
-    mlflow: bool = False
-    experiment: str = "rayner"
 
 
 class BiEncoderSettings(Settings):
@@ -188,20 +140,16 @@ class TaggerSettings(Settings):
     dropout: Fraction = 0.1
 
 
-class BaseRecipe(Settings):
-    """What every run has."""
+class DocumentRecipe(BaseRecipe):
+    """A run over annotated documents."""
 
-    seed: int = 1
-    encoder: str = "all-MiniLM-L6-v2"
     corpus: CorpusSettings
     types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)]
     windows: WindowSettings = WindowSettings()
-    training: TrainingSettings = TrainingSettings()
-    scaling: ScalingSettings = ScalingSettings()
-    tracking: TrackingSettings = TrackingSettings()
+    training: DocumentTraining = DocumentTraining()
 
     @model_validator(mode="after")
-    def _distinct_types(self) -> BaseRecipe:
+    def _distinct_types(self) -> DocumentRecipe:
         names = [t.name for t in self.types]
         if len(set(names)) < len(names):
             raise ValueError(
@@ -210,7 +158,7 @@ class BaseRecipe(Settings):
         return self
 
 
-class RecognizerRecipe(BaseRecipe):
+class RecognizerRecipe(DocumentRecipe):
     """papers/000: spans and types in one vector space."""
 
     task: Literal["recognizer"]
@@ -235,11 +183,8 @@ class RecognizerRecipe(BaseRecipe):
         return self
 
 
-class TaggerRecipe(BaseRecipe):
+class TaggerRecipe(DocumentRecipe):
     """Token classification, the baseline."""
 
     task: Literal["tagger"]
     model: TaggerSettings = TaggerSettings()
-
-
-Recipe = Annotated[RecognizerRecipe | TaggerRecipe, Field(discriminator="task")]

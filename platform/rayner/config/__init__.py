@@ -1,0 +1,80 @@
+"""Recipes: the YAML files that describe one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rayner.config.base import (
+    BaseRecipe,
+    Fraction,
+    Rate,
+    ScalingSettings,
+    Settings,
+    TrackingSettings,
+    TrainingSettings,
+)
+from rayner.config.documents import (
+    BiEncoderSettings,
+    ContrastSettings,
+    CorpusSettings,
+    DocumentRecipe,
+    DocumentTraining,
+    LabelSettings,
+    RecognizerRecipe,
+    SpanDecoding,
+    TaggerRecipe,
+    TaggerSettings,
+    TypeSettings,
+    WindowSettings,
+)
+from rayner.config.index import IndexSettings
+from rayner.config.standardizer import (
+    ColumnSettings,
+    ContrastiveTraining,
+    GroupSettings,
+    KnowledgeBaseSettings,
+    MentionSettings,
+    MiningSettings,
+    NameEncoderSettings,
+    StandardizerRecipe,
+    VariantSettings,
+)
+
+__all__ = [
+    "AnyRecipe",
+    "BaseRecipe",
+    "BiEncoderSettings",
+    "ColumnSettings",
+    "ContrastSettings",
+    "ContrastiveTraining",
+    "CorpusSettings",
+    "DocumentRecipe",
+    "DocumentTraining",
+    "Fraction",
+    "GroupSettings",
+    "IndexSettings",
+    "KnowledgeBaseSettings",
+    "LabelSettings",
+    "MentionSettings",
+    "MiningSettings",
+    "NameEncoderSettings",
+    "Rate",
+    "Recipe",
+    "RecognizerRecipe",
+    "ScalingSettings",
+    "Settings",
+    "SpanDecoding",
+    "StandardizerRecipe",
+    "TaggerRecipe",
+    "TaggerSettings",
+    "TrackingSettings",
+    "TrainingSettings",
+    "TypeSettings",
+    "VariantSettings",
+    "WindowSettings",
+]
+
+AnyRecipe = RecognizerRecipe | TaggerRecipe | StandardizerRecipe
+Recipe = Annotated[AnyRecipe, Field(discriminator="task")]
