@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from rayner.data.batches import forwards
+from rayner.data.schema import Document, Mention
+from rayner.data.sections import Section, join_mentions, part_of, sections
 from rayner.tasks.base import Predictor
 
 Item = TypeVar("Item")
@@ -18,23 +21,77 @@ _BATCHES_AHEAD = 32
 """How many batches are sorted by length together: padding against memory and delay."""
 
 
+class Predicted(NamedTuple):
+    """An answer, and how many windows the model read for it."""
+
+    out: Any
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An item, or a section of a long document."""
+
+    item: Any
+    section: Section | None = None
+    is_last: bool = True
+
+    @property
+    def part(self) -> Any:
+        return self.item if self.section is None else part_of(self.item, self.section)
+
+
 def predict(
     predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int = TOKENS_PER_BATCH
 ) -> Iterator[Out]:
     """The answer to each item, in order.
 
-    Windows of many items share a batch, by length. Working memory is bounded by some batches and by the
-    windows of one item.
+    Windows of many items share a batch, by length. A long document is worked on in sections: working memory
+    is bounded by some batches and by the windows of one section, however many windows a document has.
 
     Args:
         tokens_per_batch: padded tokens a batch.
     """
-    held: list[tuple[Item, list[Any]]] = []
-    tokens = 0
+    return (predicted.out for predicted in predict_and_count(predictor, items, tokens_per_batch))
+
+
+def predict_and_count(
+    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int = TOKENS_PER_BATCH
+) -> Iterator[Predicted]:
+    """As `predict`, with the number of windows that each answer is made of."""
+    parts: list[tuple[Section, tuple[Mention, ...]]] = []
+    count = 0
+    for piece, out, windows in _answers(predictor, _pieces(items), tokens_per_batch):
+        if piece.section is None:
+            yield Predicted(out, windows)
+            continue
+        parts.append((piece.section, out.mentions))
+        count += windows
+        if piece.is_last:
+            yield Predicted(replace(piece.item, mentions=join_mentions(parts)), count)
+            parts, count = [], 0
+
+
+def _pieces(items: Iterable[Any]) -> Iterator[_Piece]:
     for item in items:
-        windows = predictor.prepare(item)
-        held.append((item, windows))
-        tokens += sum(predictor.length_of(w) for w in windows)
+        cut = sections(item.text) if isinstance(item, Document) else []
+        if len(cut) < 2:
+            yield _Piece(item)
+        else:
+            yield from (_Piece(item, section, section is cut[-1]) for section in cut)
+
+
+def _answers(
+    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[_Piece], tokens_per_batch: int
+) -> Iterator[tuple[_Piece, Any, int]]:
+    held: list[tuple[_Piece, Any, list[Any]]] = []
+    tokens = 0
+    for piece in pieces:
+        part = piece.part
+        windows = predictor.prepare(part)
+        held.append((piece, part, windows))
+        # One for the item: texts without words must not pile up for ever.
+        tokens += 1 + sum(predictor.length_of(w) for w in windows)
         if tokens >= _BATCHES_AHEAD * tokens_per_batch:
             yield from _answer(predictor, held, tokens_per_batch)
             held, tokens = [], 0
@@ -42,16 +99,18 @@ def predict(
 
 
 def _answer(
-    predictor: Predictor[Item, Any, Any, Out], held: Sequence[tuple[Item, list[Any]]], tokens_per_batch: int
-) -> Iterator[Out]:
-    windows = [window for _, prepared in held for window in prepared]
+    predictor: Predictor[Any, Any, Any, Any],
+    held: Sequence[tuple[_Piece, Any, list[Any]]],
+    tokens_per_batch: int,
+) -> Iterator[tuple[_Piece, Any, int]]:
+    windows = [window for _, _, prepared in held for window in prepared]
     lengths = np.array([predictor.length_of(window) for window in windows])
     scores: list[Any] = [None] * len(windows)
     for batch in forwards(np.arange(len(windows)), lengths, tokens_per_batch):
         for index, score in zip(batch, predictor.forward([windows[i] for i in batch]), strict=True):
             scores[index] = score
     begin = 0
-    for item, prepared in held:
+    for piece, part, prepared in held:
         end = begin + len(prepared)
-        yield predictor.finish(item, prepared, scores[begin:end])
+        yield piece, predictor.finish(part, prepared, scores[begin:end]), len(prepared)
         begin = end

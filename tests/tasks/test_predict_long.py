@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+
+from rayner.config import SpanDecoding
+from rayner.data.schema import Document
+from rayner.data.sections import OVERLAP, SIZE
+from rayner.data.words import find_words
+from rayner.tasks.documents import Found, TextWindow
+from rayner.tasks.predict import predict, predict_and_count
+from rayner.tasks.recognize import Recognizer
+from tests.tasks.small import recognizer
+
+TASK = recognizer()
+
+
+class FindsLongWords(Recognizer):
+    """Finds each word of more than five letters; needs no model."""
+
+    def __init__(self) -> None:
+        self._task = TASK
+        self._decoding = SpanDecoding(overlap="nested")
+        self.names = ["PER"]
+
+    def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
+        return [list(self._found(window)) for window in windows]
+
+    def _found(self, window: TextWindow) -> list[Found]:
+        subwords, (begin, end) = window.subwords, window.span
+        words = sorted({int(w) for w in subwords.word_of[begin:end]})
+        places = [(int(subwords.first[w]), int(subwords.last[w]), subwords.words[w]) for w in words]
+        whole = [(a, b, s) for a, b, s in places if begin <= a and b < end]
+        return [Found(0, a - begin, b - begin, 1.0) for a, b, (start, stop) in whole if stop - start > 5]
+
+
+def _text(characters: int) -> str:
+    return ("so much Harwich of it, " * (characters // 23 + 1))[:characters]
+
+
+def test_a_document_of_several_sections_has_each_mention_once_at_its_place() -> None:
+    text = _text(2 * SIZE)
+    ((document, windows),) = predict_and_count(FindsLongWords(), [Document("d", text)])
+    assert [(m.start, m.end) for m in document.mentions] == [
+        (start, end) for start, end in find_words(text) if end - start > 5
+    ]
+    assert document.text is text
+    assert windows > len(text) / (40 * 8)
+
+
+def test_long_and_short_items_keep_their_order() -> None:
+    documents = [Document("a", "so Harwich"), Document("b", _text(SIZE + OVERLAP)), Document("c", "")]
+    found = list(predict(FindsLongWords(), documents))
+    assert [d.document_id for d in found] == ["a", "b", "c"]
+    assert [len(d.text) for d in found] == [10, SIZE + OVERLAP, 0]
+
+
+@pytest.mark.parametrize("sections", [2, 6])
+def test_working_memory_does_not_grow_with_the_number_of_windows(sections: int) -> None:
+    """What lies above the text and its mentions; without sections, some 100 bytes a character."""
+    text = "so much of it " * (sections * SIZE // 14)
+    tracemalloc.start()
+    try:
+        (document,) = predict(FindsLongWords(), [Document("d", text)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert document.mentions == ()
+    assert peak < 45 * 2**20
