@@ -1,0 +1,135 @@
+"""The standardizer as it answers: from a mention to an entity of an index, or to NIL."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rayner.errors import InputError
+from rayner.metrics.linking import score_linking
+from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
+from rayner.metrics.nil import NilCalibration, OperatingPoint
+from rayner.tasks.answers import Answer
+
+if TYPE_CHECKING:
+    from rayner.data.mention_strings import MentionString
+    from rayner.retrieval.entity_index import EntityIndex
+    from rayner.retrieval.names import Found
+
+TOP_K = 5
+MOST_CHARACTERS = 500
+"""A longer string names no entity: such a mention is NIL, and is not cut to fit the encoder."""
+_CHARACTERS_PER_TOKEN = 4
+
+NilChoice = OperatingPoint | Literal["never"]
+
+
+class Standardizer:
+    """An index and the encoder that made it.
+
+    Args:
+        index: the entities to choose from.
+        encode: texts -> [N, D] float32, as for the index.
+        weight: of the lexical score beside the dense one.
+        nil: when an answer is NIL; without it every mention that has a candidate gets an entity.
+        top_k: candidates an answer.
+        operating_point: of `nil`; by default `balanced` where there is a calibration. `never` gives the first
+            candidate however improbable.
+
+    Raises:
+        InputError: an operating point without a calibration.
+    """
+
+    def __init__(
+        self,
+        index: EntityIndex,
+        encode: Callable[[Sequence[str]], np.ndarray],
+        weight: float,
+        nil: NilCalibration | None = None,
+        top_k: int = TOP_K,
+        operating_point: NilChoice | None = None,
+    ) -> None:
+        self.index = index
+        self.encode = encode
+        self.weight = weight
+        self._nil = nil
+        self._top_k = top_k
+        self._point = operating_point or ("never" if nil is None else "balanced")
+        self._threshold: float | None = None
+        if self._point != "never":
+            if nil is None:
+                what = f"{self._point!r} needs a calibrated NIL threshold, and the checkpoint has none"
+                cure = (
+                    "train with mentions of which some have no entity (`mentions.negatives`), or leave it out"
+                )
+                raise InputError("--operating-point", what, cure)
+            self._threshold = nil.threshold(self._point)
+
+    def prepare(self, item: MentionString | str) -> list[str]:
+        """The mention with single spaces; nothing where it can only be NIL."""
+        text = _text_of(item)
+        return [] if unanswerable(text) else [" ".join(text.split())]
+
+    def length_of(self, window: str) -> int:
+        """About how many sub-words it has; `encode` counts them."""
+        return 2 + len(window) // _CHARACTERS_PER_TOKEN
+
+    def forward(self, windows: Sequence[str]) -> list[list[Found]]:
+        """The candidates of each mention, best first; equal mentions are encoded and searched once."""
+        distinct = list(dict.fromkeys(windows))
+        # The margin needs the second candidate, whatever was asked for.
+        found = self.index.search(distinct, self.encode(distinct), max(self._top_k, 2), self.weight)
+        of_text = dict(zip(distinct, found, strict=True))
+        return [of_text[text] for text in windows]
+
+    def finish(
+        self, item: MentionString | str, windows: Sequence[str], scores: Sequence[list[Found]]
+    ) -> Answer:
+        """The first candidate, or NIL where it is too improbable."""
+        text = _text_of(item)
+        if not windows:
+            return self._without_candidates(text, unanswerable(text))
+        (found,) = scores
+        if not found:
+            return self._without_candidates(text, "no candidate")
+        score = found[0].score
+        margin = score - found[1].score if len(found) > 1 else float("inf")
+        probability = None if self._nil is None else float(self._nil.probability(score, margin))
+        entity_id, reason = found[0].entity_id, None
+        if self._threshold is not None and probability is not None and probability < self._threshold:
+            entity_id, reason = None, f"below the threshold of {self._point}"
+        return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
+
+    def evaluate(self, predicted: Sequence[Answer], gold: Sequence[MentionString]) -> dict[str, Any]:
+        """Linking metrics, seen strings being those that the index has, and the mistakes by category."""
+        names = self.names()
+        known = [name for of_entity in names.values() for name in of_entity]
+        errors = categorize_answers(gold, predicted, names)
+        return {**score_linking(gold, predicted, known), "errors": summarize_answer_errors(errors)["counts"]}
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Name and aliases of each entity of the index."""
+        return {e.entity_id: (e.name, *e.aliases) for e in self.index.entities}
+
+    def _without_candidates(self, text: str, reason: str | None) -> Answer:
+        probability = None if self._nil is None else 0.0
+        return Answer(text, None, float("-inf"), float("inf"), probability, (), reason)
+
+
+def unanswerable(text: str) -> str | None:
+    """Why a mention is NIL whatever the knowledge base holds; None where it is not."""
+    if not text.strip():
+        return "empty"
+    if len(text) > MOST_CHARACTERS:
+        return f"longer than {MOST_CHARACTERS} characters"
+    # Separators, control characters and punctuation; symbols such as + or € may be names.
+    if all(unicodedata.category(character)[0] in "ZCP" for character in text):
+        return "only punctuation"
+    return None
+
+
+def _text_of(item: MentionString | str) -> str:
+    return item if isinstance(item, str) else item.text
