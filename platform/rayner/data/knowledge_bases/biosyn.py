@@ -32,5 +32,6 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         id_, *others = ids.split("|")
         if others:
             builder.ignored["other id"] += len(others)
+            builder.other_ids.update({other.strip(): id_.strip() for other in others if other.strip()})
         name, *aliases = names.split("|")
         builder.add(id_, name, where, aliases=aliases, repeats=repeats)

@@ -53,6 +53,7 @@ class Builder:
     mended: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     entries: dict[str, _Entry] = field(default_factory=dict)
+    other_ids: dict[str, str] = field(default_factory=dict)
 
     def reject(
         self, where: str, what: str, cure: str, kind: str = "unreadable", entity_id: str | None = None

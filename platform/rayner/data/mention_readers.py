@@ -1,0 +1,123 @@
+"""Formats of mentions without their texts, and the mentions of corpora."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.mention_strings import MentionReading, Read, ids_of
+from rayner.data.readers import files, read_corpus
+from rayner.errors import CorpusError
+
+_ID = r"(?:[A-Za-z]+:)?[A-Za-z]*\d+"
+_PAIR = re.compile(rf"[^\t]*\t[^\t]+\t(?:-1|-|{_ID}(?:[|+]{_ID})*)(?:\t.*)?")
+
+
+def detect_reader(path: Path) -> str | None:
+    """The format of a file of mentions; None for what may be a corpus."""
+    if path.is_dir():
+        return None
+    lines = [line for line in files.sample(path).lines if line.strip()]
+    start = "\n".join(lines)
+    if start.lstrip().startswith("{"):
+        if '"data"' in start and '"entity_id"' in start and '"mention' in start:
+            return "esappmod"
+        return "mentions" if _is_mention(lines[0]) else None
+    return "pairs" if lines and all(_PAIR.fullmatch(line) for line in lines) else None
+
+
+def read_rows(path: Path, reading: MentionReading) -> None:
+    """JSON lines `{"mention", "entity_id"}`; null is NIL, a list names several entities that are right."""
+    for number, line in enumerate(_lines(path, reading), 1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
+            continue
+        if not isinstance(row, dict) or "mention" not in row:
+            reading.reject(where, "no `mention`", 'write {"mention": "...", "entity_id": "..."}')
+        elif "entity_id" not in row:
+            reading.reject(where, "no `entity_id`", "write null for a mention of no entity")
+        else:
+            _add(row, row["entity_id"], where, reading)
+
+
+def read_esappmod(path: Path, reading: MentionReading) -> None:
+    """JSON of papers/002: `{"data": {"0": {"mentions": [...], "entity_id": 1}}}`; id 0 is NIL."""
+    try:
+        data = json.loads(files.without_mark(files.decode(files.read_bytes(path), path), reading.mended))
+    except json.JSONDecodeError as error:
+        raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "correct it") from None
+    rows = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(rows, dict):
+        raise CorpusError(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')
+    for key, row in rows.items():
+        where = f"{path}:data.{key}"
+        if not isinstance(row, dict) or "entity_id" not in row:
+            reading.reject(where, "no `entity_id`", "give it the number of its entity")
+            continue
+        mentions = row.get("mentions", row.get("mention"))
+        for mention in mentions if isinstance(mentions, list) else [mentions]:
+            _add({"mention": mention}, row["entity_id"] or None, where, reading)
+
+
+def read_pairs(path: Path, reading: MentionReading) -> None:
+    """Lines `DOCUMENT<TAB>MENTION<TAB>ID`; further columns are counted, not read."""
+    for number, line in enumerate(_lines(path, reading), 1):
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if len(cells) < 3:
+            reading.reject(f"{path}:{number}", f"{len(cells)} columns", "write DOCUMENT<TAB>MENTION<TAB>ID")
+            continue
+        if len(cells) > 3:
+            reading.ignored["further column"] += 1
+        reading.add(cells[1], ids_of(cells[2]), f"{path}:{number}")
+
+
+def read_documents(path: Path, format: str, types: Sequence[str], reading: MentionReading) -> None:
+    """The mentions of a corpus that have an entity id, by the text that they cover."""
+    corpus = read_corpus(path, format)
+    reading.rejects += corpus.rejects
+    reading.mended += corpus.mended
+    reading.ignored += corpus.ignored
+    for document, where in zip(corpus.documents, corpus.places, strict=True):
+        for mention in document.mentions:
+            if types and mention.type not in types:
+                reading.ignored["mention of another type"] += 1
+            elif mention.entity_id is None or not ids_of(mention.entity_id):
+                reading.ignored["mention without an entity id"] += 1
+            else:
+                text = " ".join(document.text[mention.start : mention.end].split())
+                reading.add(text, ids_of(mention.entity_id), where, mention.type)
+
+
+READERS: Mapping[str, Read] = {"mentions": read_rows, "esappmod": read_esappmod, "pairs": read_pairs}
+
+
+def _is_mention(line: str) -> bool:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "mention" in row and "text" not in row
+
+
+def _lines(path: Path, reading: MentionReading) -> list[str]:
+    text = files.decode(files.read_bytes(path), path)
+    return files.split_lines(files.without_mark(text, reading.mended))
+
+
+def _add(row: Mapping[str, Any], entity_id: Any, where: str, reading: MentionReading) -> None:
+    ids = entity_id if isinstance(entity_id, list) else [] if entity_id is None else [entity_id]
+    if not all(type(id_) in (int, str) and str(id_) for id_ in ids):
+        reading.reject(where, f"the id {entity_id!r} is no string", "write a string, or null for no entity")
+        return
+    kind = row.get("type")
+    reading.add(row["mention"], [str(id_) for id_ in ids], where, kind if isinstance(kind, str) else None)
