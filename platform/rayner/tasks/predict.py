@@ -29,7 +29,7 @@ class Predicted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class Piece:
     """An item, or a section of a long document."""
 
     item: Any
@@ -38,6 +38,7 @@ class _Piece:
 
     @property
     def part(self) -> Any:
+        """What the predictor is given."""
         return self.item if self.section is None else part_of(self.item, self.section)
 
 
@@ -59,9 +60,14 @@ def predict_and_count(
     predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int = TOKENS_PER_BATCH
 ) -> Iterator[Predicted]:
     """As `predict`, with the number of windows that each answer is made of."""
+    return joined(_answers(predictor, pieces_of(items), tokens_per_batch))
+
+
+def joined(answers: Iterable[tuple[Piece, Any, int]]) -> Iterator[Predicted]:
+    """The answers to items, from those to all their pieces, in order, with the windows of each."""
     parts: list[tuple[Section, tuple[Mention, ...]]] = []
     count = 0
-    for piece, out, windows in _answers(predictor, _pieces(items), tokens_per_batch):
+    for piece, out, windows in answers:
         if piece.section is None:
             yield Predicted(out, windows)
             continue
@@ -72,19 +78,20 @@ def predict_and_count(
             parts, count = [], 0
 
 
-def _pieces(items: Iterable[Any]) -> Iterator[_Piece]:
+def pieces_of(items: Iterable[Any]) -> Iterator[Piece]:
+    """The items, long documents in sections."""
     for item in items:
         cut = sections(item.text) if isinstance(item, Document) else []
         if len(cut) < 2:
-            yield _Piece(item)
+            yield Piece(item)
         else:
-            yield from (_Piece(item, section, section is cut[-1]) for section in cut)
+            yield from (Piece(item, section, section is cut[-1]) for section in cut)
 
 
 def _answers(
-    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[_Piece], tokens_per_batch: int
-) -> Iterator[tuple[_Piece, Any, int]]:
-    held: list[tuple[_Piece, Any, list[Any]]] = []
+    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[Piece], tokens_per_batch: int
+) -> Iterator[tuple[Piece, Any, int]]:
+    held: list[tuple[Piece, Any, list[Any]]] = []
     tokens = 0
     for piece in pieces:
         part = piece.part
@@ -100,9 +107,9 @@ def _answers(
 
 def _answer(
     predictor: Predictor[Any, Any, Any, Any],
-    held: Sequence[tuple[_Piece, Any, list[Any]]],
+    held: Sequence[tuple[Piece, Any, list[Any]]],
     tokens_per_batch: int,
-) -> Iterator[tuple[_Piece, Any, int]]:
+) -> Iterator[tuple[Piece, Any, int]]:
     windows = [window for _, _, prepared in held for window in prepared]
     lengths = np.array([predictor.length_of(window) for window in windows])
     scores: list[Any] = [None] * len(windows)

@@ -1,0 +1,1 @@
+"""HTTP: schemas, batching, limits, and the Ray Serve application."""

@@ -1,0 +1,90 @@
+"""The Serve application: what `serve run`, `serve deploy` and KubeRay build, and `rayner serve` too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray import serve
+from ray.serve import Application
+
+from rayner.serving.deployment import Replica
+from rayner.serving.settings import (
+    ApplicationSettings,
+    ModelSettings,
+    ReplicaSettings,
+    ServeSettings,
+    parse_settings,
+)
+
+NAME = "rayner"
+BUILDER = f"{__name__}:build"
+
+
+def build(args: dict[str, Any]) -> Application:
+    """The application of `args`, whose keys are those of the YAML file of `rayner serve` without `http`.
+
+    The models, `recognizer` and `knowledge_bases`, may stand here or in the deployment's `user_config`.
+    There, a change of them swaps them within the running replicas; here, it replaces the replicas.
+
+    Raises:
+        RecipeError: the key that is wrong and the nearest known one.
+    """
+    models = {key: value for key, value in args.items() if key in ModelSettings.model_fields}
+    rest = {key: value for key, value in args.items() if key not in models}
+    settings = parse_settings(ApplicationSettings, rest, "args")
+    user_config = None
+    if models:
+        user_config = parse_settings(ModelSettings, models, "args").model_dump(mode="json")
+    deployment = serve.deployment(
+        Replica, name=NAME, user_config=user_config, **deployment_options(settings.replicas)
+    )
+    return deployment.bind(settings.model_dump(mode="json"))
+
+
+def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
+    """Serve's options of a deployment."""
+    actor: dict[str, Any] = {"num_cpus": replicas.cpus, "num_gpus": replicas.gpus}
+    if replicas.accelerator_type:
+        actor["accelerator_type"] = replicas.accelerator_type
+    options: dict[str, Any] = {
+        "ray_actor_options": actor,
+        "max_ongoing_requests": replicas.ongoing,
+        "max_queued_requests": replicas.queued,
+        "backpressure_config": {"status_code": 503, "retry_after_s": replicas.retry_after},
+        "graceful_shutdown_timeout_s": replicas.drain,
+        "graceful_shutdown_wait_loop_s": min(1.0, replicas.drain),
+        "health_check_period_s": replicas.health_period,
+        "health_check_timeout_s": replicas.health_timeout,
+        "max_surge_percent": replicas.surge,
+        "max_constructor_retry_count": 3,
+    }
+    if replicas.min == replicas.max:
+        return options | {"num_replicas": replicas.max}
+    autoscaling = {
+        "min_replicas": replicas.min,
+        "max_replicas": replicas.max,
+        "target_ongoing_requests": replicas.target,
+        "upscale_delay_s": replicas.upscale_delay,
+        "downscale_delay_s": replicas.downscale_delay,
+        "look_back_period_s": min(10.0, max(1.0, replicas.upscale_delay)),
+    }
+    return options | {"autoscaling_config": autoscaling}
+
+
+def declared(settings: ServeSettings, route_prefix: str = "/") -> Mapping[str, Any]:
+    """The same as `serve deploy` takes it: models in `user_config`, everything else in `args`."""
+    http = settings.http
+    return {
+        "proxy_location": "EveryNode",
+        "http_options": {"host": http.host, "port": http.port, "request_timeout_s": http.timeout},
+        "applications": [
+            {
+                "name": NAME,
+                "route_prefix": route_prefix,
+                "import_path": BUILDER,
+                "args": settings.application().model_dump(mode="json"),
+                "deployments": [{"name": NAME, "user_config": settings.models().model_dump(mode="json")}],
+            }
+        ],
+    }

@@ -1,0 +1,245 @@
+"""What goes over HTTP. Offsets count Unicode code points of the text that was sent, half-open."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from rayner.config import TypeSettings
+from rayner.metrics.nil import OperatingPoint
+
+
+def _encodable(text: str) -> str:
+    """JSON can spell half of a surrogate pair, which is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half a surrogate pair at character {error.start}, which is no character") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+
+
+class Request(BaseModel):
+    """A request body that knows its keys."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Reply(BaseModel):
+    """A reply body."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class TextIn(Request):
+    """A text to read; without an id, its place in the request is its id."""
+
+    text: Text
+    document_id: Text | None = None
+
+
+class TypeIn(Request):
+    """A type to look for. One that the model learned needs only its name; another needs a description."""
+
+    name: Annotated[Text, Field(min_length=1)]
+    description: Text | None = None
+    descriptions: tuple[Text, ...] = ()
+    keyword: Text | None = None
+    prototypes: tuple[Text, ...] = ()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a name and nothing else."""
+        return not (self.description or self.descriptions or self.keyword or self.prototypes)
+
+    def settings(self) -> TypeSettings:
+        """As a recipe has it."""
+        return TypeSettings.model_validate(self.model_dump())
+
+
+class RecognizeRequest(Request):
+    """Texts, and what to look for; what is left out is as the model was trained."""
+
+    documents: list[TextIn]
+    types: Annotated[list[TypeIn] | None, Field(description="by default those that the model learned")] = None
+    overlap: Annotated[
+        Literal["flat", "nested"] | None, Field(description="whether mentions may lie within each other")
+    ] = None
+    shift: Annotated[
+        float,
+        Field(ge=-1000, le=1000, description="added to every threshold: below 0 finds more"),
+    ] = 0.0
+
+
+class StandardizeRequest(Request):
+    """Mentions, each a string, and the knowledge base to look them up in."""
+
+    mentions: list[Text]
+    knowledge_base: Annotated[Text | None, Field(description="not needed where there is only one")] = None
+    top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
+    operating_point: Annotated[
+        OperatingPoint | Literal["never"] | None,
+        Field(description="how sure an entity must be, else NIL; `never` gives the first candidate always"),
+    ] = None
+
+
+class AnnotateRequest(RecognizeRequest):
+    """Texts whose mentions are to be found and linked."""
+
+    knowledge_base: Annotated[
+        Text | None, Field(description="by default all that the service links types to")
+    ] = None
+    top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
+    operating_point: OperatingPoint | Literal["never"] | None = None
+
+
+class KnowledgeBaseVersions(Reply):
+    """The index and the standardizer that made an answer."""
+
+    index: str
+    standardizer: str
+
+
+class Versions(Reply):
+    """Everything that made an answer."""
+
+    recognizer: str | None = None
+    knowledge_bases: dict[str, KnowledgeBaseVersions] = {}
+
+
+class CandidateOut(Reply):
+    """An entity that a mention may be."""
+
+    entity_id: str
+    score: float
+
+
+class MentionOut(Reply):
+    """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold."""
+
+    start: int
+    end: int
+    text: str
+    type: str
+    score: float | None
+
+
+class LinkedMentionOut(MentionOut):
+    """A mention with its entity; null is NIL, or a type that is linked to no knowledge base."""
+
+    entity_id: str | None
+    candidates: list[CandidateOut]
+
+
+class DocumentOut(Reply):
+    """The mentions of a text, by start, and in how many windows it was read."""
+
+    document_id: str
+    windows: int
+    mentions: list[MentionOut]
+
+
+class LinkedDocumentOut(Reply):
+    """The linked mentions of a text."""
+
+    document_id: str
+    windows: int
+    mentions: list[LinkedMentionOut]
+
+
+class RecognizeReply(Reply):
+    """The documents in the order of the request."""
+
+    documents: list[DocumentOut]
+    versions: Versions
+
+
+class AnnotateReply(Reply):
+    """The documents in the order of the request."""
+
+    documents: list[LinkedDocumentOut]
+    versions: Versions
+
+
+class NamedCandidateOut(CandidateOut):
+    """An entity with the name or alias of it that the mention is like."""
+
+    name: str
+
+
+class AnswerOut(Reply):
+    """The entity of a mention; null is NIL. `probability`: that the first candidate is right."""
+
+    mention: str
+    entity_id: str | None
+    name: str | None
+    score: float | None
+    margin: float | None
+    probability: float | None
+    reason: str | None
+    candidates: list[NamedCandidateOut]
+
+
+class StandardizeReply(Reply):
+    """The answers in the order of the request."""
+
+    answers: list[AnswerOut]
+    versions: Versions
+
+
+class TypeOut(Reply):
+    """A type that a model learned."""
+
+    name: str
+    description: str | None
+
+
+class RecognizerOut(Reply):
+    """The recognizer that answers now; a window holds `window_length` sub-words of a text."""
+
+    version: str
+    task: str
+    types: list[TypeOut]
+    window_length: int
+    window_overlap: int
+
+
+class KnowledgeBaseOut(Reply):
+    """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all."""
+
+    index: str
+    standardizer: str
+    entities: int
+    types: list[str]
+    operating_points: list[str]
+
+
+class ModelsReply(Reply):
+    """What answers now, and why the last change of models did not come in, if it did not."""
+
+    recognizer: RecognizerOut | None
+    knowledge_bases: dict[str, KnowledgeBaseOut]
+    failed_change: str | None
+
+
+class Health(Reply):
+    """Whether the service lives, or is ready."""
+
+    status: Literal["ok"]
+
+
+class Problem(Reply):
+    """What is wrong with one field of a request."""
+
+    field: str
+    message: str
+    cure: str = ""
+
+
+class Problems(Reply):
+    """The body of every error that the service itself answers with."""
+
+    detail: list[Problem]

@@ -1,0 +1,242 @@
+"""From requests to replies, by the models of the moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from rayner.data.schema import Document, Mention
+from rayner.errors import InputError
+from rayner.serving.batching import TokenBatcher
+from rayner.serving.metrics import Meter, NoMeter
+from rayner.serving.models import Models, ServedRecognizer, load_models
+from rayner.serving.predictors import AnyPredictor, Kept
+from rayner.serving.problems import NotReady, TooLarge
+from rayner.serving.schemas import (
+    DocumentOut,
+    MentionOut,
+    ModelsReply,
+    RecognizeReply,
+    RecognizeRequest,
+    TextIn,
+    TypeIn,
+    Versions,
+)
+from rayner.serving.settings import ApplicationSettings, LimitSettings, ModelSettings
+from rayner.tasks.base import Options
+from rayner.tasks.predict import Piece, Predicted, joined, pieces_of
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_LONG = 20_000
+"""Characters from which on a text is prepared in another thread, so that other requests go on."""
+
+
+class Service:
+    """What a replica does, with or without Ray.
+
+    Args:
+        settings: limits and batching.
+        meter: where it counts.
+        device: where models run; a GPU where there is one.
+    """
+
+    def __init__(
+        self, settings: ApplicationSettings, meter: Meter | None = None, device: str | None = None
+    ) -> None:
+        self.settings = settings
+        self._meter = meter or NoMeter()
+        self._device = device
+        self._batcher = TokenBatcher(settings.batching.tokens, self._meter)
+        self._models: Models | None = None
+        self._loading = asyncio.Lock()
+        self._failed: str | None = None
+
+    @property
+    def models(self) -> Models:
+        """What answers now.
+
+        Raises:
+            NotReady: nothing was loaded yet.
+        """
+        if self._models is None:
+            raise NotReady("the models are still loading")
+        return self._models
+
+    async def load(self, settings: ModelSettings) -> None:
+        """Load models beside those that answer, then put them in their place; requests go on meanwhile.
+
+        A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on.
+
+        Raises:
+            InputError: the very first models cannot be loaded.
+        """
+        async with self._loading:
+            type_sets = self.settings.batching.type_sets
+            try:
+                new = await asyncio.to_thread(load_models, settings, type_sets, self._models, self._device)
+            except Exception as error:
+                self._failed = str(error)
+                if self._models is None:
+                    raise
+                log.exception("the new models do not load; the old ones go on")
+                self._meter.swapped(self._models.flat_versions(), failed=True)
+                return
+            self._models, self._failed = new, None
+            self._meter.swapped(new.flat_versions(), failed=False)
+
+    def check(self) -> None:
+        """Raise NotReady unless there are models and they answer in time."""
+        self.models  # noqa: B018
+        if (seconds := self._batcher.busy_for()) > self.settings.replicas.stuck_after:
+            raise NotReady(f"a batch has been in work for {seconds:.0f} seconds")
+
+    def describe(self) -> ModelsReply:
+        """What answers now."""
+        return self.models.describe(self._failed)
+
+    async def recognize(self, request: RecognizeRequest) -> RecognizeReply:
+        """Find mentions.
+
+        Raises:
+            TooLarge: more documents, characters or types than the limits allow.
+            InputError: no recognizer, or options that it does not have.
+        """
+        began = time.perf_counter()
+        check_documents(request.documents, self.settings.limits)
+        recognizer = _needed(self.models.recognizer)
+        predictor = await self._recognizer(recognizer, request)
+        found = await self._answers(predictor, documents_of(request.documents))
+        self._answered("recognize", found, began)
+        return RecognizeReply(
+            documents=[
+                DocumentOut(
+                    document_id=document.document_id,
+                    windows=windows,
+                    mentions=[MentionOut(**mention_fields(document, m)) for m in document.mentions],
+                )
+                for document, windows in found
+            ],
+            versions=Versions(recognizer=recognizer.version),
+        )
+
+    def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
+        mentions = sum(len(document.mentions) for document, _ in found)
+        windows = sum(windows for _, windows in found)
+        self._meter.answered(endpoint, len(found), windows, mentions, time.perf_counter() - began)
+
+    async def close(self) -> None:
+        """Stop working."""
+        await self._batcher.close()
+
+    async def _recognizer(self, recognizer: ServedRecognizer, request: RecognizeRequest) -> AnyPredictor:
+        if request.types is not None and len(request.types) > self.settings.limits.types:
+            raise TooLarge(
+                "types", f"{len(request.types):,} types", f"{self.settings.limits.types:,} at most"
+            )
+        options = options_of(request, recognizer)
+        try:
+            return await self._predictor(recognizer.predictors, options)
+        except InputError as error:
+            raise _by_place(error, request.types or []) from None
+
+    async def _predictor(self, kept: Kept[Any], key: Any) -> AnyPredictor:
+        """The predictor of a key; one that must be made takes its turn with the batches."""
+        return kept.get(key) or await self._batcher.run(partial(kept.make, key))
+
+    async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
+        """What `predict_and_count` gives, in batches that are shared with other requests."""
+        size = sum(len(item.text) for item in items)
+
+        def prepare() -> list[tuple[Piece, Any, list[Any]]]:
+            parts = ((piece, piece.part) for piece in pieces_of(items))
+            return [(piece, part, predictor.prepare(part)) for piece, part in parts]
+
+        prepared = await _aside(prepare, size)
+        scores = iter(await self._batcher.scores(predictor, [w for *_, windows in prepared for w in windows]))
+
+        def finish() -> list[Predicted]:
+            return list(
+                joined(
+                    (piece, predictor.finish(part, windows, list(islice(scores, len(windows)))), len(windows))
+                    for piece, part, windows in prepared
+                )
+            )
+
+        return await _aside(finish, size)
+
+
+def check_documents(documents: Sequence[TextIn], limits: LimitSettings) -> None:
+    """Raise TooLarge if a request has more documents or characters than it may."""
+    if len(documents) > limits.documents:
+        raise TooLarge("documents", f"{len(documents):,} documents", f"send {limits.documents:,} at most")
+    characters = 0
+    for index, document in enumerate(documents):
+        characters += len(document.text)
+        if characters > limits.characters:
+            what = f"the documents up to this one have {characters:,} characters"
+            raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
+
+
+def documents_of(given: Sequence[TextIn]) -> list[Document]:
+    """The request's documents."""
+    return [
+        Document(str(index) if document.document_id is None else document.document_id, document.text)
+        for index, document in enumerate(given)
+    ]
+
+
+def mention_fields(document: Document, mention: Mention) -> dict[str, Any]:
+    """The fields of a `MentionOut`."""
+    return {
+        "start": mention.start,
+        "end": mention.end,
+        "text": document.text[mention.start : mention.end],
+        "type": mention.type,
+        "score": mention.score,
+    }
+
+
+def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Options:
+    """What the request asks of the predictor; a bare name of a learned type stands for that type.
+
+    Raises:
+        InputError: a type that stands twice.
+    """
+    types = None
+    if request.types is not None:
+        learned = recognizer.types
+        names = [given.name for given in request.types]
+        twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise InputError(f"types.{twice}.name", f"{names[twice]!r} stands twice", "name each type once")
+        types = tuple(
+            learned[given.name] if given.is_bare and given.name in learned else given.settings()
+            for given in request.types
+        )
+    return Options(types, request.shift, request.overlap)
+
+
+def _needed(recognizer: ServedRecognizer | None) -> ServedRecognizer:
+    if recognizer is None:
+        raise InputError("documents", "this service has no recognizer", "ask /v1/standardize")
+    return recognizer
+
+
+def _by_place(error: InputError, types: Sequence[TypeIn]) -> InputError:
+    """An error of a type, by the type's place in the request."""
+    prefix, _, name = error.where.partition(": ")
+    place = next((i for i, given in enumerate(types) if given.name == name), None)
+    if prefix != "types" or place is None:
+        return error
+    return InputError(f"types.{place}", f"{name} {error.what}", error.cure)
+
+
+async def _aside(work: Callable[[], T], characters: int) -> T:
+    return work() if characters < _LONG else await asyncio.to_thread(work)

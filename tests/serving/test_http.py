@@ -1,0 +1,244 @@
+"""The HTTP interface, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import rayner
+from rayner.config import TypeSettings
+from rayner.serving.http import create_app
+from rayner.serving.service import Service
+from rayner.serving.settings import ApplicationSettings, ModelSettings
+from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import version_of
+from tests.serving.checkpoints import TEXTS, recognizer_folder, tagger_folder
+
+Rows = list[list[tuple[Any, ...]]]
+LIMITS = {"documents": 20, "characters": 20_000, "types": 4, "body_bytes": 100_000}
+LONG = " ".join(TEXTS * 12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recognizer_folder(tmp_path_factory.mktemp("checkpoint") / "best")
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    with serving(folder) as client:
+        yield client
+
+
+def serving(folder: Path, keys: tuple[str, ...] = ()) -> TestClient:
+    service = Service(ApplicationSettings.model_validate({"limits": LIMITS}), device="cpu")
+    asyncio.run(service.load(ModelSettings(recognizer=str(folder))))
+    return TestClient(create_app(service, keys), raise_server_exceptions=False)
+
+
+def recognize(client: TestClient, texts: list[str], **rest: Any) -> dict[str, Any]:
+    reply = client.post("/v1/recognize", json={"documents": [{"text": t} for t in texts], **rest})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def rows(documents: list[Any]) -> Rows:
+    return [
+        [(m.start, m.end, m.type, pytest.approx(m.score, abs=1e-4)) for m in d.mentions] for d in documents
+    ]
+
+
+def replied(reply: dict[str, Any]) -> Rows:
+    return [
+        [(m["start"], m["end"], m["type"], m["score"]) for m in d["mentions"]] for d in reply["documents"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "options"),
+    [
+        ({}, Options()),
+        ({"shift": -4.0, "overlap": "nested"}, Options(shift=-4.0, overlap="nested")),
+        ({"shift": 3.0}, Options(shift=3.0)),
+        (
+            {
+                "types": [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}],
+                "shift": -1.0,
+            },
+            "types",
+        ),
+    ],
+)
+def test_answers_are_those_of_predict(
+    client: TestClient, folder: Path, body: dict[str, Any], options: Options | str
+) -> None:
+    loaded = rayner.load(folder, "cpu")
+    if not isinstance(options, Options):
+        own = {t.name: t for t in loaded.recipe.types}
+        new = TypeSettings(name="TOWN", description="towns and villages")
+        options = Options(types=(own["LOC"], new), shift=-1.0)
+    texts = [*TEXTS, LONG, "", "   ", "Żółć 🎉 Marie Curie in London \U0001f600."]
+    expected = rows(loaded.predict(texts, options))
+    assert any(expected)
+    assert replied(recognize(client, texts, **body)) == expected
+
+
+def test_a_reply_says_what_made_it(client: TestClient, folder: Path) -> None:
+    reply = recognize(client, [TEXTS[0], LONG])
+    assert reply["versions"]["recognizer"] == version_of(folder)
+    assert [d["document_id"] for d in reply["documents"]] == ["0", "1"]
+    assert reply["documents"][0]["windows"] == 1
+    assert reply["documents"][1]["windows"] > 5
+    for mention in reply["documents"][1]["mentions"]:
+        assert mention["text"] == LONG[mention["start"] : mention["end"]]
+    assert client.get("/v1/models").json()["recognizer"]["version"] == version_of(folder)
+
+
+def test_names_of_documents_come_back(client: TestClient) -> None:
+    body = {"documents": [{"text": TEXTS[0], "document_id": "a"}, {"text": TEXTS[1], "document_id": "a"}]}
+    reply = client.post("/v1/recognize", json=body).json()
+    assert [d["document_id"] for d in reply["documents"]] == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "documents"),
+        ({"documents": "x"}, "documents"),
+        ({"documents": [{"text": "a"}, {"txt": "b"}]}, "documents.1.text"),
+        ({"documents": [{"text": None}]}, "documents.0.text"),
+        ({"documents": [], "shift": "much"}, "shift"),
+        ({"documents": [], "shift": 1e9}, "shift"),
+        ({"documents": [], "overlap": "both"}, "overlap"),
+        ({"documents": [], "threshold": 1}, "threshold"),
+        ({"documents": [], "types": [{"name": ""}]}, "types.0.name"),
+        ({"documents": [], "types": []}, "types"),
+        ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN"}]}, "types.1"),
+        ({"documents": [], "types": [{"name": "LOC"}, {"name": "LOC"}]}, "types.1.name"),
+        ({"documents": [], "types": [{"name": "X", "description": "x " * 5000}]}, "types.0"),
+    ],
+)
+def test_422_names_the_field(client: TestClient, body: dict[str, Any], field: str) -> None:
+    reply = client.post("/v1/recognize", json=body)
+    assert reply.status_code == 422, reply.text
+    assert field in [problem["field"] for problem in reply.json()["detail"]]
+    assert all(problem["message"] for problem in reply.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1]", b'{"documents": [{"text": "\xff"}]}', b'{"documents": [{"text": "\\ud800"}]}'],
+)
+def test_what_is_no_request_is_refused(client: TestClient, content: bytes) -> None:
+    reply = client.post("/v1/recognize", content=content, headers={"Content-Type": "application/json"})
+    assert reply.status_code in (400, 422)
+
+
+def test_a_threshold_that_is_no_number_is_refused(client: TestClient) -> None:
+    content = b'{"documents": [], "shift": NaN}'
+    reply = client.post("/v1/recognize", content=content, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 422
+    assert reply.json()["detail"][0]["field"] == "shift"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"documents": [{"text": "a"}] * 21}, "documents"),
+        ({"documents": [{"text": "a" * 15_000}, {"text": "b" * 5_001}]}, "documents.1.text"),
+        ({"documents": [], "types": [{"name": str(i), "description": "d"} for i in range(5)]}, "types"),
+        ({"documents": [{"text": "a" * 100_000}]}, "body"),
+    ],
+)
+def test_413_over_the_limits(client: TestClient, body: dict[str, Any], field: str) -> None:
+    reply = client.post("/v1/recognize", json=body)
+    assert reply.status_code == 413, reply.text
+    assert reply.json()["detail"][0]["field"] == field
+
+
+def test_413_also_where_the_length_is_not_announced(client: TestClient) -> None:
+    def body() -> Iterator[bytes]:
+        for _ in range(30):
+            yield b" " * 10_000
+
+    reply = client.post("/v1/recognize", content=body(), headers={"Content-Type": "application/json"})
+    assert reply.status_code == 413
+
+
+def test_a_key_is_asked_for_where_some_are_set(folder: Path) -> None:
+    client = serving(folder, ("first", "zweiter-schlüssel"))
+    body = {"documents": [{"text": TEXTS[0]}]}
+    assert client.post("/v1/recognize", json=body).status_code == 401
+    assert client.get("/v1/models").headers["WWW-Authenticate"] == "Bearer"
+    for wrong in ("Bearer", "Bearer ", "Bearer firs", "Bearer first2", "Basic first", "first"):
+        assert client.get("/v1/models", headers={"Authorization": wrong}).status_code == 401
+    # Before anything of the body is looked at.
+    assert client.post("/v1/recognize", content=b"{" * 200_000).status_code == 401
+    for right in (b"Bearer first", "bearer zweiter-schlüssel".encode()):
+        reply = client.post("/v1/recognize", json=body, headers={b"Authorization": right})
+        assert reply.status_code == 200
+    for open_to_all in ("/", "/healthz", "/readyz", "/docs", "/openapi.json"):
+        assert client.get(open_to_all).status_code == 200
+
+
+def test_a_path_prefix_does_not_open_the_gate(folder: Path) -> None:
+    from rayner.serving.gate import KeyGate
+
+    seen: list[int] = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(1)
+
+    async def ask() -> list[int]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "path": "/prefix/v1/models", "root_path": "/prefix", "headers": []}
+        await KeyGate(inner, ["key"])(scope, lambda: None, send)  # type: ignore[arg-type]
+        return [m["status"] for m in sent if "status" in m]
+
+    assert asyncio.run(ask()) == [401]
+    assert not seen
+
+
+def test_the_interface_is_documented(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()
+    recognize = schema["paths"]["/v1/recognize"]["post"]
+    assert {"200", "401", "413", "422", "503"} <= recognize["responses"].keys()
+    assert recognize["security"]
+    assert client.get("/docs").status_code == 200
+
+
+def test_health_and_readiness_differ() -> None:
+    service = Service(ApplicationSettings(), device="cpu")
+    client = TestClient(create_app(service), raise_server_exceptions=False)
+    assert client.get("/healthz").status_code == 200
+    reply = client.get("/readyz")
+    assert reply.status_code == 503
+    assert int(reply.headers["Retry-After"]) >= 1
+    reply = client.post("/v1/recognize", json={"documents": []})
+    assert reply.status_code == 503
+
+
+def test_a_tagger_serves_too_and_says_what_it_cannot(tmp_path: Path) -> None:
+    client = serving(tagger_folder(tmp_path / "best"))
+    expected = rows(rayner.load(tmp_path / "best", "cpu").predict(TEXTS))
+    assert replied(recognize(client, TEXTS)) == expected
+    body = {"documents": [{"text": "x"}], "shift": 1.0}
+    reply = client.post("/v1/recognize", json=body)
+    assert reply.status_code == 422
+    assert "tagger" in reply.text
+
+
+def test_replies_are_plain_json(client: TestClient) -> None:
+    reply = client.post("/v1/recognize", json={"documents": [{"text": "Ada \x00 in Zürich"}]})
+    assert reply.headers["Content-Type"] == "application/json"
+    json.loads(reply.content)
