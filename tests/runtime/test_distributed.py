@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rayner.runtime import steps
-from rayner.runtime.steps import epoch_steps, plan_epoch
+from rayner.runtime.steps import epoch_steps
 from tests.runtime.several_workers import (
     spawn,
     tiny_examples,
@@ -69,10 +69,10 @@ def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
 ) -> None:
     recipe, task = toy_recipe(), ToyTask()
     examples = ToyExamples(task.items("train"))
-    plan = plan_epoch(recipe, examples, 1)
+    plan = task.plan(examples.lengths, examples.groups, 1)
     shares: list[list[int]] = [[] for _ in plan]
     monkeypatch.setattr(steps, "world_size", lambda: workers)
-    monkeypatch.setattr(task, "collate", lambda rows, rng: [int(row["number"]) for row in rows])
+    monkeypatch.setattr(task, "collate", lambda rows, seeds: [int(row["number"]) for row in rows])
     monkeypatch.setattr(task, "words_in", len)
     for rank in range(workers):
         monkeypatch.setattr(steps, "rank", lambda rank=rank: rank)

@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
 
 from rayner.config import TaggerRecipe
+from rayner.data import batches
 from rayner.runtime.worker import Run
-from rayner.tasks.base import Counts, Progress, Sums
+from rayner.tasks.base import Counts, Progress, Seed, Sums
 
 VOCABULARY = 50
 
@@ -47,6 +48,8 @@ class ToyModel(nn.Module):
 
 class ToyTask:
     weights: Mapping[str, float] = {"square": 1.0, "large": 0.5}
+    metric = "f1"
+    tokens_per_step = 60
 
     def __init__(self, dropout: float = 0.0, double: bool = False, seconds_per_batch: float = 0.0) -> None:
         self.dropout, self.double, self.seconds_per_batch = dropout, double, seconds_per_batch
@@ -64,10 +67,13 @@ class ToyTask:
     def length_of(self, example: Mapping[str, Any]) -> int:
         return len(example["ids"])
 
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+        return batches.plan(lengths, None, 1, epoch, self.tokens_per_step)
+
     def group_of(self, example: Mapping[str, Any]) -> str | None:
         return None
 
-    def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> ToyBatch:
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> ToyBatch:
         time.sleep(self.seconds_per_batch)
         width = max(len(e["ids"]) for e in examples)
         ids = torch.zeros(len(examples), width, dtype=torch.int64)
@@ -128,7 +134,7 @@ class ToyPredictor:
         return len(window["ids"])
 
     def forward(self, windows: Sequence[dict[str, Any]]) -> list[float]:
-        batch = self.task.collate(windows, np.random.default_rng(0))
+        batch = self.task.collate(windows, [])
         return self.model(batch.ids, batch.mask).tolist()
 
     def finish(self, item: dict[str, Any], windows: Sequence[Any], scores: Sequence[float]) -> float:
@@ -171,6 +177,7 @@ def toy_run(out: Path, task: ToyTask | None = None, **training: Any) -> Run:
     out.mkdir(parents=True, exist_ok=True)
     task = task or ToyTask()
     examples = ToyExamples(task.items("train"))
+    task.tokens_per_step = training.get("tokens_per_step", task.tokens_per_step)
     return Run(toy_recipe(**training), task, examples, "toy", task.items("dev"), out, torch.device("cpu"))
 
 

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.errors import DivergedError
+from rayner.runtime.contrast import contrast_backward
 from rayner.runtime.distributed import rank, sum_gradients, sum_over_workers
 from rayner.runtime.optimization import Average, autocast, build_optimizer, checkpoint_gradients, seed_step
 from rayner.runtime.steps import Examples, Step, to_device
-from rayner.tasks.base import Progress, TrainTask
+from rayner.tasks.base import ContrastiveTask, Progress, SummedTask, TrainTask
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
@@ -80,16 +81,24 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     seed_step(learner.recipe.seed, progress.step, rank())
     learner.optimizer.zero_grad(set_to_none=True)
     factors = _factors(learner, step, progress)
-    weights = torch.tensor([task.weights[name] for name in names], dtype=factors.dtype).to(learner.device)
-    parts = torch.zeros_like(factors)
-    for batch in step.batches:
-        with autocast(learner.device, settings.precision):
-            sums = task.loss(learner.model, to_device(batch, learner.device), progress)
-        means = torch.stack([sums[name] for name in names]).to(factors.dtype) * factors
-        parts += means.detach()
-        loss = (means * weights).sum()
-        if loss.requires_grad:
-            learner.scaler.scale(loss).backward()
+    match task:
+        case ContrastiveTask():
+            by_name = dict(zip(names, factors, strict=True))
+            means = contrast_backward(
+                task,
+                learner.model,
+                step.batches,
+                progress,
+                by_name,
+                learner.scaler,
+                settings.precision,
+                learner.device,
+            )
+            parts = torch.stack([means.get(name, factors.new_zeros(())).to(factors.dtype) for name in names])
+        case SummedTask():
+            parts = _backward(learner, task, step, progress, factors)
+        case _:
+            raise TypeError(f"{type(task).__name__} has neither a loss nor a contrast")
     sum_gradients(learner.parameters)
     learner.scaler.unscale_(learner.optimizer)
     grads = [p.grad for p in learner.parameters if p.grad is not None]
@@ -102,6 +111,24 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
         learner.average.update()
     # The loss scale of float16 is found by overflowing: there, an infinite gradient is no fault.
     learner.meter.add(progress.step, parts, None if learner.scaler.is_enabled() else norm)
+
+
+def _backward(
+    learner: Learner, task: SummedTask[Any, Any, Any], step: Step, progress: Progress, factors: Tensor
+) -> Tensor:
+    """Add the gradients of a step, batch by batch; this worker's share of the mean of each part."""
+    names, precision = list(task.weights), learner.recipe.training.precision
+    weights = torch.tensor([task.weights[name] for name in names], dtype=factors.dtype).to(learner.device)
+    parts = torch.zeros_like(factors)
+    for batch in step.batches:
+        with autocast(learner.device, precision):
+            sums = task.loss(learner.model, to_device(batch, learner.device), progress)
+        means = torch.stack([sums[name] for name in names]).to(factors.dtype) * factors
+        parts += means.detach()
+        loss = (means * weights).sum()
+        if loss.requires_grad:
+            learner.scaler.scale(loss).backward()
+    return parts
 
 
 def mean_counts(
@@ -118,8 +145,8 @@ def mean_counts(
     totals = dict.fromkeys(task.weights, 0.0)
     sampled = plan[:SAMPLED_STEPS]
     for number, indices in enumerate(sampled):
-        rng = np.random.default_rng([recipe.seed, 0, int(indices[0])])
-        batch = task.collate(examples.fetch(indices), rng)
+        seeds = [(recipe.seed, 0, int(index)) for index in indices]
+        batch = task.collate(examples.fetch(indices), seeds)
         for name, count in task.counts(batch, Progress(number, steps, 0, recipe.training.epochs)).items():
             totals[name] += count
     return {name: total / max(1, len(sampled)) for name, total in totals.items()}
@@ -170,7 +197,8 @@ def _factors(learner: Learner, step: Step, progress: Progress) -> Tensor:
         counts = torch.tensor([learner.divisors[name] for name in names], dtype=torch.float64)
     else:
         rows = [learner.task.counts(batch, progress) for batch in step.batches]
-        counts = torch.tensor([sum(float(row[name]) for row in rows) for name in names], dtype=torch.float64)
+        sums = [sum(float(row.get(name, 0)) for row in rows) for name in names]
+        counts = torch.tensor(sums, dtype=torch.float64)
     counts = counts.to(learner.device, non_blocking=True)
     if learner.divisors is None:
         sum_over_workers(counts)

@@ -51,12 +51,6 @@ class Step:
     words: int
 
 
-def plan_epoch(recipe: BaseRecipe, examples: Examples, epoch: int) -> list[np.ndarray]:
-    """The indices of each step of an epoch, all workers' together."""
-    budget = recipe.training.tokens_per_step
-    return batches.plan(examples.lengths, examples.groups, recipe.seed, epoch, budget)  # pyright: ignore[reportArgumentType]
-
-
 def epoch_steps(
     recipe: BaseRecipe,
     task: TrainTask,
@@ -75,8 +69,8 @@ def epoch_steps(
         parts = batches.forwards(part, lengths, budget)
         made = []
         for chosen in parts:
-            rng = np.random.default_rng([recipe.seed, epoch, int(chosen[0])])
-            batch = task.collate(examples.fetch(chosen), rng)
+            seeds = [(recipe.seed, epoch, int(index)) for index in chosen]
+            batch = task.collate(examples.fetch(chosen), seeds)
             made.append(move(batch, Tensor.pin_memory) if pin else batch)
         padded = sum(int(lengths[chosen].max()) * len(chosen) for chosen in parts)
         words = sum(task.words_in(batch) for batch in made)

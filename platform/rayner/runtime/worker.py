@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from rayner.config import BaseRecipe
+from rayner.config import BaseRecipe, DocumentTraining
 from rayner.runtime.checkpoints import (
     BEST,
     LAST,
@@ -28,14 +28,11 @@ from rayner.runtime.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.optimization import set_rate
-from rayner.runtime.steps import Examples, epoch_steps, plan_epoch
+from rayner.runtime.steps import Examples, epoch_steps
 from rayner.runtime.throughput import Clock
 from rayner.runtime.tracking import Record, Tracker, tracked
 from rayner.tasks.base import Progress, TrainTask
 from rayner.tasks.checkpoint import load_model, save_checkpoint
-
-METRIC = "f1"
-"""What chooses the best checkpoint."""
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +93,11 @@ def work(run: Run) -> Standing:
 def _start(run: Run) -> tuple[Standing, Learner]:
     recipe, task, last = run.recipe, run.task, run.out / LAST
     stored = on_first(lambda: read_standing(run.out, recipe))
-    first_plan = plan_epoch(recipe, run.examples, 0)
+    first_plan = task.plan(run.examples.lengths, run.examples.groups, 0)
     if stored is None:
-        later = (len(plan_epoch(recipe, run.examples, epoch)) for epoch in range(1, recipe.training.epochs))
-        standing = Standing(run.key, len(first_plan) + sum(later), world_size())
+        later = range(1, recipe.training.epochs)
+        steps = sum(len(task.plan(run.examples.lengths, run.examples.groups, epoch)) for epoch in later)
+        standing = Standing(run.key, len(first_plan) + steps, world_size())
         torch.manual_seed(recipe.seed)
         model = task.build()
     else:
@@ -108,7 +106,7 @@ def _start(run: Run) -> tuple[Standing, Learner]:
         model = load_model(last, task)
         log.info("going on from step %d of %d in %s", standing.step, standing.steps, last)
     divisors = None
-    if recipe.training.normalization == "corpus":
+    if isinstance(recipe.training, DocumentTraining) and recipe.training.normalization == "corpus":
         divisors = mean_counts(recipe, task, run.examples, first_plan, standing.steps)
     learner = build_learner(recipe, task, model, divisors, run.device)
     broadcast_model(learner.model)
@@ -120,7 +118,7 @@ def _start(run: Run) -> tuple[Standing, Learner]:
 
 def _train_epoch(course: _Course) -> None:
     run, training, epoch = course.run, course.run.recipe.training, course.standing.epoch
-    plan = plan_epoch(run.recipe, run.examples, epoch)
+    plan = run.task.plan(run.examples.lengths, run.examples.groups, epoch)
     times = training.evaluations_per_epoch
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}
     pin = run.device.type == "cuda"
@@ -187,7 +185,7 @@ def _evaluate(course: _Course) -> None:
             run.task.fit(learner.model, run.dev)
         broadcast_model(learner.model)
         metrics, predicted = score(run.task.predictor(learner.model), run.dev)
-        value = float(metrics[METRIC])
+        value = float(metrics[run.task.metric])
         if standing.best is None or value > standing.best:
             _save_best(course, metrics, predicted)
             course.move(best=value, best_step=standing.step, waited=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,19 @@ Out = TypeVar("Out")
 
 Sums = Mapping[str, Tensor]
 Counts = Mapping[str, float]
+Contrasts = Mapping[str, tuple[Tensor, Tensor]]
+"""The sum of each part, and its count."""
+Seed = tuple[int, ...]
+"""(seed, epoch, number of the example): the same on whatever worker and in whatever batch it is."""
+
+
+class Embedded(NamedTuple):
+    """Vectors [B, D] in float32 at least, int64 labels [B] that are equal for what belongs together, and the
+    sums of those parts of the loss that need no other batch."""
+
+    vectors: Tensor
+    labels: Tensor
+    sums: Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,11 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """The weight of each part of the loss."""
         ...
 
+    @property
+    def metric(self) -> str:
+        """Which metric chooses the best checkpoint; more is better."""
+        ...
+
     def items(self, split: Literal["train", "dev"]) -> Iterable[Item]:
         """The items of a split, from the corpus that the recipe names."""
         ...
@@ -79,12 +97,24 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """What must share a batch with it: an entity, a story; None for nothing."""
         ...
 
-    def collate(self, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Examples as tensors; `rng` is of (seed, epoch, first example), for augmentation and masking."""
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+        """The steps of an epoch, the same on every worker: each the indices of all workers' examples.
+
+        Args:
+            lengths: [N] tokens of each example.
+            groups: [N] what `group_of` said; None where it said None of all.
+        """
+        ...
+
+    def collate(self, examples: Sequence[Example], seeds: Sequence[Seed]) -> Batch:
+        """Examples as tensors; whatever is drawn for one (augmentation, masking) is drawn from its seed."""
         ...
 
     def counts(self, batch: Batch, progress: Progress) -> Counts:
-        """What the sum of each part of the loss is divided by, after adding it up over the whole step."""
+        """What the sum of each part of the loss is divided by, after adding it up over the whole step.
+
+        Parts whose count is known only after the forward pass are not among them.
+        """
         ...
 
     def words_in(self, batch: Batch) -> int:
@@ -97,10 +127,6 @@ class TrainTask(Protocol[Item, Example, Batch]):
 
     def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
         """The parameters that learn at `head_learning_rate`."""
-        ...
-
-    def loss(self, model: nn.Module, batch: Batch, progress: Progress) -> Sums:
-        """The sum of each part of the loss over the batch."""
         ...
 
     def fit(self, model: nn.Module, dev: Sequence[Item]) -> None:
@@ -125,6 +151,37 @@ class TrainTask(Protocol[Item, Example, Batch]):
 
     def inspect(self, model: nn.Module, dev: Sequence[Item]) -> Mapping[str, pa.Table]:
         """Tables about a trained model for the report, by file name; may be empty."""
+        ...
+
+
+@runtime_checkable
+class SummedTask(TrainTask[Item, Example, Batch], Protocol[Item, Example, Batch]):
+    """A task whose loss adds up over batches."""
+
+    def loss(self, model: nn.Module, batch: Batch, progress: Progress) -> Sums:
+        """The sum of each part of the loss over the batch."""
+        ...
+
+
+@runtime_checkable
+class ContrastiveTask(TrainTask[Item, Example, Batch], Protocol[Item, Example, Batch]):
+    """A task whose loss holds every example of a step against all others."""
+
+    def embed(self, model: nn.Module, batch: Batch, progress: Progress) -> Embedded:
+        """The vectors of a batch."""
+        ...
+
+    def contrast(
+        self, anchors: Tensor, candidates: Tensor, labels: Tensor, own: Tensor, progress: Progress
+    ) -> Contrasts:
+        """The parts of the loss over some anchors.
+
+        Args:
+            anchors: [A, D] this worker's vectors.
+            candidates: [C, D] those of all workers.
+            labels: [C] of the candidates.
+            own: [A] the places of the anchors among the candidates.
+        """
         ...
 
 
@@ -158,13 +215,4 @@ class Adjustable(Protocol):
 
     def adjusted(self, options: Options) -> Any:
         """A predictor of the same types, with the options' shift and overlap."""
-        ...
-
-
-@runtime_checkable
-class Completing(Protocol):
-    """A predictor with a last stage that is cheaper for the answers to many items at once."""
-
-    def complete(self, answers: Sequence[Any]) -> list[Any]:
-        """The answers of `finish`, completed, in order."""
         ...

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import DocumentRecipe
+from rayner.data import batches
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.metrics.spans import score_spans
@@ -39,6 +40,7 @@ class DocumentTask:
 
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
+    metric = "f1"
 
     def __init__(self, recipe: DocumentRecipe, tokenizer: Tokenizer | None = None) -> None:
         self._recipe = recipe
@@ -75,6 +77,12 @@ class DocumentTask:
     def length_of(self, example: Mapping[str, Any]) -> int:
         """Sub-words of the window, special tokens included."""
         return len(example["ids"]) + SPECIAL_TOKENS
+
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+        """Windows of about equal length share a step."""
+        recipe = self._recipe
+        names = None if groups is None else groups.tolist()
+        return batches.plan(lengths, names, recipe.seed, epoch, recipe.training.tokens_per_step)
 
     def group_of(self, example: Mapping[str, Any]) -> str | None:
         """Windows stand alone: their contrasts stay within a window."""

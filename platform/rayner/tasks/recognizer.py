@@ -20,7 +20,7 @@ from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import pad
 from rayner.tasks.recognize import Recognizer
@@ -71,7 +71,7 @@ class RecognizerTask(DocumentTask):
             row["cut_ends"] = _flat((g.type, g.last - begin) for g in cut if begin <= g.last < end)
             yield row
 
-    def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> SpanBatch:
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> SpanBatch:
         """Rows as tensors; positions move by one for [CLS]."""
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
 

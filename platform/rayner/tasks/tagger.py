@@ -20,7 +20,7 @@ from rayner.errors import InputError
 from rayner.losses.tagging import tagging
 from rayner.models.encoder import Tokenizer, encoder_from_config, load_encoder
 from rayner.models.tagger import Tagger
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import Gold, TextWindow, pad
 from rayner.tasks.weights import load_weights
@@ -73,7 +73,7 @@ class TaggerTask(DocumentTask):
             row["labels"] = of_word[window.subwords.word_of[begin:end]][row["first"]]
             yield row
 
-    def collate(self, examples: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> TagBatch:
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TagBatch:
         """Rows as tensors; positions move by one for [CLS]."""
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
         width = ids.shape[1]
