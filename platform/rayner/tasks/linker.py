@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.tasks.answers import Answer
@@ -14,8 +15,26 @@ from rayner.tasks.predict import predict
 from rayner.tasks.standardize import Standardizer
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedWindow:
+    """A window of the recognizer's, and its document."""
+
+    document: Document
+    window: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedScores:
+    """What the recognizer says of a window, and the answers to the mentions that it sees there, by string."""
+
+    scores: Any
+    answers: dict[str, Answer]
+
+
 class Linker:
     """Finds mentions and names their entities, as a predictor over documents.
+
+    The mentions of all windows of a batch are encoded and searched together, each distinct one once.
 
     Args:
         recognizer: any predictor from documents to documents with mentions.
@@ -34,32 +53,38 @@ class Linker:
         self._standardizer = standardizer
         self._types = types
 
-    def prepare(self, item: Document) -> list[Any]:
+    def prepare(self, item: Document) -> list[LinkedWindow]:
         """The recognizer's windows."""
-        return self._recognizer.prepare(item)
+        return [LinkedWindow(item, window) for window in self._recognizer.prepare(item)]
 
-    def length_of(self, window: Any) -> int:
+    def length_of(self, window: LinkedWindow) -> int:
         """Sub-words of the window."""
-        return self._recognizer.length_of(window)
+        return self._recognizer.length_of(window.window)
 
-    def forward(self, windows: Sequence[Any]) -> list[Any]:
-        """What the recognizer says of each window."""
-        return self._recognizer.forward(windows)
+    def forward(self, windows: Sequence[LinkedWindow]) -> list[LinkedScores]:
+        """What the recognizer says of each window, and the standardizer of the mentions there."""
+        scores = self._recognizer.forward([w.window for w in windows])
+        texts = [
+            self._texts(self._recognizer.finish(w.document, [w.window], [score]))
+            for w, score in zip(windows, scores, strict=True)
+        ]
+        answers = self._answers(text for of_window in texts for text in of_window)
+        return [
+            LinkedScores(score, {text: answers[text] for text in of_window})
+            for score, of_window in zip(scores, texts, strict=True)
+        ]
 
-    def finish(self, item: Document, windows: Sequence[Any], scores: Sequence[Any]) -> Document:
-        """The document with its mentions, not linked yet."""
-        return self._recognizer.finish(item, windows, scores)
-
-    def complete(self, answers: Sequence[Document]) -> list[Document]:
-        """The documents with entities and candidates; each distinct mention is looked up once."""
-        texts = dict.fromkeys(
-            document.text[m.start : m.end]
-            for document in answers
-            for m in document.mentions
-            if self._links(m)
+    def finish(
+        self, item: Document, windows: Sequence[LinkedWindow], scores: Sequence[LinkedScores]
+    ) -> Document:
+        """The document with mentions, their entities and candidates."""
+        document = self._recognizer.finish(item, [w.window for w in windows], [s.scores for s in scores])
+        answers = {text: answer for s in scores for text, answer in s.answers.items()}
+        # What overlaps in one window may be decided otherwise when all windows are seen.
+        answers |= self._answers(text for text in self._texts(document) if text not in answers)
+        return replace(
+            document, mentions=tuple(self._linked(m, document, answers) for m in document.mentions)
         )
-        found = dict(zip(texts, predict(self._standardizer, texts), strict=True))
-        return [self._linked(document, found) for document in answers]
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """The recognizer's metrics, and `linked_precision, linked_recall, linked_f1`."""
@@ -69,12 +94,16 @@ class Linker:
     def _links(self, mention: Mention) -> bool:
         return self._types is None or mention.type in self._types
 
-    def _linked(self, document: Document, found: dict[str, Answer]) -> Document:
-        mentions = []
-        for mention in document.mentions:
-            if self._links(mention):
-                answer = found[document.text[mention.start : mention.end]]
-                candidates = tuple((c.entity_id, c.score) for c in answer.candidates)
-                mention = replace(mention, entity_id=answer.entity_id, candidates=candidates)
-            mentions.append(mention)
-        return replace(document, mentions=tuple(mentions))
+    def _texts(self, document: Document) -> list[str]:
+        return [document.text[m.start : m.end] for m in document.mentions if self._links(m)]
+
+    def _answers(self, texts: Iterable[str]) -> dict[str, Answer]:
+        distinct: list[MentionString | str] = list(dict.fromkeys(texts))
+        return {answer.text: answer for answer in predict(self._standardizer, distinct)}
+
+    def _linked(self, mention: Mention, document: Document, answers: dict[str, Answer]) -> Mention:
+        if not self._links(mention):
+            return mention
+        answer = answers[document.text[mention.start : mention.end]]
+        candidates = tuple((found.entity_id, found.score) for found in answer.candidates)
+        return replace(mention, entity_id=answer.entity_id, candidates=candidates)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rayner.data.mention_strings import MentionString
 from rayner.errors import InputError
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
@@ -15,7 +16,6 @@ from rayner.metrics.nil import NilCalibration, OperatingPoint
 from rayner.tasks.answers import Answer
 
 if TYPE_CHECKING:
-    from rayner.data.mention_strings import MentionString
     from rayner.retrieval.entity_index import EntityIndex
     from rayner.retrieval.names import Found
 
