@@ -1,0 +1,1 @@
+"""What finds: the entities of a knowledge base by name."""

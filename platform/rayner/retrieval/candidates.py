@@ -1,0 +1,66 @@
+"""Which entities are scored for a query: the best of either side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from rayner.retrieval.dense import DenseSide
+
+POOL = 64
+"""Candidates of a side, where the caller needs no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Pairs [P] of a query and an entity, and the vectors [R] of these entities, pair by pair.
+
+    `first` [P] is where the vectors of a pair begin.
+    """
+
+    query: np.ndarray
+    entity: np.ndarray
+    first: np.ndarray
+    vector: np.ndarray
+    query_of_vector: np.ndarray
+
+    @staticmethod
+    def of(entities: Sequence[np.ndarray], first_vector: np.ndarray, vectors: np.ndarray) -> Candidates:
+        """From the entities of each query; `first_vector` and `vectors` [E] say which rows an entity has."""
+        query = np.repeat(np.arange(len(entities)), [len(of_query) for of_query in entities])
+        entity = np.concatenate(entities)
+        counts = vectors[entity]
+        first = np.cumsum(counts) - counts
+        inside = np.arange(counts.sum()) - np.repeat(first, counts)
+        vector = np.repeat(first_vector[entity], counts) + inside
+        return Candidates(query, entity, first, vector, np.repeat(query, counts))
+
+
+def dense_candidates(
+    dense: DenseSide, entity_of_vector: np.ndarray, queries: Tensor, needed: np.ndarray
+) -> list[np.ndarray]:
+    """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all."""
+    found: list[np.ndarray] = [np.empty(0, np.int64)] * len(needed)
+    pending, rows = np.arange(len(needed)), max(POOL, 2 * int(needed.max()))
+    approximately = True
+    while len(pending):
+        nearest = dense.nearest(queries[pending], rows, approximately)
+        for query, near in zip(pending, nearest, strict=True):
+            found[query] = np.unique(entity_of_vector[near[near >= 0]]).astype(np.int64)
+        if rows >= len(entity_of_vector) and not approximately:
+            break
+        pending = pending[[len(found[query]) < needed[query] for query in pending]]
+        # An entity of many names fills the pool; so may a list of the inverted file that has too few.
+        rows, approximately = 4 * rows, False
+    return found
+
+
+def lexical_candidates(scores: np.ndarray, needed: np.ndarray) -> list[np.ndarray]:
+    """The entities with the highest scores [Q, E]: at least `needed` [Q] of them, or all."""
+    pool = max(POOL, int(needed.max()))
+    if pool >= scores.shape[1]:
+        return [np.arange(scores.shape[1])] * len(scores)
+    return list(np.argpartition(-scores, pool, axis=1)[:, :pool])

@@ -1,0 +1,114 @@
+"""The dense side of an index: the vectors of its names."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rayner.errors import InputError
+from rayner.losses.distances import Distance
+from rayner.retrieval import exact
+from rayner.retrieval.approximate import Approximate
+
+_PAIRS = 16_384
+_SHARE_OF_GPU = 0.8
+
+
+class DenseSide:
+    """Vectors, and what lies near a query among them.
+
+    Args:
+        vectors: [M, D] float32, of length 1 where the distance is the cosine; may be memory-mapped.
+        distance: of a query and a vector. `similarities` are cosines, or minus the distance.
+        approximate: a structure over the same vectors, for `nearest`; None searches all of them.
+        device: where the product of matrices is done; by default a GPU where there is one with room for the
+            vectors. There `nearest` is always exact.
+    """
+
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        distance: Distance,
+        approximate: Approximate | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
+        self.vectors = vectors
+        self.distance: Distance = distance
+        self.approximate = approximate
+        self._device = torch.device(device) if device else _device_for(vectors)
+        self._table: Tensor | None = None
+        self._offsets: Tensor | None = None
+
+    def prepare(self, queries: np.ndarray) -> Tensor:
+        """Queries [Q, D] as `nearest` and `similarities` take them.
+
+        Raises:
+            InputError: another number of dimensions than the vectors have.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.vectors.shape[1]:
+            what = f"vectors of shape {list(queries.shape)}, the index has {self.vectors.shape[1]} dimensions"
+            raise InputError("index", what, "use the encoder that built it")
+        found = torch.as_tensor(np.ascontiguousarray(queries, np.float32)).to(self._device)
+        return F.normalize(found, dim=1) if self.distance == "cosine" else found
+
+    def nearest(self, queries: Tensor, k: int, approximately: bool = True) -> np.ndarray:
+        """The rows [Q, k] of the nearest vectors, best first; fewer where there are fewer, -1 for none."""
+        if approximately and self.approximate is not None and self._device.type == "cpu":
+            return self.approximate.nearest(queries.numpy(), k)
+        with torch.inference_mode():
+            _, rows = exact.nearest(queries, self._on_device(), self._half_squares(), k)
+        return rows.cpu().numpy()
+
+    def similarities(self, queries: Tensor, query: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """How similar are pairs [P] of a query and a vector, given by their numbers."""
+        found = np.empty(len(row), np.float32)
+        for begin in range(0, len(row), _PAIRS):
+            part = slice(begin, begin + _PAIRS)
+            chosen = torch.as_tensor(row[part], device=self._device)
+            with torch.inference_mode():
+                ours = queries[torch.as_tensor(query[part], device=self._device)]
+                found[part] = _similarity(ours, self._on_device()[chosen], self.distance).cpu().numpy()
+        return found
+
+    def _on_device(self) -> Tensor:
+        if self._table is None:
+            self._table = torch.as_tensor(self.vectors).to(self._device)
+        return self._table
+
+    def _half_squares(self) -> Tensor | None:
+        if self.distance == "cosine":
+            return None
+        if self._offsets is None:
+            table = self._on_device()
+            blocks = [table[i : i + exact.ROWS].square().sum(1) for i in range(0, len(table), exact.ROWS)]
+            self._offsets = torch.cat(blocks).mul_(-0.5)
+        return self._offsets
+
+
+def as_vectors(rows: np.ndarray, distance: Distance, texts: int) -> np.ndarray:
+    """What an encoder returned for so many texts, as a dense side keeps it: float32, normalized for cosines.
+
+    Raises:
+        InputError: other than one finite vector a text.
+    """
+    if rows.ndim != 2 or len(rows) != texts:
+        raise InputError("encoder", f"gave an array of shape {list(rows.shape)} for {texts} names")
+    if not np.isfinite(rows).all():
+        raise InputError("encoder", "gave a vector that is not finite", "train it anew, or take another")
+    kept = np.ascontiguousarray(rows, np.float32)
+    return F.normalize(torch.as_tensor(kept), dim=1).numpy() if distance == "cosine" else kept
+
+
+def _similarity(queries: Tensor, vectors: Tensor, distance: Distance) -> Tensor:
+    if distance == "cosine":
+        return (queries * vectors).sum(1)
+    squared = (queries - vectors).square().sum(1)
+    return -squared if distance == "squared_euclidean" else -squared.sqrt()
+
+
+def _device_for(vectors: np.ndarray) -> torch.device:
+    if torch.cuda.is_available() and vectors.nbytes < _SHARE_OF_GPU * torch.cuda.mem_get_info()[0]:
+        return torch.device("cuda")
+    return torch.device("cpu")

@@ -1,0 +1,213 @@
+"""An index of entities: from strings and their vectors to the entities that are meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.errors import KnowledgeBaseError
+from rayner.losses.distances import Distance
+from rayner.retrieval.abbreviations import expand, expansions
+from rayner.retrieval.candidates import Candidates, dense_candidates, lexical_candidates
+from rayner.retrieval.dense import DenseSide, as_vectors
+from rayner.retrieval.lexical import LexicalSide, fit_lexical
+from rayner.retrieval.names import Found, Names, names_of
+
+Encode = Callable[[Sequence[str]], np.ndarray]
+"""Texts -> [N, D] float32."""
+
+_CELLS = 2**24
+"""Lexical scores in memory at a time."""
+
+
+class EntityIndex:
+    """Entities, found by their names.
+
+    Args:
+        entities: of the knowledge base, each with at least one name that has a vector.
+        names: their names.
+        dense: the vectors of those names that have one.
+        lexical: the n-grams of all names.
+        abbreviations: short form -> long form.
+        settings: those it was built with.
+        origin: what built it; empty in memory.
+    """
+
+    def __init__(
+        self,
+        entities: Sequence[Entity],
+        names: Names,
+        dense: DenseSide,
+        lexical: LexicalSide,
+        abbreviations: Mapping[str, str],
+        settings: IndexSettings,
+        origin: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.entities = entities
+        self.names = names
+        self.dense = dense
+        self.lexical = lexical
+        self.abbreviations = abbreviations
+        self.settings = settings
+        self.origin: Mapping[str, Any] = origin or {}
+        numbers = np.arange(len(entities))
+        self._first_name = np.searchsorted(names.entity, numbers)
+        self._first_vector = np.searchsorted(names.entity_of_vector, numbers)
+        self._vectors = np.diff(np.append(self._first_vector, len(names.entity_of_vector)))
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The place of each entity id among the entities."""
+        return {entity.entity_id: number for number, entity in enumerate(self.entities)}
+
+    def search(
+        self,
+        texts: Sequence[str],
+        vectors: np.ndarray,
+        k: int,
+        weight: float,
+        exclude: Sequence[Collection[str]] | None = None,
+    ) -> list[list[Found]]:
+        """The k best entities for each text, best first, none twice; fewer where the index has fewer.
+
+        An entity's dense and lexical scores are those of its best names. Candidates are the best of either
+        side, and each of them is scored by both.
+
+        Args:
+            texts: the strings, for the lexical side; abbreviations in them are expanded there.
+            vectors: [Q, D], of the texts, by the encoder of the index.
+            weight: of the lexical score beside the dense one. 0 leaves the lexical side out (its score is then
+                0), infinity the dense one: the score is then the lexical one.
+            exclude: for each text the ids of entities that are not to be found.
+
+        Raises:
+            InputError: vectors of another size than those of the index.
+        """
+        if len(vectors) != len(texts) or (exclude is not None and len(exclude) != len(texts)):
+            raise ValueError(f"{len(texts)} texts, {len(vectors)} vectors")
+        if not texts or k < 1:
+            return [[] for _ in texts]
+        queries = self.dense.prepare(vectors)
+        barred = self._barred(exclude or [()] * len(texts))
+        near = [np.empty(0, np.int64) for _ in texts]
+        if not math.isinf(weight):
+            needed = np.array([k + len(numbers) for numbers in barred])
+            near = dense_candidates(self.dense, self.names.entity_of_vector, queries, needed)
+        step = max(1, _CELLS // len(self.names)) if weight else len(texts)
+        found: list[list[Found]] = []
+        for begin in range(0, len(texts), step):
+            part = slice(begin, begin + step)
+            found += self._rank(texts[part], queries[part], near[part], barred[part], k, weight)
+        return found
+
+    def _rank(
+        self,
+        texts: Sequence[str],
+        queries: Any,
+        near: Sequence[np.ndarray],
+        barred: Sequence[np.ndarray],
+        k: int,
+        weight: float,
+    ) -> list[list[Found]]:
+        of_names: np.ndarray | None = None
+        of_entities: np.ndarray | None = None
+        candidates = list(near)
+        if weight:
+            of_names = self._lexical_scores(texts)
+            of_entities = np.maximum.reduceat(of_names, self._first_name, axis=1)
+            alike = lexical_candidates(of_entities, np.array([k + len(numbers) for numbers in barred]))
+            candidates = [np.union1d(*pair) for pair in zip(near, alike, strict=True)]
+        kept = [np.setdiff1d(*pair) for pair in zip(candidates, barred, strict=True)]
+        pairs = Candidates.of(kept, self._first_vector, self._vectors)
+        similarities = self.dense.similarities(queries, pairs.query_of_vector, pairs.vector)
+        dense = np.maximum.reduceat(similarities, pairs.first) if len(pairs.first) else similarities
+        lexical = np.zeros_like(dense) if of_entities is None else of_entities[pairs.query, pairs.entity]
+        score = _fuse(dense, lexical, weight)
+        found: list[list[Found]] = [[] for _ in texts]
+        for i in np.lexsort((pairs.entity, -score, pairs.query)):
+            query, entity = int(pairs.query[i]), int(pairs.entity[i])
+            if len(found[query]) == k:
+                continue
+            mine = slice(pairs.first[i], pairs.first[i] + self._vectors[entity])
+            names = self.names.rows[pairs.vector[mine]]
+            alike = np.zeros(len(names)) if of_names is None else of_names[query, names]
+            name = self.names.text(names[np.argmax(_fuse(similarities[mine], alike, weight))])
+            scores = (float(score[i]), float(dense[i]), float(lexical[i]))
+            found[query].append(Found(self.entities[entity].entity_id, name, *scores))
+        return found
+
+    def _lexical_scores(self, texts: Sequence[str]) -> np.ndarray:
+        scores = self.lexical.scores(texts)
+        expanded = {i: long for i, text in enumerate(texts) if (long := self.expand(text)) != text}
+        if expanded:
+            rows = list(expanded)
+            scores[rows] = np.maximum(scores[rows], self.lexical.scores(list(expanded.values())))
+        return scores
+
+    def expand(self, text: str) -> str:
+        """The text with its abbreviations written out, where the knowledge base explains them."""
+        return expand(text, self.abbreviations)
+
+    def _barred(self, exclude: Sequence[Collection[str]]) -> list[np.ndarray]:
+        return [
+            np.array([self.numbers[id_] for id_ in set(ids) if id_ in self.numbers], np.int64)
+            if ids
+            else _NONE
+            for ids in exclude
+        ]
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def build_index(
+    entities: Sequence[Entity],
+    encode: Encode,
+    settings: IndexSettings,
+    distance: Distance,
+    origin: Mapping[str, Any] | None = None,
+) -> EntityIndex:
+    """An index of the entities, in memory. A name that several entities have is encoded once.
+
+    Raises:
+        KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
+        InputError: vectors that are not finite.
+    """
+    if not entities:
+        raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
+    names = names_of(entities, settings)
+    return assemble(list(entities), names, encode_names(names, encode, distance), settings, distance, origin)
+
+
+def encode_names(names: Names, encode: Encode, distance: Distance) -> np.ndarray:
+    """The vectors [M, D] of the names that have one, as a dense side keeps them."""
+    texts = names.encoded()
+    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    vectors = as_vectors(np.asarray(encode(list(place))), distance, len(place))
+    return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
+
+
+def assemble(
+    entities: Sequence[Entity],
+    names: Names,
+    vectors: np.ndarray,
+    settings: IndexSettings,
+    distance: Distance,
+    origin: Mapping[str, Any] | None = None,
+) -> EntityIndex:
+    """An index of names whose vectors are known."""
+    lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
+    abbreviations = expansions(entities) if settings.abbreviations else {}
+    return EntityIndex(
+        entities, names, DenseSide(vectors, distance), lexical, abbreviations, settings, origin
+    )
+
+
+def _fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:
+    return lexical if math.isinf(weight) else dense + weight * lexical

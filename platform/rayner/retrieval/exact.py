@@ -1,0 +1,62 @@
+"""Exact nearest neighbours: a product of matrices, block by block."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ROWS = 65_536
+QUERIES = 256
+_GROUP = 32
+
+
+def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of `queries @ vectors.T + offsets`, and where they are.
+
+    With the offsets -|x|^2 / 2 these are the rows x with the smallest Euclidean distance.
+
+    Args:
+        queries: [Q, D] float32, on the device of the vectors.
+        vectors: [M, D] float32.
+        offsets: [M] float32; None is zero.
+
+    Returns:
+        Values [Q, k] and row numbers [Q, k], best first; fewer columns where there are fewer rows.
+    """
+    k = min(k, len(vectors))
+    parts = [
+        _of_batch(queries[i : i + QUERIES], vectors, offsets, k) for i in range(0, len(queries), QUERIES)
+    ]
+    if not parts:
+        return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.long, device=queries.device)
+    return torch.cat([values for values, _ in parts]), torch.cat([rows for _, rows in parts])
+
+
+def _of_batch(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
+    best_values, best_rows = [], []
+    for begin in range(0, len(vectors), ROWS):
+        block = slice(begin, begin + ROWS)
+        scores = queries @ vectors[block].T
+        if offsets is not None:
+            scores += offsets[block]
+        values, rows = _largest(scores, min(k, scores.shape[1]))
+        best_values.append(values)
+        best_rows.append(rows + begin)
+    values, rows = torch.cat(best_values, 1), torch.cat(best_rows, 1)
+    values, places = values.topk(k, 1)
+    return values, rows.gather(1, places)
+
+
+def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row and their places.
+
+    They lie in the k groups with the largest maxima, and maxima cost a small part of a selection.
+    """
+    groups = scores.shape[1] // _GROUP
+    if groups <= 4 * k or scores.shape[1] % _GROUP:
+        return scores.topk(k, 1, sorted=False)
+    grouped = scores.view(len(scores), groups, _GROUP)
+    chosen = grouped.amax(2).topk(k, 1, sorted=False).indices
+    inner = grouped.gather(1, chosen[:, :, None].expand(-1, -1, _GROUP)).flatten(1)
+    values, places = inner.topk(k, 1, sorted=False)
+    return values, chosen.gather(1, places // _GROUP) * _GROUP + places % _GROUP

@@ -1,0 +1,129 @@
+"""The names of entities as rows: what an index makes findable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.errors import KnowledgeBaseError
+from rayner.retrieval.abbreviations import initials, split_short_form
+
+NAMES_SCHEMA = pa.schema(
+    [
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("entity", pa.int32(), nullable=False),
+        pa.field("encoded", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entity that was found: the name that matches best, and how well.
+
+    `dense` is a similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams, and
+    `score` the two together.
+    """
+
+    entity_id: str
+    name: str
+    score: float
+    dense: float
+    lexical: float
+
+
+class Names:
+    """The names of the entities, those of one entity side by side, in the order of the entities.
+
+    Args:
+        table: rows of `NAMES_SCHEMA`: a name, the number of its entity, and whether it has a vector. The others
+            (initials) are found by the lexical side alone.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table.combine_chunks()
+        self.texts: pa.StringArray = _one_chunk(self.table["text"])
+        self.entity: np.ndarray = _one_chunk(self.table["entity"]).to_numpy()
+        """[N] int32, ascending."""
+        self.rows: np.ndarray = np.flatnonzero(
+            _one_chunk(self.table["encoded"]).to_numpy(zero_copy_only=False)
+        )
+        """[M]: which names have a vector; vector i belongs to name `rows[i]`."""
+        self.entity_of_vector: np.ndarray = self.entity[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.entity)
+
+    def encoded(self) -> list[str]:
+        """The names that have a vector, in the order of the vectors."""
+        return self.texts.take(pa.array(self.rows)).to_pylist()
+
+    def text(self, name: int) -> str:
+        """The name with this number."""
+        return self.texts[name].as_py()
+
+    def of_entities(self, kept: np.ndarray) -> Names:
+        """The names of the entities in the mask [E], these numbered anew."""
+        mask = kept[self.entity]
+        number = (np.cumsum(kept) - 1).astype(np.int32)
+        table = self.table.filter(pa.array(mask))
+        return Names(table.set_column(1, NAMES_SCHEMA.field(1), pa.array(number[self.entity[mask]])))
+
+    def followed_by(self, others: Names, entities: int) -> Names:
+        """These names and then others, whose entities come after the `entities` of these."""
+        moved = pa.array(others.entity + np.int32(entities), pa.int32())
+        later = others.table.set_column(1, NAMES_SCHEMA.field(1), moved)
+        return Names(pa.concat_tables([self.table, later]))
+
+
+def names_of(entities: Sequence[Entity], settings: IndexSettings) -> Names:
+    """The names of the entities: name, aliases, the two halves of `Long Form (LF)`, and initials.
+
+    Raises:
+        KnowledgeBaseError: an empty name, an id that stands twice, or more aliases than `max_aliases`.
+    """
+    seen: set[str] = set()
+    texts: list[str] = []
+    owner: list[int] = []
+    encoded: list[bool] = []
+    for number, entity in enumerate(entities):
+        if entity.entity_id in seen:
+            raise KnowledgeBaseError(f"entity {entity.entity_id}", "stands twice", "keep one of the two")
+        seen.add(entity.entity_id)
+        for text, has_vector in _names(entity, settings):
+            texts.append(text)
+            owner.append(number)
+            encoded.append(has_vector)
+    columns = [pa.array(texts, pa.string()), pa.array(owner, pa.int32()), pa.array(encoded, pa.bool_())]
+    return Names(pa.table(columns, schema=NAMES_SCHEMA))
+
+
+def _names(entity: Entity, settings: IndexSettings) -> Iterator[tuple[str, bool]]:
+    where = f"entity {entity.entity_id}"
+    if not entity.name.strip():
+        raise KnowledgeBaseError(where, "has no name", "give it one, or leave it out")
+    limit = settings.max_aliases
+    if settings.aliases and limit is not None and len(entity.aliases) > limit:
+        what = f"has {len(entity.aliases)} aliases, more than the {limit} allowed"
+        raise KnowledgeBaseError(where, what, "raise max_aliases, or drop aliases of it")
+    written = dict.fromkeys(" ".join(name.split()) for name in _written(entity, settings))
+    written.pop("", None)
+    halves = [half for name in written for half in split_short_form(name) or ()]
+    names = dict.fromkeys([*written, *(halves if settings.abbreviations else ())])
+    yield from ((name, True) for name in names)
+    if settings.abbreviations:
+        short = dict.fromkeys(short for name in names for short in initials(name))
+        yield from ((name, False) for name in short if name not in names)
+
+
+def _written(entity: Entity, settings: IndexSettings) -> Iterable[str]:
+    return (entity.name, *entity.aliases) if settings.aliases else (entity.name,)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
