@@ -14,7 +14,10 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from rayner.cli_annotate import add_annotate
 from rayner.cli_kb import knowledge_bases
+from rayner.cli_serve import add_serve
+from rayner.cli_tune import add_tune
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
 
@@ -251,6 +254,9 @@ def _plain(value: Any) -> Any:
 
 
 app.add_typer(knowledge_bases(_run), name="kb")
+add_serve(app, _run)
+add_annotate(app, _run)
+add_tune(app, _run)
 
 if __name__ == "__main__":
     main()

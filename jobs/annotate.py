@@ -1,0 +1,10 @@
+"""Annotate whole corpora: `python -m jobs.annotate` takes the arguments of `rayner annotate`."""
+
+from __future__ import annotations
+
+import sys
+
+from rayner.cli import main
+
+if __name__ == "__main__":
+    main(["annotate", *sys.argv[1:]])

@@ -1,0 +1,226 @@
+"""What `rayner annotate` does: a checkpoint over whole corpora."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rayner.data.example_shards import canonical
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, CorpusError, InputError
+from rayner.runtime.annotate_block import Also, BlockAnnotator, Model
+from rayner.runtime.annotate_finish import finish
+from rayner.runtime.annotate_inputs import Source, cut_shards, digest_of, find_sources
+from rayner.runtime.annotate_output import SUMMARY, WORK, Output
+from rayner.runtime.annotate_progress import Speed, follow
+from rayner.runtime.annotate_run import Pool, ToRead, run_here, run_on_ray
+from rayner.runtime.pipeline import code_digest
+from rayner.runtime.storage import place_of
+from rayner.tasks.base import DEFAULTS, Options, Predictor
+from rayner.tasks.checkpoint import MANIFEST, check_files, load_checkpoint, read_recipe
+from rayner.tasks.predict import TOKENS_PER_BATCH
+
+SMALL_BYTES = 2**18
+"""Inputs below this are annotated faster in this process than Ray starts."""
+BLOCKS = 64
+LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
+"""Blocks are many, so that all actors have work until the end and a killed one loses little."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """A checkpoint folder as a `Model`."""
+
+    checkpoint: Path
+    options: Options = DEFAULTS
+
+    @property
+    def version(self) -> str:
+        """The task, and a hash of the hashes of the checkpoint's files.
+
+        Raises:
+            CheckpointError: the folder is no checkpoint of a model over documents.
+        """
+        recipe = read_recipe(self.checkpoint)
+        task = recipe.model_dump()["task"]
+        if not hasattr(recipe, "windows"):
+            what = f"a {task} does not find mentions in documents"
+            raise CheckpointError(str(self.checkpoint), what, "name a recognizer or a tagger")
+        try:
+            manifest = (self.checkpoint / MANIFEST).read_bytes()
+        except OSError:
+            manifest = b""  # check_files names it
+        return f"{task}-{hashlib.sha256(manifest).hexdigest()[:12]}"
+
+    def load(self, device: str | None) -> Predictor[Document, Any, Any, Document]:
+        """The predictor, on a device; None for a GPU where there is one."""
+        loaded = load_checkpoint(self.checkpoint, device)
+        return loaded.task.predictor(loaded.model, self.options)
+
+
+def annotate(
+    model: Model | Path,
+    inputs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    options: Options = DEFAULTS,
+    also: Sequence[Also] = (),
+    workers: int | None = None,
+    max_workers: int | None = None,
+    cpus: float = 1.0,
+    gpus: float | None = None,
+    tokens_per_batch: int = TOKENS_PER_BATCH,
+    fresh: bool = False,
+) -> dict[str, Any]:
+    """Annotate Parquet, JSONL and text files, packed or not: `documents-*.parquet` and `_rejects.jsonl`.
+
+    A killed run goes on where it stopped, block by block; a finished one of the same files is not done again.
+    On a cluster, inputs, output and checkpoint must be on storage that all nodes see.
+
+    Args:
+        model: a checkpoint folder, or another source of a predictor over documents.
+        inputs: local files and folders, or URIs that pyarrow or fsspec know.
+        out: a local folder or a URI.
+        options: other types, thresholds or nesting than the recipe's; only with a checkpoint folder.
+        also: write JSONL with the texts, or brat, beside Parquet.
+        workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
+            `max_workers` (all that the cluster has room for), or works here where the input is small.
+        cpus: logical CPUs of an actor; also its threads, at least one.
+        gpus: GPUs of an actor; by default one where the cluster has any.
+        tokens_per_batch: padded tokens a batch: memory against speed.
+        fresh: start over.
+
+    Returns:
+        `documents, rejected, duplicates, mentions, types, windows, words, first_reject, model_version,
+        words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`.
+
+    Raises:
+        InputError: an input, the output or the checkpoint that cannot be used.
+        RaynerError: documents got lost, or actors died again and again.
+    """
+    speed = Speed()
+    source = model if not isinstance(model, str | Path) else SavedModel(Path(model).absolute(), options)
+    version = source.version
+    sources, aside = find_sources([str(given) for given in inputs])
+    if aside:
+        log.warning("%d files of other kinds are left aside", aside)
+    output = Output(place_of(out))
+    _guard(inputs, sources, output)
+    settings = {
+        "input": digest_of(sources),
+        "model": version,
+        "options": _digest([options, tokens_per_batch, sorted(set(also))]),
+        "version of rayner": code_digest("data", "data/readers", "models", "tasks"),
+    }
+    with output.locked():
+        if output.begin(settings, fresh):
+            log.info("%s is up to date", output.place.shown)
+            return {k: v for k, v in output.summary().items() if k != "settings"}
+        if isinstance(source, SavedModel):
+            check_files(source.checkpoint)
+        used = _run(source, sources, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch)
+        counts = finish(output, len(cut_shards(sources)))
+        if not counts["documents"]:
+            where, _, what = counts["first_reject"].partition(": ")
+            output.place.below(WORK).delete()
+            raise CorpusError(where, what)
+        result = {
+            **counts,
+            "model_version": version,
+            "words_per_second": round(speed.words_per_second, 1),
+            "startup_seconds": round(speed.startup_seconds, 3),
+            "seconds": round(speed.seconds, 3),
+            "workers": used,
+        }
+        output.write_json(output.place.below(SUMMARY), {**result, "settings": settings})
+        output.place.below(WORK).delete()
+    return result
+
+
+def _run(
+    source: Model,
+    sources: Sequence[Source],
+    output: Output,
+    also: Sequence[Also],
+    speed: Speed,
+    workers: int | None,
+    max_workers: int | None,
+    cpus: float,
+    gpus: float | None,
+    tokens_per_batch: int,
+) -> int:
+    """Annotate what is not done; how many actors there may be at once, 0 for none."""
+    total = sum(source.size for source in sources)
+    block_bytes = max(LEAST_BLOCK, min(MOST_BLOCK, total // BLOCKS))
+    work, finished = _left(sources, output)
+    if not work:
+        return 0
+    annotator = partial(BlockAnnotator, source, output, also, tokens_per_batch)
+    if workers == 0 or (workers is None and max_workers is None and total < SMALL_BYTES):
+        follow(run_here(partial(annotator, None), work, output, block_bytes), total, finished, speed)
+        return 0
+    pool = _pool(workers, max_workers, cpus, gpus)
+    annotator = partial(annotator, "cuda" if pool.gpus else "cpu")
+    follow(run_on_ray(annotator, work, output, block_bytes, pool), total, finished, speed)
+    return pool.most
+
+
+def _left(sources: Sequence[Source], output: Output) -> tuple[list[ToRead], float]:
+    """The shards that have blocks to do, and the bytes of the others."""
+    done, read = output.finished_blocks(), output.shards()
+    work, finished = [], 0.0
+    for index, shard in enumerate(cut_shards(sources)):
+        blocks = frozenset(done.get(index, ()))
+        if index in read and len(blocks) == read[index]["blocks"]:
+            finished += sum(source.size for source in shard)
+        else:
+            work.append(ToRead(index, shard, blocks))
+    if done:
+        log.info("going on after %d blocks", sum(map(len, done.values())))
+    return work, finished
+
+
+def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float | None) -> Pool:
+    import ray
+
+    from rayner.runtime.cluster import ensure_ray
+
+    ensure_ray()
+    have = ray.cluster_resources()
+    if gpus is None:
+        gpus = 1.0 if have.get("GPU") else 0.0
+    room = [have.get("CPU", 1.0) / cpus] if cpus else []
+    room += [have.get("GPU", 0.0) / gpus] if gpus else []
+    fits = max(1, int(min(room, default=1)))
+    most = workers or max_workers or fits
+    if most > fits:
+        log.warning("the cluster has room for %d of %d workers until it grows", fits, most)
+    return Pool(workers or 1, most, cpus, gpus)
+
+
+def _guard(inputs: Sequence[str | Path], sources: Sequence[Source], output: Output) -> None:
+    """Refuse an output among the inputs, or around one: a second run would read the first one's results."""
+    place, where = output.place, f"--out {output.place.shown}"
+    for given in map(place_of, map(str, inputs)):
+        if given.filesystem == place.filesystem and _holds(given.path, place.path):
+            raise InputError(where, f"lies in the input {given.shown}", "name a folder outside")
+    for source in sources:
+        if source.place.filesystem == place.filesystem and _holds(place.path, source.place.path):
+            raise InputError(where, f"holds the input {source.place.shown}", "name another folder")
+    if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
+        raise InputError(where, "is a file", "name a folder")
+
+
+def _holds(folder: str, path: str) -> bool:
+    return Path("/", path).is_relative_to(Path("/", folder))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

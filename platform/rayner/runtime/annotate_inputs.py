@@ -1,0 +1,137 @@
+"""What `annotate` reads: the files of its inputs, and the shards in which they are read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow import fs
+
+from rayner.data.example_shards import canonical
+from rayner.data.readers import files
+from rayner.errors import CorpusError
+from rayner.runtime.storage import Place, place_of
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "text",
+    ".text": "text",
+}
+TEXTS_PER_SHARD = 4096
+SHARD_BYTES = 64 * 2**20
+_ASIDE = ("readme", "license", "licence", "source", "changelog", "rejects")
+_CONVERT = "make Parquet of it with `rayner corpus convert`"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file: a text, or many documents. `name` is what documents without an id are named after."""
+
+    place: Place
+    format: str
+    name: str
+    size: int
+    modified: int
+
+
+Shard = tuple[Source, ...]
+"""What one task reads, in order: a file of many documents, or many texts."""
+
+
+def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
+    """The files of paths and URIs, in order, and how many files of folders were left aside.
+
+    Raises:
+        CorpusError: an input that is not there, or not of a format that is annotated.
+        InputError: a URI that cannot be reached.
+    """
+    found: dict[str, tuple[Place, fs.FileInfo]] = {}
+    aside = 0
+    for given in inputs:
+        place = place_of(given)
+        for info in _files(place):
+            if info.path != place.path and (_is_aside(place, info) or _format(info.path) is None):
+                aside += not _is_aside(place, info)
+            elif _format(info.path) is None:
+                known = ", ".join(FORMATS)
+                raise CorpusError(
+                    place.shown, f"its name ends in none of {known} (or those with .gz)", _CONVERT
+                )
+            else:
+                found.setdefault(info.path, (place.at(info.path), info))
+    if not found:
+        cure = _CONVERT if aside else "name a file or a folder that holds some"
+        raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", cure)
+    return _named(list(found.values())), aside
+
+
+def cut_shards(sources: Iterable[Source]) -> list[Shard]:
+    """Files of many documents alone, texts together."""
+    shards: list[Shard] = []
+    texts: list[Source] = []
+    size = 0
+    for source in sources:
+        if source.format != "text":
+            shards.append((source,))
+            continue
+        if texts and (len(texts) == TEXTS_PER_SHARD or size + source.size > SHARD_BYTES):
+            shards.append(tuple(texts))
+            texts, size = [], 0
+        texts.append(source)
+        size += source.size
+    return [*shards, tuple(texts)] if texts else shards
+
+
+def digest_of(sources: Iterable[Source]) -> str:
+    """A hash of the files' names, sizes and times."""
+    rows = [(s.place.shown, s.format, s.name, s.size, s.modified) for s in sources]
+    return hashlib.sha256(canonical(rows).encode()).hexdigest()
+
+
+def _files(place: Place) -> list[fs.FileInfo]:
+    try:
+        info = place.info()
+        if info.type == fs.FileType.File:
+            return [info]
+        if info.type == fs.FileType.Directory:
+            return place.files(recursive=True)
+    except OSError as error:
+        raise CorpusError(
+            place.shown, f"cannot be listed ({error})", "correct the path or its rights"
+        ) from None
+    raise CorpusError(place.shown, "no such file or folder", "correct the path")
+
+
+def _format(path: str) -> str | None:
+    return FORMATS.get(files.suffix(Path(path)))
+
+
+def _is_aside(place: Place, info: fs.FileInfo) -> bool:
+    """Hidden files, documentation, and the empty marks of an object store's folders."""
+    parts = info.path[len(place.path) :].strip("/").split("/")
+    hidden = any(part.startswith((".", "_")) for part in parts)
+    return hidden or files.stem(Path(info.path)).lower() in _ASIDE
+
+
+def _named(found: Sequence[tuple[Place, fs.FileInfo]]) -> list[Source]:
+    """Names are unique within a format, as `corpus convert` gives them."""
+    paths: dict[str, list[Path]] = {}
+    for _, info in found:
+        paths.setdefault(_format(info.path) or "", []).append(Path("/", info.path))
+    names = {
+        (format, path): name
+        for format, group in paths.items()
+        for path, name in zip(group, files.names(group), strict=True)
+    }
+    sources = []
+    for place, info in found:
+        format = _format(info.path) or ""
+        name = names[format, Path("/", info.path)]
+        sources.append(Source(place, format, name, max(0, info.size or 0), info.mtime_ns or 0))
+    return sources

@@ -1,0 +1,183 @@
+"""The folder that `annotate` writes: what lies where, and what is done already.
+
+`documents-SHARD-BLOCK.parquet` holds the answers to a block; beside it, where they are wanted, a `.jsonl`
+with the texts, and brat files in `brat/SHARD-BLOCK/`. Names that begin with an underscore or a dot are
+passed over where the folder is read as one Parquet data set. While the work goes on, `.work` holds a JSON file
+for each block that is done (`blocks/`), written last, and for each shard that was read to its end (`shards/`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from rayner.data.schema import MENTION_TYPE
+from rayner.errors import InputError
+from rayner.runtime.storage import Place
+
+SUMMARY = "_annotation.json"
+REJECTS = "_rejects.jsonl"
+WORK = ".work"
+
+ANNOTATION_SCHEMA = pa.schema(
+    [
+        pa.field("document_id", pa.string(), nullable=False),
+        ("mentions", pa.list_(MENTION_TYPE)),
+        ("windows", pa.int32()),
+        ("model_version", pa.string()),
+        ("source", pa.string()),
+    ]
+)
+_OURS = re.compile(r"documents-\d{5,}-\d{5,}\.(parquet|jsonl)|brat|_rejects\.jsonl|_annotation\.json|\.work")
+_BLOCK = re.compile(r"(\d+)-(\d+)\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The folder of an annotation."""
+
+    place: Place
+
+    def documents(self, block: str, suffix: str = ".parquet") -> Place:
+        """The file of a block's documents."""
+        return self.place.below(f"documents-{block}{suffix}")
+
+    def brat(self, block: str) -> Place:
+        """The folder of a block's brat files."""
+        return self.place.below(f"brat/{block}")
+
+    def sidecar(self, block: str) -> Place:
+        """What is known of a finished block."""
+        return self.place.below(f"{WORK}/blocks/{block}.json")
+
+    def shard(self, index: int) -> Place:
+        """What is known of a shard that was read to its end."""
+        return self.place.below(f"{WORK}/shards/{index:05d}.json")
+
+    def finished_blocks(self) -> dict[int, set[int]]:
+        """The numbers of the blocks that are done, by shard."""
+        done: dict[int, set[int]] = {}
+        for info in self.place.below(f"{WORK}/blocks").files():
+            if found := _BLOCK.fullmatch(info.base_name):
+                done.setdefault(int(found[1]), set()).add(int(found[2]))
+        return done
+
+    def shards(self) -> dict[int, dict[str, Any]]:
+        """What is known of the shards that were read to their ends."""
+        indices = [int(info.base_name[:-5]) for info in self.place.below(f"{WORK}/shards").files()]
+        return dict(zip(indices, at_once(lambda i: self.read_json(self.shard(i)), indices), strict=True))
+
+    def blocks(self) -> list[str]:
+        """The names of the blocks that are done, in order."""
+        blocks = [(shard, number) for shard, done in self.finished_blocks().items() for number in done]
+        return [block_name(shard, number) for shard, number in sorted(blocks)]
+
+    def sidecars(self, blocks: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """What is known of each block."""
+        return at_once(lambda name: self.read_json(self.sidecar(name)), blocks)
+
+    def summary(self) -> dict[str, Any]:
+        """The counts of a finished annotation; nothing where none is finished."""
+        return self.read_json(self.place.below(SUMMARY))
+
+    def begin(self, settings: Mapping[str, str], fresh: bool) -> bool:
+        """Make ready to work in the folder; whether all is done already.
+
+        Args:
+            settings: what decides the result, by name, each as a hash or a short text.
+            fresh: remove what is there of another annotation.
+
+        Raises:
+            InputError: the folder holds something else, or an annotation with other settings.
+        """
+        entries = {name.split("/")[0] for name in self._names()}
+        ours = {name for name in entries if _OURS.fullmatch(name)}
+        earlier = self.read_json(self.place.below(f"{WORK}/settings.json")) or self.summary().get(
+            "settings", {}
+        )
+        if any(name.startswith("documents-") for name in entries) and not earlier:
+            what = "holds documents that are not from here"
+            raise InputError(f"--out {self.place.shown}", what, "name another folder")
+        if fresh:
+            for name in ours:
+                self.place.below(name).delete()
+        elif earlier and earlier != settings:
+            changed = sorted(k for k in {**earlier, **settings} if earlier.get(k) != settings.get(k))
+            what = f"holds an annotation with another {', another '.join(changed)}"
+            raise InputError(
+                f"--out {self.place.shown}", what, "name another folder, or start over with --fresh"
+            )
+        elif SUMMARY in entries:
+            return True
+        self.place.below(f"{WORK}/settings.json").write(_dumps(dict(settings)))
+        return False
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs on this machine out of the folder; the system unlocks it if this process dies.
+
+        Raises:
+            InputError: one is at work there.
+        """
+        if not self.place.is_local:
+            yield
+            return
+        path = Path(self.place.path, ".lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                cure = "wait for it, or name another folder"
+                raise InputError(f"--out {self.place.shown}", "another run is writing to it", cure) from None
+            yield
+
+    def write_json(self, place: Place, value: Mapping[str, Any]) -> None:
+        """Write a JSON object whole or not at all."""
+        place.write(_dumps(value))
+
+    def _names(self) -> list[str]:
+        selector = fs.FileSelector(self.place.path, allow_not_found=True)
+        return [info.base_name for info in self.place.filesystem.get_file_info(selector)]
+
+    def read_json(self, place: Place) -> dict[str, Any]:
+        """The JSON object of a file; empty where there is none."""
+        data = place.read()
+        try:
+            return {} if data is None else json.loads(data)
+        except ValueError:
+            return {}
+
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+_THREADS = 32
+"""Small files of an object store take tens of milliseconds each, whatever their size."""
+
+
+def at_once(read: Callable[[Given], Result], given: Iterable[Given]) -> Iterator[Result]:
+    """The results in order, several at a time, a bounded number ahead."""
+    rest = iter(given)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while some := list(islice(rest, 8 * _THREADS)):
+            yield from pool.map(read, some)
+
+
+def block_name(shard: int, number: int) -> str:
+    """The name of a block in the names of its files."""
+    return f"{shard:05d}-{number:05d}"
+
+
+def _dumps(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=1).encode()

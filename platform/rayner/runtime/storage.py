@@ -1,0 +1,132 @@
+"""Folders on any file system that pyarrow or fsspec reach."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from rayner.errors import InputError
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
+"""File systems on which a file appears when its stream is closed, complete or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path on a file system. `shown` is how the user would write it."""
+
+    filesystem: fs.FileSystem
+    path: str
+    shown: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the path is one of this machine."""
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def below(self, name: str) -> Place:
+        """The place of a relative path."""
+        return Place(self.filesystem, *(f"{base.rstrip('/')}/{name}" for base in (self.path, self.shown)))
+
+    def at(self, path: str) -> Place:
+        """Another path on the same file system."""
+        if self.is_local:
+            return Place(self.filesystem, path, path)
+        scheme, mark, _ = self.shown.partition("://")
+        return Place(self.filesystem, path, f"{scheme}://{path.lstrip('/')}" if mark else path)
+
+    def info(self) -> fs.FileInfo:
+        """What lies here."""
+        found = self.filesystem.get_file_info([self.path])
+        return found[0]
+
+    def files(self, recursive: bool = False) -> list[fs.FileInfo]:
+        """The files in this folder, by path; none where there is no such folder."""
+        selector = fs.FileSelector(self.path, recursive=recursive, allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        return sorted((f for f in found if f.type == fs.FileType.File), key=lambda f: f.path)
+
+    def read(self) -> bytes | None:
+        """The content of the file; None where there is none."""
+        try:
+            with self.filesystem.open_input_stream(self.path, compression=None) as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def write(self, data: bytes) -> None:
+        """Write a file whole or not at all; in place of the one that is there."""
+        with self.writing() as stream:
+            stream.write(data)
+
+    @contextmanager
+    def writing(self) -> Iterator[pa.NativeFile]:
+        """A stream to write to; the file takes its place when all went well."""
+        folder, _, name = self.path.rpartition("/")
+        if self.filesystem.type_name in _WHOLE_ON_CLOSE:
+            with self.filesystem.open_output_stream(self.path, compression=None) as stream:
+                yield stream
+            return
+        self.filesystem.create_dir(folder or "/", recursive=True)
+        partial = f"{folder}/.{name}.{os.getpid()}.partial"
+        try:
+            with self.filesystem.open_output_stream(partial, compression=None) as stream:
+                yield stream
+            self.filesystem.move(partial, self.path)
+        except BaseException:
+            with suppress(OSError):
+                self.filesystem.delete_file(partial)
+            raise
+
+    def copy_from(self, local: Path) -> None:
+        """Write a file with the content of a local one."""
+        self.write(local.read_bytes())
+
+    def delete(self) -> None:
+        """Remove the file or folder; nothing where there is none."""
+        with suppress(FileNotFoundError):
+            match self.info().type:
+                case fs.FileType.File:
+                    self.filesystem.delete_file(self.path)
+                case fs.FileType.Directory:
+                    self.filesystem.delete_dir(self.path)
+
+
+def place_of(uri: str | os.PathLike[str]) -> Place:
+    """A local path, or a URI of any kind that pyarrow or an fsspec package knows: s3://bucket/folder.
+
+    Raises:
+        InputError: nothing here knows such URIs, or it needs a package or rights that are not there.
+    """
+    text = os.fspath(uri)
+    if not _URI.match(text) or Path(text).exists():
+        path = str(Path(text).absolute())
+        return Place(fs.LocalFileSystem(), path, path)
+    filesystem, path = _resolve(text)
+    return Place(filesystem, path, path if isinstance(filesystem, fs.LocalFileSystem) else text)
+
+
+def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
+    cure = "a local path, or a URI such as s3://BUCKET/FOLDER"
+    last: Exception | None = None
+    for form in (uri, f"fsspec+{uri}"):
+        try:
+            return fs.FileSystem.from_uri(form)
+        except pa.ArrowInvalid as error:
+            last = error
+        except (ImportError, ValueError, OSError, pa.ArrowException) as error:
+            last = error
+            break
+    raise InputError(uri, f"cannot be reached ({_first_line(last)})", cure)
+
+
+def _first_line(error: BaseException | None) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
