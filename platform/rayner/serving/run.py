@@ -1,0 +1,155 @@
+"""`rayner serve`: the application on this machine's Ray, or on the cluster that RAY_ADDRESS names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError, RaynerError
+from rayner.runtime.cluster import ensure_ray
+from rayner.serving.application import NAME, declared
+from rayner.serving.gate import api_keys
+from rayner.serving.settings import ServeSettings, load_serve_settings
+from rayner.tasks.checkpoint import version_of
+
+log = logging.getLogger(__name__)
+_PAUSE = 0.25
+
+
+def serve_forever(path: Path) -> dict[str, Any]:
+    """Serve what a YAML file describes until SIGINT or SIGTERM; SIGHUP reads the file again.
+
+    A change of models is swapped in without a failed request; a change of anything else but `http` replaces the
+    replicas, some at a time. A file that is wrong changes nothing.
+
+    Returns:
+        `address`, `seconds` that it served.
+
+    Raises:
+        InputError: the file, or a checkpoint that it names, cannot be used.
+        RaynerError: the application did not start.
+    """
+    settings = checked(path)
+    with _signals() as (stop, reload):
+        started = deploy(settings)
+        try:
+            address = f"http://{settings.http.host}:{settings.http.port}"
+            log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
+            log.info(
+                "metrics at %s; send SIGHUP (kill -HUP %d) after a change of %s",
+                metrics_address(),
+                os.getpid(),
+                path,
+            )
+            while not stop.wait(_PAUSE):
+                if reload.is_set():
+                    reload.clear()
+                    _reload(path)
+        finally:
+            seconds = time.monotonic() - started
+            _stop()
+    return {"address": address, "seconds": round(seconds, 1)}
+
+
+def checked(path: Path) -> ServeSettings:
+    """The settings of a file, its checkpoints and keys looked at.
+
+    Raises:
+        InputError: something in it cannot be used.
+    """
+    settings = load_serve_settings(path)
+    if settings.recognizer is not None and _is_here(settings.recognizer):
+        version_of(Path(settings.recognizer))
+    # Replicas that lost the keys on the way must not let everybody in.
+    guarded = bool(api_keys())
+    return settings.model_copy(update={"require_key": settings.require_key or guarded})
+
+
+def deploy(settings: ServeSettings) -> float:
+    """Start the application, or bring a running one to these settings; returns when it runs.
+
+    Raises:
+        RaynerError: it does not start.
+    """
+    from ray.serve._private.api import serve_start
+    from ray.serve.schema import ServeDeploySchema
+
+    ensure_ray()
+    schema = ServeDeploySchema.model_validate(declared(settings))
+    # What `serve run` does with a file: only a declared application swaps models in place.
+    client = serve_start(http_options=schema.http_options.model_dump(), proxy_location=schema.proxy_location)
+    client.deploy_apps(schema)
+    _wait()
+    return time.monotonic()
+
+
+def metrics_address() -> str:
+    """Where Prometheus finds the metrics of this node."""
+    import ray
+
+    node = next(node for node in ray.nodes() if node["Alive"])
+    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+
+def _wait() -> None:
+    from ray import serve
+
+    while True:
+        application = serve.status().applications.get(NAME)
+        if application is not None and application.status == "RUNNING":
+            return
+        if application is not None and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
+            messages = [application.message, *(d.message for d in application.deployments.values())]
+            raise RaynerError(f"the application does not start: {_reason(messages)}")
+        time.sleep(_PAUSE)
+
+
+def _reason(messages: list[str]) -> str:
+    """The last line of the longest message, where tracebacks have their error."""
+    longest = max(messages, key=len).strip()
+    return longest.splitlines()[-1].strip() if longest else "no reason given"
+
+
+def _reload(path: Path) -> None:
+    try:
+        deploy(checked(path))
+        log.info("%s is in force", path)
+    except (InputError, RaynerError) as error:
+        log.error("%s; what ran goes on", error)
+
+
+def _stop() -> None:
+    import ray
+    from ray import serve
+
+    log.info("stopping; requests in work are answered")
+    serve.delete(NAME)
+    if not os.environ.get("RAY_ADDRESS"):
+        serve.shutdown()
+        ray.shutdown()
+
+
+def _is_here(path: str) -> bool:
+    """Whether the file is to be found from here: on a cluster, it may lie where only the replicas are."""
+    return "://" not in path and (Path(path).exists() or not os.environ.get("RAY_ADDRESS"))
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[threading.Event, threading.Event]]:
+    stop, reload = threading.Event(), threading.Event()
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
+    before = {number: signal.getsignal(number) for number in handlers}
+    for number, event in handlers.items():
+        signal.signal(number, lambda *_, event=event: event.set())
+    try:
+        yield stop, reload
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
