@@ -13,28 +13,27 @@ LONGEST = 10
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 _WITH_SHORT_FORM = regex.compile(r"^(?P<long>.*[\p{L}\p{N}].*?)\s*[(\[](?P<short>[^()\[\]]{2,10})[)\]]$")
-_UNSTRESSED = frozenset("a an and at by de for from in of on or the to with".split())
 
 
 def is_short_form(short: str, long: str) -> bool:
-    """Whether `short` may abbreviate `long`: its letters stand in it in order, the first one begins a word.
+    """Whether `short` may abbreviate `long`: its letters stand in it in order, and both begin alike.
 
-    The rule of Schwartz and Hearst (2003), A simple algorithm for identifying abbreviation definitions, with at
-    least two capitals or digits asked of the short form, so that plain words are none.
+    The rule of Schwartz and Hearst (2003), A simple algorithm for identifying abbreviation definitions. That
+    both begin alike, and that the short form has two capitals and is no part of the long one, keeps out plain
+    words and other spellings.
     """
-    if not 2 <= len(short) <= LONGEST or " " in short or len(long) <= len(short):
-        return False
-    if sum(c.isupper() or c.isdigit() for c in short) < 2:
-        return False
     letters = [c for c in short.lower() if c.isalnum()]
-    text, place = long.lower(), len(long)
-    for i in range(len(letters) - 1, -1, -1):
-        place = text.rfind(letters[i], 0, place)
-        while i == 0 and place > 0 and text[place - 1].isalnum():
-            place = text.rfind(letters[i], 0, place)
+    if not 2 <= len(letters) <= len(short) <= LONGEST or sum(c.isupper() for c in short) < 2:
+        return False
+    text = long.lower()
+    if " " in short or not text.startswith(letters[0]) or short.lower() in text.replace(" ", ""):
+        return False
+    place = 0
+    for letter in letters[1:]:
+        place = text.find(letter, place + 1)
         if place < 0:
             return False
-    return bool(letters)
+    return True
 
 
 def split_short_form(name: str) -> tuple[str, str] | None:
@@ -43,14 +42,6 @@ def split_short_form(name: str) -> tuple[str, str] | None:
     if match is None or not is_short_form(match["short"], match["long"]):
         return None
     return match["long"], match["short"]
-
-
-def initials(name: str) -> tuple[str, ...]:
-    """The first letters of its words, with and without words such as `of`; nothing of a single word."""
-    words = _WORD.findall(name)
-    stressed = [word for word in words if word.lower() not in _UNSTRESSED]
-    found = dict.fromkeys("".join(w[0] for w in part).upper() for part in (words, stressed))
-    return tuple(short for short in found if 2 <= len(short) <= LONGEST)
 
 
 def expansions(entities: Iterable[Entity]) -> dict[str, str]:

@@ -16,31 +16,31 @@ POOL = 64
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Pairs [P] of a query and an entity, and the vectors [R] of these entities, pair by pair.
+    """Pairs [P] of a query and an entity, and the names [R] of these entities, pair by pair.
 
-    `first` [P] is where the vectors of a pair begin.
+    `first` [P] is where the names of a pair begin.
     """
 
     query: np.ndarray
     entity: np.ndarray
     first: np.ndarray
-    vector: np.ndarray
-    query_of_vector: np.ndarray
+    name: np.ndarray
+    query_of_name: np.ndarray
 
     @staticmethod
-    def of(entities: Sequence[np.ndarray], first_vector: np.ndarray, vectors: np.ndarray) -> Candidates:
-        """From the entities of each query; `first_vector` and `vectors` [E] say which rows an entity has."""
+    def of(entities: Sequence[np.ndarray], first_name: np.ndarray, names: np.ndarray) -> Candidates:
+        """From the entities of each query; `first_name` and `names` [E] say which names an entity has."""
         query = np.repeat(np.arange(len(entities)), [len(of_query) for of_query in entities])
         entity = np.concatenate(entities)
-        counts = vectors[entity]
+        counts = names[entity]
         first = np.cumsum(counts) - counts
         inside = np.arange(counts.sum()) - np.repeat(first, counts)
-        vector = np.repeat(first_vector[entity], counts) + inside
-        return Candidates(query, entity, first, vector, np.repeat(query, counts))
+        name = np.repeat(first_name[entity], counts) + inside
+        return Candidates(query, entity, first, name, np.repeat(query, counts))
 
 
 def dense_candidates(
-    dense: DenseSide, entity_of_vector: np.ndarray, queries: Tensor, needed: np.ndarray
+    dense: DenseSide, entity_of_name: np.ndarray, queries: Tensor, needed: np.ndarray
 ) -> list[np.ndarray]:
     """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all."""
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(needed)
@@ -49,8 +49,8 @@ def dense_candidates(
     while len(pending):
         nearest = dense.nearest(queries[pending], rows, approximately)
         for query, near in zip(pending, nearest, strict=True):
-            found[query] = np.unique(entity_of_vector[near[near >= 0]]).astype(np.int64)
-        if rows >= len(entity_of_vector) and not approximately:
+            found[query] = np.unique(entity_of_name[near[near >= 0]]).astype(np.int64)
+        if rows >= len(entity_of_name) and not approximately:
             break
         pending = pending[[len(found[query]) < needed[query] for query in pending]]
         # An entity of many names fills the pool; so may a list of the inverted file that has too few.

@@ -30,10 +30,10 @@ class EntityIndex:
     """Entities, found by their names.
 
     Args:
-        entities: of the knowledge base, each with at least one name that has a vector.
-        names: their names.
-        dense: the vectors of those names that have one.
-        lexical: the n-grams of all names.
+        entities: of the knowledge base.
+        names: of the entities, at least one each.
+        dense: the vectors of the names.
+        lexical: the n-grams of the names.
         abbreviations: short form -> long form.
         settings: those it was built with.
         origin: what built it; empty in memory.
@@ -56,10 +56,8 @@ class EntityIndex:
         self.abbreviations = abbreviations
         self.settings = settings
         self.origin: Mapping[str, Any] = origin or {}
-        numbers = np.arange(len(entities))
-        self._first_name = np.searchsorted(names.entity, numbers)
-        self._first_vector = np.searchsorted(names.entity_of_vector, numbers)
-        self._vectors = np.diff(np.append(self._first_vector, len(names.entity_of_vector)))
+        self._first = np.searchsorted(names.entity, np.arange(len(entities)))
+        self._count = np.diff(np.append(self._first, len(names)))
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -82,8 +80,8 @@ class EntityIndex:
         Args:
             texts: the strings, for the lexical side; abbreviations in them are expanded there.
             vectors: [Q, D], of the texts, by the encoder of the index.
-            weight: of the lexical score beside the dense one. 0 leaves the lexical side out (its score is then
-                0), infinity the dense one: the score is then the lexical one.
+            weight: of the lexical score beside the dense one. 0 leaves the lexical side out (its score
+                is then 0), infinity the dense one: the score is then the lexical one.
             exclude: for each text the ids of entities that are not to be found.
 
         Raises:
@@ -98,7 +96,7 @@ class EntityIndex:
         near = [np.empty(0, np.int64) for _ in texts]
         if not math.isinf(weight):
             needed = np.array([k + len(numbers) for numbers in barred])
-            near = dense_candidates(self.dense, self.names.entity_of_vector, queries, needed)
+            near = dense_candidates(self.dense, self.names.entity, queries, needed)
         step = max(1, _CELLS // len(self.names)) if weight else len(texts)
         found: list[list[Found]] = []
         for begin in range(0, len(texts), step):
@@ -120,12 +118,12 @@ class EntityIndex:
         candidates = list(near)
         if weight:
             of_names = self._lexical_scores(texts)
-            of_entities = np.maximum.reduceat(of_names, self._first_name, axis=1)
+            of_entities = np.maximum.reduceat(of_names, self._first, axis=1)
             alike = lexical_candidates(of_entities, np.array([k + len(numbers) for numbers in barred]))
             candidates = [np.union1d(*pair) for pair in zip(near, alike, strict=True)]
         kept = [np.setdiff1d(*pair) for pair in zip(candidates, barred, strict=True)]
-        pairs = Candidates.of(kept, self._first_vector, self._vectors)
-        similarities = self.dense.similarities(queries, pairs.query_of_vector, pairs.vector)
+        pairs = Candidates.of(kept, self._first, self._count)
+        similarities = self.dense.similarities(queries, pairs.query_of_name, pairs.name)
         dense = np.maximum.reduceat(similarities, pairs.first) if len(pairs.first) else similarities
         lexical = np.zeros_like(dense) if of_entities is None else of_entities[pairs.query, pairs.entity]
         score = _fuse(dense, lexical, weight)
@@ -134,8 +132,8 @@ class EntityIndex:
             query, entity = int(pairs.query[i]), int(pairs.entity[i])
             if len(found[query]) == k:
                 continue
-            mine = slice(pairs.first[i], pairs.first[i] + self._vectors[entity])
-            names = self.names.rows[pairs.vector[mine]]
+            mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
+            names = pairs.name[mine]
             alike = np.zeros(len(names)) if of_names is None else of_names[query, names]
             name = self.names.text(names[np.argmax(_fuse(similarities[mine], alike, weight))])
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
@@ -186,8 +184,8 @@ def build_index(
 
 
 def encode_names(names: Names, encode: Encode, distance: Distance) -> np.ndarray:
-    """The vectors [M, D] of the names that have one, as a dense side keeps them."""
-    texts = names.encoded()
+    """The vectors [N, D] of the names, as a dense side keeps them."""
+    texts = names.texts.to_pylist()
     place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     vectors = as_vectors(np.asarray(encode(list(place))), distance, len(place))
     return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]

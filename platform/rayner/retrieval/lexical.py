@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 ANALYZER = "char_wb"
+_DTYPE: Any = np.float32
 
 
 class LexicalSide:
@@ -33,7 +34,7 @@ class LexicalSide:
 
 def fit_lexical(names: Sequence[str], ngrams: tuple[int, int]) -> LexicalSide:
     """Count the n-grams of the names, inside words and at their edges, ignoring case."""
-    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=np.float32)
+    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=_DTYPE)
     weights: Any = vectorizer.fit_transform(names)
     return LexicalSide(vectorizer, weights.T.tocsr())
 
@@ -43,6 +44,6 @@ def restore_lexical(
 ) -> LexicalSide:
     """The lexical side whose n-grams have this order and these inverse document frequencies."""
     places = {ngram: i for i, ngram in enumerate(vocabulary)}
-    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=np.float32, vocabulary=places)
+    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=_DTYPE, vocabulary=places)
     vectorizer.idf_ = idf
     return LexicalSide(vectorizer, postings)

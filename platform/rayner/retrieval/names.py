@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,12 @@ import pyarrow as pa
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
-from rayner.retrieval.abbreviations import initials, split_short_form
+from rayner.retrieval.abbreviations import split_short_form
 
 NAMES_SCHEMA = pa.schema(
     [
         pa.field("text", pa.string(), nullable=False),
         pa.field("entity", pa.int32(), nullable=False),
-        pa.field("encoded", pa.bool_(), nullable=False),
     ]
 )
 
@@ -26,8 +25,8 @@ NAMES_SCHEMA = pa.schema(
 class Found:
     """An entity that was found: the name that matches best, and how well.
 
-    `dense` is a similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams, and
-    `score` the two together.
+    `dense` is a similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams,
+    and `score` the two together.
     """
 
     entity_id: str
@@ -41,8 +40,7 @@ class Names:
     """The names of the entities, those of one entity side by side, in the order of the entities.
 
     Args:
-        table: rows of `NAMES_SCHEMA`: a name, the number of its entity, and whether it has a vector. The others
-            (initials) are found by the lexical side alone.
+        table: rows of `NAMES_SCHEMA`: a name and the number of its entity.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -50,18 +48,9 @@ class Names:
         self.texts: pa.StringArray = _one_chunk(self.table["text"])
         self.entity: np.ndarray = _one_chunk(self.table["entity"]).to_numpy()
         """[N] int32, ascending."""
-        self.rows: np.ndarray = np.flatnonzero(
-            _one_chunk(self.table["encoded"]).to_numpy(zero_copy_only=False)
-        )
-        """[M]: which names have a vector; vector i belongs to name `rows[i]`."""
-        self.entity_of_vector: np.ndarray = self.entity[self.rows]
 
     def __len__(self) -> int:
         return len(self.entity)
-
-    def encoded(self) -> list[str]:
-        """The names that have a vector, in the order of the vectors."""
-        return self.texts.take(pa.array(self.rows)).to_pylist()
 
     def text(self, name: int) -> str:
         """The name with this number."""
@@ -82,7 +71,7 @@ class Names:
 
 
 def names_of(entities: Sequence[Entity], settings: IndexSettings) -> Names:
-    """The names of the entities: name, aliases, the two halves of `Long Form (LF)`, and initials.
+    """The names of the entities: name, aliases, and the two halves of `Long Form (LF)`.
 
     Raises:
         KnowledgeBaseError: an empty name, an id that stands twice, or more aliases than `max_aliases`.
@@ -90,20 +79,18 @@ def names_of(entities: Sequence[Entity], settings: IndexSettings) -> Names:
     seen: set[str] = set()
     texts: list[str] = []
     owner: list[int] = []
-    encoded: list[bool] = []
     for number, entity in enumerate(entities):
         if entity.entity_id in seen:
             raise KnowledgeBaseError(f"entity {entity.entity_id}", "stands twice", "keep one of the two")
         seen.add(entity.entity_id)
-        for text, has_vector in _names(entity, settings):
-            texts.append(text)
-            owner.append(number)
-            encoded.append(has_vector)
-    columns = [pa.array(texts, pa.string()), pa.array(owner, pa.int32()), pa.array(encoded, pa.bool_())]
+        names = _names(entity, settings)
+        texts += names
+        owner += [number] * len(names)
+    columns = [pa.array(texts, pa.string()), pa.array(owner, pa.int32())]
     return Names(pa.table(columns, schema=NAMES_SCHEMA))
 
 
-def _names(entity: Entity, settings: IndexSettings) -> Iterator[tuple[str, bool]]:
+def _names(entity: Entity, settings: IndexSettings) -> list[str]:
     where = f"entity {entity.entity_id}"
     if not entity.name.strip():
         raise KnowledgeBaseError(where, "has no name", "give it one, or leave it out")
@@ -111,18 +98,12 @@ def _names(entity: Entity, settings: IndexSettings) -> Iterator[tuple[str, bool]
     if settings.aliases and limit is not None and len(entity.aliases) > limit:
         what = f"has {len(entity.aliases)} aliases, more than the {limit} allowed"
         raise KnowledgeBaseError(where, what, "raise max_aliases, or drop aliases of it")
-    written = dict.fromkeys(" ".join(name.split()) for name in _written(entity, settings))
-    written.pop("", None)
-    halves = [half for name in written for half in split_short_form(name) or ()]
-    names = dict.fromkeys([*written, *(halves if settings.abbreviations else ())])
-    yield from ((name, True) for name in names)
+    written = (entity.name, *entity.aliases) if settings.aliases else (entity.name,)
+    names = dict.fromkeys(" ".join(name.split()) for name in written)
+    names.pop("", None)
     if settings.abbreviations:
-        short = dict.fromkeys(short for name in names for short in initials(name))
-        yield from ((name, False) for name in short if name not in names)
-
-
-def _written(entity: Entity, settings: IndexSettings) -> Iterable[str]:
-    return (entity.name, *entity.aliases) if settings.aliases else (entity.name,)
+        names |= dict.fromkeys(half for name in names for half in split_short_form(name) or ())
+    return list(names)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
