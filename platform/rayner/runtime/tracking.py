@@ -125,7 +125,9 @@ class MLflow:
             mlflow.start_run(run_id=known.read_text().strip())
         else:
             above = parent.read_text().strip() if parent.exists() else None
-            active = mlflow.start_run(run_name=out.resolve().name, parent_run_id=above)
+            # The runs of a sweep's trials have the same names within each trial.
+            name = out.resolve().name if above is None else f"{out.resolve().parent.name} {out.name}"
+            active = mlflow.start_run(run_name=name, parent_run_id=above)
             known.write_text(active.info.run_id)
             mlflow.log_params(dict(_parameters(recipe)))
 

@@ -1,0 +1,223 @@
+"""Sweeps: many trainings of one recipe with other settings, and the recipe of the best."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.config import BaseRecipe
+from rayner.errors import RaynerError
+from rayner.runtime.example_sets import build_examples
+from rayner.runtime.sweep_corpora import FOLDER as CORPORA
+from rayner.runtime.sweep_corpora import Corpora, cut_corpora
+from rayner.runtime.sweep_population import check_population, run_population, tune_id
+from rayner.runtime.sweep_schedule import (
+    DEFAULT_TRIALS,
+    Room,
+    optuna_search,
+    planned_settings,
+    room_for,
+    scheduler_of,
+)
+from rayner.runtime.sweep_settings import SweepSettings
+from rayner.runtime.sweep_space import Space, check_space, described, key_of
+from rayner.runtime.sweep_storage import check_shared, sweep_folder
+from rayner.runtime.sweep_tracking import begin_mlflow, end_mlflow, write_hparams
+from rayner.runtime.sweep_trial import trial_of
+from rayner.runtime.sweep_trials import Plan, read_trials, write_json
+from rayner.runtime.sweep_winner import BEST_RECIPE, conclude_sweep
+from rayner.runtime.train import CACHE_VARIABLE
+from rayner.tasks.registry import train_task
+
+RESULT = "result.json"
+_TUNE = {
+    # Paths of a recipe count from where the command runs.
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # What Ray Tune would write for each trial is in our own files.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    # The table is ours.
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+log = logging.getLogger(__name__)
+
+
+def sweep(
+    space: Space, recipe: BaseRecipe, out: Path, settings: SweepSettings, fresh: bool = False
+) -> dict[str, Any]:
+    """Search a space, or go on with the sweep in `out`: trials that are over are kept, others go on.
+
+    Args:
+        out: the folder of the sweep. All nodes must see it.
+        settings: more `trials` than before add to the sweep that is there.
+        fresh: remove what an earlier sweep left in `out`.
+
+    Returns:
+        `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, `trials` (counts by
+        state), `winner` (the run of the best recipe with another seed), `pareto`, `seconds`.
+
+    Raises:
+        InputError: the space, the recipe or the folder cannot be used; nothing was started.
+        RaynerError: no trial finished.
+    """
+    begin = time.perf_counter()
+    check_space(space, recipe)
+    if settings.scheduler == "pbt":
+        check_population(space)
+    planned = None if settings.scheduler == "pbt" else planned_settings(space, settings)
+    out = Path(out).absolute()
+    nature = {
+        "space": described(space),
+        "recipe": recipe.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
+    }
+    with sweep_folder(out, fresh, nature):
+        room = room_for(recipe, settings.workers)
+        check_shared(out)
+        corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
+        plan = _plan(recipe, settings, out, corpora, nature)
+        _prepare(plan)
+        _run(plan, space, planned, room)
+        trials = read_trials(plan)
+        write_hparams(plan, trials)
+        result = conclude_sweep(plan, corpora, trials)
+        result["seconds"] = round(time.perf_counter() - begin, 1)
+        write_json(out / RESULT, result)
+        end_mlflow(plan.mlflow_parent, result["score"], [out / BEST_RECIPE])
+        return result
+
+
+def _plan(
+    recipe: BaseRecipe, settings: SweepSettings, out: Path, corpora: Corpora, nature: Mapping[str, Any]
+) -> Plan:
+    runs = {
+        (f"fold{fold}-" if settings.folds else "") + f"seed{seed}": {**changes, "seed": seed}
+        for fold, changes in enumerate(corpora.folds)
+        for seed in range(recipe.seed, recipe.seed + settings.seeds)
+    }
+    parameters = nature["space"] | {k: v for k, v in nature["settings"].items() if k != "objectives"}
+    return Plan(
+        recipe=recipe,
+        settings=settings,
+        out=out,
+        cache=Path(os.environ.get(CACHE_VARIABLE, out / ".examples")).absolute(),
+        runs=runs,
+        working_folder=Path.cwd(),
+        mlflow_parent=begin_mlflow(recipe, out, parameters),
+    )
+
+
+def _prepare(plan: Plan) -> None:
+    """Build the example sets of the recipe as it is; most spaces search nothing that they depend on."""
+    seen: set[str] = set()
+    for changes in plan.runs.values():
+        corpus = {key: value for key, value in changes.items() if key != "seed"}
+        if (key := key_of(corpus)) not in seen:
+            seen.add(key)
+            build_examples(train_task(plan.recipe_of({}, corpus)), "train", plan.cache)
+
+
+def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, room: Room) -> None:
+    settings = plan.settings
+    trials = read_trials(plan)
+    failed = {trial.key for trial in trials if trial.state == "failed"}
+    total = settings.trials or DEFAULT_TRIALS
+    if planned is not None:
+        total = len(planned)
+        planned = [one for one in planned if key_of(one) not in failed]
+        left = len(planned)
+    else:
+        left = total - len(failed)
+    if left <= 0 or (planned is not None and not planned):
+        return
+    if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
+        log.info("all %d trials are over; --trials adds more, --fresh starts over", total)
+        return
+    log.info("%d trials, %d at once", total, min(room.at_once, left))
+    if settings.scheduler == "pbt":
+        with _environment(room.at_once):
+            run_population(plan, space, room)
+        return
+    known = [trial.settings for trial in trials if trial.state != "failed"][:left]
+    with _environment(room.at_once):
+        _fit(plan, space, planned, room, known, left)
+    shutil.rmtree(plan.out / "ray", ignore_errors=True)
+
+
+def _fit(
+    plan: Plan,
+    space: Space,
+    planned: Sequence[Mapping[str, Any]] | None,
+    room: Room,
+    known: Sequence[Mapping[str, Any]],
+    left: int,
+) -> None:
+    """One launch of Ray Tune, which knows nothing of earlier ones: each trial reports what it has done.
+
+    A trial that is over reports within moments. So the scheduler and Optuna learn all that they knew, from
+    files that a kill leaves whole, and a sweep may also be made longer.
+    """
+    from ray import tune
+
+    from rayner.runtime.sweep_board import Board
+
+    settings = plan.settings
+    given = {"settings": tune.grid_search([dict(one) for one in planned])} if planned is not None else None
+    tuner = tune.Tuner(
+        tune.with_resources(trial_of(plan), tune.PlacementGroupFactory([dict(room.resources)])),
+        param_space=given,
+        tune_config=tune.TuneConfig(
+            search_alg=None if planned is not None else optuna_search(space, settings, known),
+            scheduler=scheduler_of(settings, space, plan.recipe),
+            num_samples=1 if planned is not None else left,
+            max_concurrent_trials=room.at_once,
+            # Importing torch takes as long as many a short trial. Workers of their own would outlive a trial.
+            reuse_actors=not settings.workers,
+            trial_dirname_creator=tune_id,
+        ),
+        run_config=tune.RunConfig(
+            name=f"launch-{time.time_ns()}",
+            storage_path=str(plan.out / "ray"),
+            callbacks=[Board(plan, left)],
+            failure_config=tune.FailureConfig(max_failures=settings.retries),
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+
+
+@contextlib.contextmanager
+def _environment(at_once: int) -> Iterator[None]:
+    # It looks for the files that were not to be written.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
+    changes = {**_TUNE, "TUNE_MAX_PENDING_TRIALS_PG": str(at_once)}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def read_result(out: Path) -> dict[str, Any]:
+    """What `sweep` returned.
+
+    Raises:
+        RaynerError: the sweep is not over.
+    """
+    try:
+        return json.loads((out / RESULT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RaynerError(f"{out}: the sweep is not over") from None

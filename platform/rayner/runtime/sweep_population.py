@@ -1,0 +1,172 @@
+"""Population-based training: trials that fall behind go on from a better one's checkpoint, with new settings.
+
+Source: Jaderberg et al., Population Based Training of Neural Networks, 2017, as Ray Tune has it. Settings are
+those of a moment; `schedule.jsonl` of a trial has them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError
+from rayner.recipes import dump_recipe
+from rayner.runtime.checkpoints import BEST, LAST
+from rayner.runtime.sweep_schedule import DEFAULT_TRIALS, Room
+from rayner.runtime.sweep_space import Space
+from rayner.runtime.sweep_trial import settings_of
+from rayner.runtime.sweep_trials import (
+    RUN_RESULT,
+    SCHEDULE,
+    TRIALS,
+    Plan,
+    add_line,
+    note_failure,
+    read_progress,
+)
+from rayner.runtime.tracking import Record
+from rayner.runtime.train import train
+
+CHANGEABLE = (
+    "training.learning_rate",
+    "training.head_learning_rate",
+    "training.weight_decay",
+    "training.clip",
+)
+_NAME = "population"
+
+
+def check_population(space: Space) -> None:
+    """Refuse a space with a setting that cannot change while a run goes on.
+
+    Raises:
+        InputError: the key.
+    """
+    for key in space.domains:
+        if key not in CHANGEABLE and not key.startswith("loss."):
+            cure = f"search loss.* and {', '.join(CHANGEABLE)}, or take the scheduler asha"
+            raise InputError(space.name, f"{key} cannot change while a run goes on", cure)
+
+
+def run_population(plan: Plan, space: Space, room: Room) -> None:
+    """Run or restore a population; its state is Ray Tune's own, where checkpoints change hands."""
+    from ray import tune
+    from ray.tune.schedulers import PopulationBasedTraining
+
+    from rayner.runtime.sweep_board import Board
+
+    storage = plan.out / "ray"
+    settings = plan.settings
+    trials = settings.trials or DEFAULT_TRIALS
+    trainable = tune.with_resources(_trial(plan), tune.PlacementGroupFactory([dict(room.resources)]))
+    if tune.Tuner.can_restore(str(storage / _NAME)):
+        tuner = tune.Tuner.restore(str(storage / _NAME), trainable)
+    else:
+        objective = settings.objectives[0]
+        tuner = tune.Tuner(
+            trainable,
+            param_space=dict(space.domains),
+            tune_config=tune.TuneConfig(
+                scheduler=PopulationBasedTraining(
+                    time_attr="epochs",
+                    metric=objective.metric,
+                    mode=objective.mode,
+                    perturbation_interval=settings.grace,
+                    hyperparam_mutations=dict(space.domains),
+                ),
+                num_samples=trials,
+                max_concurrent_trials=None,
+                reuse_actors=True,
+                trial_dirname_creator=tune_id,
+            ),
+            run_config=tune.RunConfig(
+                name=_NAME,
+                storage_path=str(storage),
+                callbacks=[Board(plan, trials, by_id=True)],
+                failure_config=tune.FailureConfig(max_failures=settings.retries),
+                verbose=0,
+            ),
+        )
+    tuner.fit()
+    # The checkpoints are of use to the population alone; its trials are on disk.
+    for checkpoint in storage.glob(f"{_NAME}/*/checkpoint_*"):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def tune_id(trial: Any) -> str:
+    """The name of a trial's folder within Ray Tune's."""
+    return str(trial.trial_id)
+
+
+def _trial(plan: Plan) -> Callable[[dict[str, Any]], None]:
+    def trial(config: dict[str, Any]) -> None:
+        from ray import tune
+
+        folder = plan.out / TRIALS / tune.get_context().get_trial_id()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            _train(plan, folder, settings_of(config))
+        except Exception as error:
+            note_failure(folder, f"{type(error).__name__}: {error}", diverged=False)
+            raise
+
+    return trial
+
+
+def _train(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> None:
+    from ray import tune
+
+    os.chdir(plan.working_folder)
+    [(name, changes)] = plan.runs.items()
+    out = folder / name
+    recipe = plan.recipe_of(settings, changes)
+    if (checkpoint := tune.get_checkpoint()) is not None:
+        with checkpoint.as_directory() as found:
+            for part in (LAST, BEST):
+                shutil.rmtree(out / part, ignore_errors=True)
+                shutil.copytree(Path(found) / part, out / part)
+        (out / RUN_RESULT).unlink(missing_ok=True)
+        (out / LAST / "recipe.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
+    add_line(folder / SCHEDULE, {"step": _step(out), "settings": dict(settings)})
+    train(recipe, out, workers=0, cache=plan.cache, watch=_WithCheckpoints(plan, folder, settings, out))
+    tune.report(read_progress(plan, folder, settings)[0][-1])
+    shutil.rmtree(out / LAST, ignore_errors=True)
+
+
+class _WithCheckpoints:
+    """Reports an evaluation once the checkpoint of it is written, which is after the evaluation."""
+
+    def __init__(self, plan: Plan, folder: Path, settings: Mapping[str, Any], out: Path) -> None:
+        self._plan, self._folder, self._settings, self._out = plan, folder, settings, out
+        self._evaluated: int | None = None
+
+    def write(self, record: Record) -> None:
+        """Report what waits, if its checkpoint is there."""
+        if self._evaluated is not None and _step(self._out) >= self._evaluated:
+            self._evaluated = None
+            self._report()
+        if "metrics" in record:
+            self._evaluated = int(record["step"])
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _report(self) -> None:
+        from ray import tune
+
+        reports, _ = read_progress(self._plan, self._folder, self._settings)
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            for part in (LAST, BEST):
+                shutil.copytree(self._out / part, Path(folder) / part, copy_function=os.link)
+            tune.report(reports[-1], checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+def _step(out: Path) -> int:
+    """The step of the run's last checkpoint; 0 where there is none."""
+    state = out / LAST / "state" / "state.json"
+    return int(json.loads(state.read_text(encoding="utf-8"))["step"]) if state.exists() else 0

@@ -1,0 +1,214 @@
+"""Search spaces: read, checked against the recipe, and cut into the settings of trials."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from rayner.config import BaseRecipe
+from rayner.errors import InputError
+from rayner.recipes import with_settings
+
+DIGITS = 4
+"""Digits of a drawn number: enough for any effect, and few enough to read."""
+_DRAWS_OF_ONE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What is searched, as its file says it.
+
+    `domains` maps dotted keys of a recipe to Ray Tune's domains. `metric` and so on are what the file
+    recommends, None where it says nothing.
+    """
+
+    name: str
+    domains: Mapping[str, Any]
+    task: str | None = None
+    metric: str | None = None
+    mode: str | None = None
+    scheduler: str | None = None
+    search: str | None = None
+
+
+def load_space(text: str) -> Space:
+    """The space that `FILE.py`, `FILE.py:function`, `module` or `module:function` names.
+
+    The file is Python and is executed. The function, `space` by default, returns the domains: Ray Tune's, or
+    lists of values to choose from. TASK, METRIC, MODE, SCHEDULER and SEARCH of the file are taken up.
+
+    Raises:
+        InputError: there is no such file or function, or what it returns is no space.
+    """
+    place, colon, function = text.partition(":")
+    module = _module(place)
+    build = getattr(module, function if colon else "space", None)
+    if not callable(build):
+        names = [name for name, value in vars(module).items() if callable(value) and name[0] != "_"]
+        near = difflib.get_close_matches(function or "space", names, n=1)
+        what = f"no function {function or 'space'!r} in it"
+        raise InputError(text, what, f"did you mean {near[0]!r}?" if near else "name it as FILE.py:function")
+    domains = build()
+    if not isinstance(domains, Mapping):
+        raise InputError(text, "is no space", "return a mapping of keys to domains")
+    if not domains:
+        raise InputError(text, "an empty space", "name at least one key of the recipe to search")
+    said = {name.lower(): getattr(module, name, None) for name in ("TASK", "METRIC", "MODE", "SCHEDULER")}
+    # A grid says of itself that it is one, whatever else its file holds.
+    search = "grid" if all(_is_grid(domain) for domain in domains.values()) else None
+    name = f"{Path(place).stem}:{build.__name__}" if colon else Path(place).stem
+    return Space(name, {str(k): _domain(v) for k, v in domains.items()}, search=search, **said)
+
+
+def check_space(space: Space, recipe: BaseRecipe) -> None:
+    """Refuse a space whose keys or values the recipe does not take.
+
+    Raises:
+        InputError: the space is for another task.
+        RecipeError: the key that is wrong and the nearest known one, or the value that is.
+    """
+    task = getattr(recipe, "task", None)
+    if space.task is not None and space.task != task:
+        cure = f"take the space or a recipe of the other task: the recipe is of {task!r}"
+        raise InputError(space.name, f"is a space for the task {space.task!r}", cure)
+    for key, domain in space.domains.items():
+        for value in _extremes(domain):
+            with_settings(recipe, {key: value}, f"space {space.name}")
+
+
+def choices(domain: Any) -> list[Any] | None:
+    """The values of a domain that is a list of them; None where it is a range."""
+    values = getattr(domain, "categories", None)
+    return None if values is None else list(values)
+
+
+def grid(space: Space) -> list[dict[str, Any]]:
+    """Every combination, in the order of the space.
+
+    Raises:
+        InputError: a range, which has no end of values.
+    """
+    lists = {}
+    for key, domain in space.domains.items():
+        values = choices(domain)
+        if values is None:
+            what, cure = f"{key} is a range, which no grid can hold", "list its values, or search at random"
+            raise InputError(space.name, what, cure)
+        lists[key] = values
+    return [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
+
+
+def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
+    """Different settings at random; fewer than `count` where the space has no more.
+
+    The first ones do not depend on `count`.
+    """
+    rng = np.random.RandomState(seed)
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(count * _DRAWS_OF_ONE):
+        drawn = tidy({key: domain.sample(random_state=rng) for key, domain in space.domains.items()})
+        found.setdefault(key_of(drawn), drawn)
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def tidy(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as plain values, numbers with few digits, keys in order."""
+    return {key: _plain(settings[key]) for key in sorted(settings)}
+
+
+def key_of(settings: Mapping[str, Any]) -> str:
+    """The name of a trial's folder: the same for the same settings, so that no work is done twice."""
+    text = json.dumps(tidy(settings), sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def described(space: Space) -> dict[str, str]:
+    """What each key is searched over, in words that compare."""
+    return {key: _in_words(domain) for key, domain in sorted(space.domains.items())}
+
+
+def _in_words(domain: Any) -> str:
+    values = choices(domain)
+    if values is not None:
+        return f"one of {', '.join(map(str, values))}"
+    scale = " (log)" if "Log" in type(domain.get_sampler()).__name__ else ""
+    return f"{domain.lower:g} to {domain.upper:g}{scale}" if hasattr(domain, "lower") else str(domain)
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    if path.suffix != ".py":
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            # A module that the space itself imports and does not find is another matter.
+            if error.name is None or not place.startswith(error.name):
+                raise InputError(place, f"it needs the module {error.name!r}", "install it") from None
+            raise InputError(
+                place, "no such file or module", "name it as FILE.py or module:function"
+            ) from None
+        except ImportError as error:
+            raise InputError(place, f"cannot be imported: {error}") from None
+    if not path.is_file():
+        raise InputError(place, "no such file", "name it as FILE.py or module:function")
+    spec = importlib.util.spec_from_file_location(f"_space_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(place, f"cannot be executed: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _is_grid(domain: Any) -> bool:
+    return isinstance(domain, dict) and set(domain) == {"grid_search"}
+
+
+def _domain(value: Any) -> Any:
+    """One kind of domain for `tune.grid_search`, `tune.choice`, lists and single values."""
+    from ray import tune
+    from ray.tune.search.sample import Domain
+
+    if isinstance(value, Domain):
+        return value
+    values = value["grid_search"] if _is_grid(value) else value
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if not values:
+        raise InputError("space", "a key without any value", "list at least one")
+    return tune.choice(list(values))
+
+
+def _extremes(domain: Any) -> Iterator[Any]:
+    values = choices(domain)
+    if values is not None:
+        yield from values
+    elif hasattr(domain, "lower"):
+        whole = "Integer" in type(domain).__name__
+        yield from (_plain(domain.lower), _plain(domain.upper - 1 if whole else domain.upper))
+    else:
+        yield _plain(domain.sample())
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{DIGITS}g}")
+    return list(value) if isinstance(value, tuple) else value
