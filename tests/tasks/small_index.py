@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 
 ENTITIES = (
@@ -47,6 +48,7 @@ class SmallIndex:
 
     entities: Sequence[Entity] = ENTITIES
     searched: list[list[str]] = field(default_factory=list)
+    settings: IndexSettings = field(default_factory=IndexSettings)
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:
         self.searched.append(list(texts))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
-from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.metrics.nil import NilCalibration, fit_nil
 from rayner.tasks.predict import predict
@@ -139,9 +139,11 @@ def test_evaluation_parts_seen_from_unseen_and_counts_mistakes():
     metrics = one.evaluate(list(predict(one, gold)), gold)
     assert (metrics["seen"]["mentions"], metrics["seen"]["top1"], metrics["unseen"]["top1"]) == (2, 0.5, 1.0)
     assert (metrics["nil_recall"], metrics["nil_auc"]) == (1.0, 1.0)
-    assert metrics["errors"]["no_match"] == 1
+    assert metrics["errors"]["counts"]["no_match"] == 1
 
 
-def test_an_alias_and_entities_of_a_type_are_names():
-    index = SmallIndex([Entity("a", "Alpha", ("A",), "Letter")])
-    assert standardizer(index).names() == {"a": ("Alpha", "A")}
+def test_aliases_that_are_not_in_the_index_are_unseen():
+    gold = [MentionString("psql", ("pg",)), MentionString("postgresql", ("pg",))]
+    one = standardizer(SmallIndex(settings=IndexSettings(aliases=False)))
+    metrics = one.evaluate(list(predict(one, gold)), gold)
+    assert (metrics["seen"]["mentions"], metrics["unseen"]["mentions"]) == (1, 1)

@@ -69,7 +69,7 @@ def categorize_answers(
     return errors
 
 
-def summarize_answer_errors(errors: Sequence[AnswerError], examples: int = 10) -> dict[str, Any]:
+def summarize_answer_errors(errors: Sequence[AnswerError], examples: int = 8) -> dict[str, Any]:
     """Counts and examples by category, those of the paper first.
 
     Args:

@@ -12,7 +12,10 @@ import torch
 from rayner.config import CorpusSettings, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.metrics.intervals import span_intervals
+from rayner.metrics.linking_intervals import linking_intervals
 from rayner.runtime.distributed import gather_objects, on_first, rank, world_size
+from rayner.tasks.answer_tables import answers_from_table, answers_to_table
+from rayner.tasks.answers import Answer
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
@@ -79,7 +82,9 @@ def score(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> tup
 def intervals_of(
     gold: Sequence[Any], predicted: Sequence[Any], metrics: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Bootstrap intervals of span metrics under the key `intervals`; nothing for other items."""
+    """Bootstrap intervals of span or linking metrics under the key `intervals`; nothing for other items."""
+    if are_answers(predicted):
+        return {"intervals": linking_intervals(gold, predicted)}
     if not are_documents([*gold[:1], *predicted[:1]]):
         return {}
     return {"intervals": span_intervals(gold, predicted, list(metrics.get("per_type", {})) or None)}
@@ -90,16 +95,27 @@ def are_documents(items: Sequence[Any]) -> bool:
     return bool(items) and all(isinstance(item, Document) for item in items)
 
 
+def are_answers(items: Sequence[Any]) -> bool:
+    """Whether there are items and they are answers of a standardizer."""
+    return bool(items) and all(isinstance(item, Answer) for item in items)
+
+
 def write_predictions(folder: Path, gold: Sequence[Any], predicted: Sequence[Any]) -> None:
-    """Write documents and the answers to them as `gold.parquet` and `predictions.parquet`."""
+    """Write documents and the answers to them as `gold.parquet` and `predictions.parquet`; mentions and the
+    answers to them as `answers.parquet`."""
     if are_documents(gold) and are_documents(predicted):
         folder.mkdir(exist_ok=True)
         pq.write_table(documents_to_table(gold), folder / "gold.parquet")
         pq.write_table(documents_to_table(predicted), folder / "predictions.parquet")
+    elif are_answers(predicted):
+        folder.mkdir(exist_ok=True)
+        pq.write_table(answers_to_table(gold, predicted), folder / "answers.parquet")
 
 
-def read_predictions(folder: Path) -> tuple[list[Document], list[Document]]:
-    """What `write_predictions` wrote: gold and predicted documents; none where it wrote nothing."""
+def read_predictions(folder: Path) -> tuple[list[Any], list[Any]]:
+    """What `write_predictions` wrote: gold and predicted items; none where it wrote nothing."""
+    if (folder / "answers.parquet").exists():
+        return answers_from_table(pq.read_table(folder / "answers.parquet"))
     if not (folder / "gold.parquet").exists():
         return [], []
     tables = (pq.read_table(folder / f"{name}.parquet") for name in ("gold", "predictions"))

@@ -104,11 +104,12 @@ class Standardizer:
         return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[MentionString]) -> dict[str, Any]:
-        """Linking metrics, seen strings being those that the index has, and the mistakes by category."""
+        """Linking metrics and the mistakes by category, with examples; seen: strings of the index."""
         names = self.names()
-        known = [name for of_entity in names.values() for name in of_entity]
+        aliases = self.index.settings.aliases
+        known = [name for all_names in names.values() for name in (all_names if aliases else all_names[:1])]
         errors = categorize_answers(gold, predicted, names)
-        return {**score_linking(gold, predicted, known), "errors": summarize_answer_errors(errors)["counts"]}
+        return {**score_linking(gold, predicted, known), "errors": summarize_answer_errors(errors)}
 
     def names(self) -> dict[str, tuple[str, ...]]:
         """Name and aliases of each entity of the index."""

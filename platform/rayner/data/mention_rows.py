@@ -1,0 +1,89 @@
+"""Mentions to be linked, one a row of a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rayner.data.readers import files
+from rayner.errors import CorpusError
+
+COLUMN = "mention"
+
+
+class MentionRow(NamedTuple):
+    """A row: the number of its (last) line, from 1, and the mention or what is wrong with the row."""
+
+    line: int
+    text: str | None
+    fault: str | None = None
+
+
+def read_mention_rows(path: Path) -> Iterator[MentionRow]:
+    """The mentions of a file, a row each, in order, also of rows that cannot be read.
+
+    JSON lines (`.jsonl`, `.ndjson`, `.json`) have the key `mention`, CSV and TSV a column of this name; blank
+    lines of theirs are no rows. In any other file each line is a mention, a blank one an empty mention.
+
+    Raises:
+        CorpusError: a file that cannot be opened, is not UTF-8, or is a table without that column.
+    """
+    text = files.without_mark(files.decode(files.read_bytes(path), path), Counter())
+    lines = files.split_lines(text)
+    match files.suffix(path):
+        case ".jsonl" | ".ndjson" | ".json":
+            return _json_rows(lines)
+        case ".csv":
+            return _table_rows(lines, ",", path)
+        case ".tsv":
+            return _table_rows(lines, "\t", path)
+    return (MentionRow(number, line) for number, line in enumerate(lines, 1))
+
+
+def _json_rows(lines: Sequence[str]) -> Iterator[MentionRow]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            yield MentionRow(number, None, f"not JSON ({error})")
+            continue
+        mention = row.get(COLUMN) if isinstance(row, dict) else None
+        if isinstance(mention, str):
+            yield MentionRow(number, mention)
+        else:
+            yield MentionRow(number, None, f"no text under `{COLUMN}`")
+
+
+def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
+    header = [cell.strip() for cell in next(rows, [])]
+    if COLUMN not in header:
+        what = f"no column {COLUMN!r} among {', '.join(map(repr, header)) or 'none'}"
+        raise CorpusError(f"{path}:1", what, "name the column so, or give a .txt file of one mention a line")
+    return _cells(rows, header.index(COLUMN), path)
+
+
+def _cells(rows: Iterator[list[str]], column: int, path: Path) -> Iterator[MentionRow]:
+    reader = rows
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            where = f"{path}:{reader.line_num}"  # type: ignore[attr-defined]
+            raise CorpusError(where, str(error), "close the quotes of this row") from None
+        number: int = reader.line_num  # type: ignore[attr-defined]
+        if not cells:
+            continue
+        if len(cells) <= column:
+            yield MentionRow(number, None, f"{len(cells)} cells, none under `{COLUMN}`")
+        else:
+            yield MentionRow(number, cells[column])
