@@ -58,6 +58,7 @@ def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
         "health_check_timeout_s": replicas.health_timeout,
         "max_surge_percent": replicas.surge,
         "max_constructor_retry_count": 3,
+        "logging_config": {"enable_access_log": False},
     }
     if replicas.min == replicas.max:
         return options | {"num_replicas": replicas.max}

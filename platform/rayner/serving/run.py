@@ -26,8 +26,8 @@ _PAUSE = 0.25
 def serve_forever(path: Path) -> dict[str, Any]:
     """Serve what a YAML file describes until SIGINT or SIGTERM; SIGHUP reads the file again.
 
-    A change of models is swapped in without a failed request; a change of anything else but `http` replaces the
-    replicas, some at a time. A file that is wrong changes nothing.
+    A change of models is swapped in without a failed request; a change of anything else but `http` replaces
+    the replicas, some at a time. A file that is wrong changes nothing.
 
     Returns:
         `address`, `seconds` that it served.
@@ -37,25 +37,22 @@ def serve_forever(path: Path) -> dict[str, Any]:
         RaynerError: the application did not start.
     """
     settings = checked(path)
-    with _signals() as (stop, reload):
-        started = deploy(settings)
-        try:
-            address = f"http://{settings.http.host}:{settings.http.port}"
+    began = time.monotonic()
+    address = f"http://{settings.http.host}:{settings.http.port}"
+    try:
+        deploy(settings)
+        # Not before: Ray puts handlers of its own in their place when it starts.
+        with _signals() as (stop, reload):
             log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
-            log.info(
-                "metrics at %s; send SIGHUP (kill -HUP %d) after a change of %s",
-                metrics_address(),
-                os.getpid(),
-                path,
-            )
+            log.info("metrics at %s", metrics_address())
+            log.info("after a change of %s: kill -HUP %d", path, os.getpid())
             while not stop.wait(_PAUSE):
                 if reload.is_set():
                     reload.clear()
                     _reload(path)
-        finally:
-            seconds = time.monotonic() - started
-            _stop()
-    return {"address": address, "seconds": round(seconds, 1)}
+    finally:
+        _stop()
+    return {"address": address, "seconds": round(time.monotonic() - began, 1)}
 
 
 def checked(path: Path) -> ServeSettings:
@@ -72,7 +69,7 @@ def checked(path: Path) -> ServeSettings:
     return settings.model_copy(update={"require_key": settings.require_key or guarded})
 
 
-def deploy(settings: ServeSettings) -> float:
+def deploy(settings: ServeSettings) -> None:
     """Start the application, or bring a running one to these settings; returns when it runs.
 
     Raises:
@@ -87,7 +84,6 @@ def deploy(settings: ServeSettings) -> float:
     client = serve_start(http_options=schema.http_options.model_dump(), proxy_location=schema.proxy_location)
     client.deploy_apps(schema)
     _wait()
-    return time.monotonic()
 
 
 def metrics_address() -> str:
@@ -129,6 +125,8 @@ def _stop() -> None:
     import ray
     from ray import serve
 
+    if not ray.is_initialized():
+        return
     log.info("stopping; requests in work are answered")
     serve.delete(NAME)
     if not os.environ.get("RAY_ADDRESS"):

@@ -1,0 +1,178 @@
+"""Batches of windows of many requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rayner.serving.batching import BATCHES_PER_ROUND, TokenBatcher
+from rayner.serving.metrics import NoMeter
+
+BUDGET = 100
+
+
+class Echo:
+    """Windows are (name, length); the score of a window is the window. Batches wait for the gate."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.batches: list[list[Any]] = []
+
+    def prepare(self, item: Any) -> list[Any]:
+        return [item]
+
+    def length_of(self, window: Any) -> int:
+        return window[1]
+
+    def forward(self, windows: Sequence[Any]) -> list[Any]:
+        self.batches.append(list(windows))
+        assert self.gate.wait(10)
+        if any(name == "poison" for name, _ in windows):
+            raise ValueError("poison")
+        return list(windows)
+
+    def finish(self, item: Any, windows: Sequence[Any], scores: Sequence[Any]) -> Any:
+        return scores
+
+    def evaluate(self, predicted: Sequence[Any], gold: Sequence[Any]) -> dict[str, Any]:
+        return {}
+
+
+def run(work: Any) -> Any:
+    async def main() -> Any:
+        batcher = TokenBatcher(BUDGET, NoMeter())
+        try:
+            return await asyncio.wait_for(work(batcher), 20)
+        finally:
+            await batcher.close()
+
+    return asyncio.run(main())
+
+
+async def gather_behind(batcher: TokenBatcher, echo: Echo, *requests: Sequence[Any]) -> list[Any]:
+    """Send the requests while the model works on another one."""
+    echo.gate.clear()
+    first = asyncio.create_task(batcher.scores(echo, [("first", 1)]))
+    while not echo.batches:
+        await asyncio.sleep(0.001)
+    tasks = [asyncio.create_task(batcher.scores(echo, request)) for request in requests]
+    await asyncio.sleep(0.01)
+    echo.gate.set()
+    await first
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_lone_request_does_not_wait() -> None:
+    async def work(batcher: TokenBatcher) -> float:
+        echo = Echo()
+        await batcher.scores(echo, [("warm", 1)])
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for index in range(50):
+            assert await batcher.scores(echo, [(index, 1)]) == [(index, 1)]
+        return (loop.time() - began) / 50
+
+    assert run(work) < 0.02
+
+
+def test_what_waits_shares_batches_within_the_budget() -> None:
+    async def work(batcher: TokenBatcher) -> tuple[Echo, list[Any], list[Any]]:
+        echo = Echo()
+        requests = [[(f"{r}-{w}", 5 + (7 * r + 3 * w) % 10) for w in range(2)] for r in range(16)]
+        return echo, requests, await gather_behind(batcher, echo, *requests)
+
+    echo, requests, answers = run(work)
+    assert answers == requests
+    for batch in echo.batches:
+        assert max(length for _, length in batch) * len(batch) <= BUDGET
+    assert len(echo.batches) <= 8
+    assert any(len({name.partition("-")[0] for name, _ in batch}) > 1 for batch in echo.batches[1:])
+
+
+def test_a_book_does_not_keep_sentences_waiting() -> None:
+    async def work(batcher: TokenBatcher) -> tuple[Echo, list[Any]]:
+        echo = Echo()
+        book = [("book", 20)] * 200
+        return echo, await gather_behind(batcher, echo, book, [("sentence", 20)], [("other", 20)])
+
+    echo, answers = run(work)
+    assert [len(answer) for answer in answers] == [200, 1, 1]
+    place = next(i for i, batch in enumerate(echo.batches) if ("sentence", 20) in batch)
+    assert place <= 2 + BATCHES_PER_ROUND
+    assert any(("book", 20) in batch for batch in echo.batches[place + 2 :])
+
+
+def test_a_window_over_the_budget_runs_alone() -> None:
+    async def work(batcher: TokenBatcher) -> tuple[Echo, list[Any]]:
+        echo = Echo()
+        return echo, await gather_behind(batcher, echo, [("wide", 10 * BUDGET)], [("a", 5)])
+
+    echo, answers = run(work)
+    assert answers == [[("wide", 10 * BUDGET)], [("a", 5)]]
+    assert [("wide", 10 * BUDGET)] in echo.batches
+
+
+def test_predictors_do_not_mix() -> None:
+    async def work(batcher: TokenBatcher) -> tuple[Echo, Echo]:
+        one, other = Echo(), Echo()
+        one.gate.clear()
+        first = asyncio.create_task(batcher.scores(one, [("first", 1)]))
+        while not one.batches:
+            await asyncio.sleep(0.001)
+        pairs = [
+            (echo, [(f"{name}{i}", 3)]) for i in range(5) for name, echo in (("one", one), ("other", other))
+        ]
+        tasks = [asyncio.create_task(batcher.scores(echo, windows)) for echo, windows in pairs]
+        await asyncio.sleep(0.01)
+        one.gate.set()
+        await first
+        await asyncio.gather(*tasks)
+        return one, other
+
+    one, other = run(work)
+    assert {name for batch in other.batches for name, _ in batch} == {f"other{i}" for i in range(5)}
+    assert [len(batch) for batch in other.batches] == [5]
+    assert [len(batch) for batch in one.batches] == [1, 5]
+
+
+def test_a_failure_hits_only_the_request_that_made_it() -> None:
+    async def work(batcher: TokenBatcher) -> list[Any]:
+        echo = Echo()
+        return await gather_behind(batcher, echo, [("a", 5)], [("poison", 5), ("x", 5)], [("b", 5)])
+
+    good, bad, also_good = run(work)
+    assert good == [("a", 5)]
+    assert also_good == [("b", 5)]
+    assert isinstance(bad, ValueError)
+
+
+def test_who_went_away_is_not_worked_for() -> None:
+    async def work(batcher: TokenBatcher) -> Echo:
+        echo = Echo()
+        echo.gate.clear()
+        first = asyncio.create_task(batcher.scores(echo, [("first", 1)]))
+        while not echo.batches:
+            await asyncio.sleep(0.001)
+        gone = asyncio.create_task(batcher.scores(echo, [("gone", 5)] * 50))
+        await asyncio.sleep(0.01)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        echo.gate.set()
+        await first
+        assert await batcher.scores(echo, [("next", 5)]) == [("next", 5)]
+        return echo
+
+    assert all(("gone", 5) not in batch for batch in run(work).batches)
+
+
+def test_no_windows_no_work() -> None:
+    async def work(batcher: TokenBatcher) -> list[Any]:
+        return await batcher.scores(Echo(), [])
+
+    assert run(work) == []
