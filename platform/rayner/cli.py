@@ -20,6 +20,7 @@ from rayner.cli_serve import add_serve
 from rayner.cli_tune import add_tune
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
+from rayner.runtime.run_folder import run_folder
 
 app = typer.Typer(
     help="Find, type and link the entities of texts; train every part of that on your own data.",
@@ -132,15 +133,15 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train what a recipe describes; resume the run in --out if there is one."""
-    run_folder = out or Path("runs") / recipe.stem
+    folder = out or run_folder(recipe.stem)
 
     def run() -> dict[str, Any]:
         from rayner.recipes import load_recipe
         from rayner.runtime.train import train
 
-        return train(load_recipe(recipe, overrides or []), run_folder, fresh=fresh, workers=workers)
+        return train(load_recipe(recipe, overrides or []), folder, fresh=fresh, workers=workers)
 
-    _run(run, as_json, lambda result: print_training(result, run_folder))
+    _run(run, as_json, lambda result: print_training(result, folder))
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from rayner.runtime.console import percent, print_summary
+from rayner.runtime.run_folder import run_folder
 
 Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
 
@@ -77,7 +78,7 @@ def add_tune(app: typer.Typer, run: Run) -> None:
         as_json: Json = False,
     ) -> None:
         """Search settings; resume the sweep in --out if there is one. Its best.yaml is a recipe for train."""
-        folder = out or Path("runs") / f"tune_{recipe.stem}"
+        folder = out or run_folder(f"tune_{recipe.stem}")
 
         def verb() -> dict[str, Any]:
             from rayner.recipes import load_recipe

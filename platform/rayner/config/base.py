@@ -41,10 +41,14 @@ class TrainingSettings(Settings):
 
 
 class ScalingSettings(Settings):
-    """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic."""
+    """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic.
+
+    Every `resize_seconds` an elastic run looks whether the cluster has room for more workers.
+    """
 
     workers: Annotated[int, Field(ge=0)] = 0
     max_workers: PositiveInt | None = None
+    resize_seconds: PositiveInt = 60
     gpus_per_worker: Annotated[float, Field(ge=0)] = 0
     cpus_per_worker: Annotated[float, Field(gt=0)] = 1
     threads_per_worker: PositiveInt | None = None

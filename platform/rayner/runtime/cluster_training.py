@@ -8,15 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import RaynerError
+from rayner.errors import RaynerError, RecipeError
 from rayner.recipes import parse_recipe
 from rayner.runtime.checkpoints import Standing
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.distributed import sum_over_workers, world_size
+from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.watching import watched
 from rayner.runtime.worker import Run, work
+from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.registry import train_task
 
 
@@ -60,6 +65,7 @@ def work_on_cluster(
             use_gpu=scaling.gpus_per_worker > 0,
             resources_per_worker=resources,
             accelerator_type=scaling.accelerator_type,
+            elastic_resize_monitor_interval_s=scaling.resize_seconds,
         ),
         run_config=RunConfig(
             name=f"launch-{time.time_ns()}",
@@ -83,27 +89,38 @@ def work_on_cluster(
 
 def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
     import ray
-    import torch
     from ray.train.torch import get_device
 
     recipe = parse_recipe(config["recipe"], "recipe")
     if recipe.scaling.threads_per_worker:
         torch.set_num_threads(recipe.scaling.threads_per_worker)
     examples: ExampleSet = config["examples"]
+    out, device = Path(config["out"]), get_device()
+    if unseen := _unseen_storage(out, device):
+        return unseen
     run = Run(
         recipe=recipe,
         task=train_task(recipe),
         examples=examples,
         key=examples.manifest["content"],
         dev=ray.get(config["dev"]),
-        out=Path(config["out"]),
-        device=get_device(),
+        out=out,
+        device=device,
     )
     try:
         return work(run)
     except RaynerError as error:
         # Raised on every worker alike; starting them again would not help, so Ray must not see a failure.
         return error
+
+
+def _unseen_storage(out: Path, device: torch.device) -> RecipeError | None:
+    missing = sum_over_workers(torch.tensor(float(not (out / RECIPE).is_file()), device=device))
+    if not missing:
+        return None
+    what = f"cannot be seen by {int(missing)} of {world_size()} workers"
+    cure = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
+    return RecipeError(str(out), what, cure)
 
 
 def _first_cause(error: Exception) -> str:

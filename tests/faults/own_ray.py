@@ -1,0 +1,93 @@
+"""Ray clusters that a test starts for itself: own ports, own temporary folder, own processes to end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A head node: where its GCS and its dashboard listen, its temporary folder, its environment."""
+
+    gcs: str
+    dashboard: str
+    folder: Path
+    environment: Mapping[str, str]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextlib.contextmanager
+def own_head(
+    python: str = sys.executable,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Head]:
+    """`ray start --head`, and the end of every process below it."""
+    # Short, because the paths of Unix sockets are; not below /tmp/ray, which other clusters use.
+    folder = Path(tempfile.mkdtemp(prefix="ry"))
+    gcs, dashboard, client, agent = (free_port() for _ in range(4))
+    known = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | dict(environment or {})
+    command = [
+        *(python, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
+        *("--node-ip-address", "127.0.0.1", "--port", str(gcs), "--temp-dir", str(folder)),
+        *("--dashboard-host", "127.0.0.1", "--dashboard-port", str(dashboard)),
+        *("--ray-client-server-port", str(client), "--dashboard-agent-listen-port", str(agent)),
+        *("--min-worker-port", "0", "--max-worker-port", "0", "--object-store-memory", str(100 * 2**20)),
+        *options,
+    ]
+    with (folder / "start.log").open("wb") as log:
+        process = subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: _listens(dashboard) or process.poll() is not None, 90)
+        assert process.poll() is None, (folder / "start.log").read_text()
+        yield Head(f"127.0.0.1:{gcs}", f"http://127.0.0.1:{dashboard}", folder, known)
+    finally:
+        end(process.pid)
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def end(pid: int) -> None:
+    """End a process and all below it: politely, then not."""
+    if not psutil.pid_exists(pid):
+        return
+    root = psutil.Process(pid)
+    found = [*root.children(recursive=True), root]
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, alive = psutil.wait_procs(found, timeout=3)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=10)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.2)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.settimeout(1)
+        return tried.connect_ex(("127.0.0.1", port)) == 0
