@@ -103,7 +103,7 @@ def annotate(
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.
-        RaynerError: documents got lost, or actors died again and again.
+        RaynerError: documents got lost, or a worker failed.
     """
     speed = Speed()
     source = model if not isinstance(model, str | Path) else SavedModel(Path(model).absolute(), options)
@@ -127,12 +127,13 @@ def annotate(
             check_files(source.checkpoint)
         used = _run(source, sources, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch)
         counts = finish(output, len(cut_shards(sources)))
+        first = counts["first_reject"]
         if not counts["documents"]:
-            where, _, what = counts["first_reject"].partition(": ")
             output.place.below(WORK).delete()
-            raise CorpusError(where, what)
+            raise CorpusError(first["where"], first["what"], first["cure"])
         result = {
             **counts,
+            "first_reject": first and f"{first['where']}: {first['what']}; {first['cure']}",
             "model_version": version,
             "words_per_second": round(speed.words_per_second, 1),
             "startup_seconds": round(speed.startup_seconds, 3),

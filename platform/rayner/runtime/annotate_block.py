@@ -8,7 +8,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -24,6 +24,7 @@ from rayner.data.schema import Document, mention_to_row
 from rayner.data.words import find_words
 from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
+from rayner.runtime.annotate_attempts import Attempts
 from rayner.runtime.annotate_output import ANNOTATION_SCHEMA, Output
 from rayner.runtime.annotate_reading import Block, Row
 from rayner.tasks.base import Predictor
@@ -97,7 +98,8 @@ class BlockAnnotator:
         for row in block.all_rows():
             _read(row, work)
         duplicates = _keep_first(work)
-        predicted = list(self._predict(work))
+        attempts = Attempts.begin(self._output.attempts(name))
+        predicted = self._predict(work, attempts)
         found = [answer.out for answer in predicted]
         words = sum(len(find_words(document.text)) for document in found)
         self._write(name, predicted, work.sources)
@@ -112,27 +114,35 @@ class BlockAnnotator:
             "rejects": work.rejects,
         }
         self._output.write_json(self._output.sidecar(name), sidecar)
+        attempts.end()
         return Done(len(found), lost, words, begun, time.time())
 
     @torch.no_grad()
-    def _predict(self, work: _Work) -> Iterator[Predicted]:
+    def _predict(self, work: _Work, attempts: Attempts) -> list[Predicted]:
         """The answers; a document that the model fails on becomes a reject, and no other does."""
-        try:
-            answers = list(predict_and_count(self._predictor, work.documents, self._tokens))
-        except InputError:
-            raise
-        except Exception:
-            log.warning("a batch failed; trying its documents one by one", exc_info=True)
-            answers = self._one_by_one(work)
+        answers = None
+        if not attempts.is_careful:
+            try:
+                answers = list(predict_and_count(self._predictor, work.documents, self._tokens))
+            except InputError:
+                raise
+            except Exception:
+                log.warning("a batch failed; trying its documents one by one", exc_info=True)
+        if answers is None:
+            answers = self._one_by_one(work, attempts)
         for answer in answers:
             if not isinstance(answer.out, Document):
                 what = f"its answers are {type(answer.out).__name__}s, not documents"
                 raise InputError("annotate", what, "name a checkpoint that finds mentions")
-        return iter(answers)
+        return answers
 
-    def _one_by_one(self, work: _Work) -> list[Predicted]:
+    def _one_by_one(self, work: _Work, attempts: Attempts) -> list[Predicted]:
         answers, sources = [], []
         for document, source in zip(work.documents, work.sources, strict=True):
+            if attempts.is_lethal(source):
+                what = "the worker died over it, more than once"
+                work.reject(Reject(source, what, "report this, with the document", document.document_id))
+                continue
             try:
                 answers += predict_and_count(self._predictor, [document], self._tokens)
                 sources.append(source)
@@ -140,7 +150,7 @@ class BlockAnnotator:
                 what = f"the model failed on it ({type(error).__name__}: {str(error)[:200]})"
                 work.reject(Reject(source, what, "report this, with the document", document.document_id))
         work.sources = sources
-        if len(answers) < len(work.documents):
+        if not answers and work.documents:
             # A model that fails on anything is broken: that is no reason to reject documents.
             list(predict_and_count(self._predictor, [_PROBE], self._tokens))
         return answers

@@ -62,7 +62,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
         "types": dict((+types).most_common()),
         "windows": counts["windows"],
         "words": counts["words"],
-        "first_reject": first and f"{first['where']}: {first['what']}; {first['cure']}",
+        "first_reject": first,
     }
 
 

@@ -1,9 +1,9 @@
 """The folder that `annotate` writes: what lies where, and what is done already.
 
 `documents-SHARD-BLOCK.parquet` holds the answers to a block; beside it, where they are wanted, a `.jsonl`
-with the texts, and brat files in `brat/SHARD-BLOCK/`. Names that begin with an underscore or a dot are
-passed over where the folder is read as one Parquet data set. While the work goes on, `.work` holds a JSON file
-for each block that is done (`blocks/`), written last, and for each shard that was read to its end (`shards/`).
+with the texts, and brat files in `brat/SHARD-BLOCK/`. While the work goes on, `.work` holds a JSON file for
+each block that is done (`blocks/`), written last, and for each shard that was read to its end (`shards/`).
+Names with an underscore or a dot in front are passed over where the folder is read as one Parquet data set.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ class Output:
     def sidecar(self, block: str) -> Place:
         """What is known of a finished block."""
         return self.place.below(f"{WORK}/blocks/{block}.json")
+
+    def attempts(self, block: str) -> Place:
+        """What is known of a block that was begun."""
+        return self.place.below(f"{WORK}/attempts/{block}.json")
 
     def shard(self, index: int) -> Place:
         """What is known of a shard that was read to its end."""

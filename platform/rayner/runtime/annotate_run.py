@@ -25,8 +25,6 @@ from rayner.runtime.annotate_progress import Tick
 from rayner.runtime.annotate_reading import Block, read_blocks
 from rayner.runtime.cluster import ensure_ray
 
-ATTEMPTS = 5
-"""How often an actor may die over one block, lost nodes included, before the run gives up."""
 READ_TASKS = 1024
 
 log = logging.getLogger(__name__)
@@ -67,7 +65,7 @@ def run_on_ray(
     """Annotate with a pool of actors. A block whose actor dies is done again by another.
 
     Raises:
-        RaynerError: as the model or the reading raised it; actors that die again and again.
+        RaynerError: as the model or the reading raised it, or a worker failed in another way.
     """
     import ray
     from ray.data import ActorPoolStrategy, TaskPoolStrategy
@@ -97,8 +95,6 @@ def run_on_ray(
             num_cpus=pool.cpus,
             num_gpus=pool.gpus,
             compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
-            max_restarts=-1,
-            max_task_retries=ATTEMPTS - 1,
         )
         try:
             for row in done.iter_rows():

@@ -1,0 +1,107 @@
+"""Models that cost nothing, for `annotate`: they find the capitalized words of a text, or nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rayner.data.schema import Document, Mention
+from rayner.errors import CheckpointError
+
+CAPITALIZED = re.compile(r"\b[A-Z][a-z]+\b")
+CHARACTERS_PER_WINDOW = 400
+
+
+@dataclass(frozen=True)
+class Capitals:
+    """Finds capitalized words. A text with DIES kills the process, one with FAILS raises.
+
+    Attributes:
+        seconds: how long a batch takes.
+        pids: a folder where each process that loads the model leaves its id.
+        broken: what is raised on loading.
+    """
+
+    version: str = "capitals-1"
+    seconds: float = 0.0
+    pids: Path | None = None
+    broken: bool = False
+
+    def load(self, device: str | None) -> Any:
+        """The predictor."""
+        if self.broken:
+            raise CheckpointError("checkpoint", "is broken", "mend it")
+        if self.pids is not None:
+            (self.pids / str(os.getpid())).touch()
+        return FindsCapitals(self.seconds)
+
+
+class FindsCapitals:
+    """A predictor over documents."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def prepare(self, item: Document) -> list[tuple[int, str]]:
+        """Pieces of the text, cut at spaces."""
+        windows, begin = [], 0
+        while begin < len(item.text):
+            end = item.text.rfind(" ", begin, begin + CHARACTERS_PER_WINDOW) + 1
+            if end <= begin or len(item.text) - begin <= CHARACTERS_PER_WINDOW:
+                end = begin + CHARACTERS_PER_WINDOW
+            windows.append((begin, item.text[begin:end]))
+            begin = end
+        return windows
+
+    def length_of(self, window: tuple[int, str]) -> int:
+        """Characters, as if they were tokens."""
+        return len(window[1])
+
+    def forward(self, windows: Sequence[tuple[int, str]]) -> list[list[tuple[int, int]]]:
+        """The places of capitalized words."""
+        time.sleep(self._seconds)
+        for _, text in windows:
+            if "DIES" in text:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if "FAILS" in text:
+                raise ValueError("it says FAILS")
+        return [[(b + m.start(), b + m.end()) for m in CAPITALIZED.finditer(t)] for b, t in windows]
+
+    def finish(
+        self,
+        item: Document,
+        windows: Sequence[tuple[int, str]],
+        scores: Sequence[list[tuple[int, int]]],
+    ) -> Document:
+        """The document with its mentions."""
+        mentions = (Mention(s, e, "CAP", score=0.75) for found in scores for s, e in found)
+        return replace(item, mentions=tuple(mentions))
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """No metrics."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Nothing(Capitals):
+    """Finds nothing, at once."""
+
+    version: str = "nothing-1"
+
+    def load(self, device: str | None) -> Any:
+        """The predictor."""
+        return FindsNothing(0.0)
+
+
+class FindsNothing(FindsCapitals):
+    """Looks at no text."""
+
+    def forward(self, windows: Sequence[tuple[int, str]]) -> list[list[tuple[int, int]]]:
+        """Nothing."""
+        return [[] for _ in windows]
