@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from rayner.config import IndexSettings
-from rayner.data.schema import Entity
-from rayner.errors import KnowledgeBaseError
-from rayner.losses.distances import Distance
-from rayner.retrieval.abbreviations import expand, expansions
+from rayner.retrieval.abbreviations import expand
 from rayner.retrieval.candidates import Candidates, dense_candidates, lexical_candidates
-from rayner.retrieval.dense import DenseSide, as_vectors
-from rayner.retrieval.lexical import LexicalSide, fit_lexical
-from rayner.retrieval.names import Found, Names, names_of
-
-Encode = Callable[[Sequence[str]], np.ndarray]
-"""Texts -> [N, D] float32."""
+from rayner.retrieval.dense import DenseSide
+from rayner.retrieval.entities import EntityTable
+from rayner.retrieval.lexical import LexicalSide
+from rayner.retrieval.names import Found, Names
 
 _CELLS = 2**24
 """Lexical scores in memory at a time."""
@@ -36,18 +31,20 @@ class EntityIndex:
         lexical: the n-grams of the names.
         abbreviations: short form -> long form.
         settings: those it was built with.
-        origin: what built it; empty in memory.
+        origin: what made the vectors; empty in memory.
+        version: of the folder that it was opened from; 0 in memory.
     """
 
     def __init__(
         self,
-        entities: Sequence[Entity],
+        entities: EntityTable,
         names: Names,
         dense: DenseSide,
         lexical: LexicalSide,
         abbreviations: Mapping[str, str],
         settings: IndexSettings,
         origin: Mapping[str, Any] | None = None,
+        version: int = 0,
     ) -> None:
         self.entities = entities
         self.names = names
@@ -56,13 +53,9 @@ class EntityIndex:
         self.abbreviations = abbreviations
         self.settings = settings
         self.origin: Mapping[str, Any] = origin or {}
+        self.version = version
         self._first = np.searchsorted(names.entity, np.arange(len(entities)))
         self._count = np.diff(np.append(self._first, len(names)))
-
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The place of each entity id among the entities."""
-        return {entity.entity_id: number for number, entity in enumerate(self.entities)}
 
     def search(
         self,
@@ -107,7 +100,7 @@ class EntityIndex:
     def _rank(
         self,
         texts: Sequence[str],
-        queries: Any,
+        queries: Tensor,
         near: Sequence[np.ndarray],
         barred: Sequence[np.ndarray],
         k: int,
@@ -137,7 +130,7 @@ class EntityIndex:
             alike = np.zeros(len(names)) if of_names is None else of_names[query, names]
             name = self.names.text(names[np.argmax(_fuse(similarities[mine], alike, weight))])
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
-            found[query].append(Found(self.entities[entity].entity_id, name, *scores))
+            found[query].append(Found(self.entities.entity_id(entity), name, *scores))
         return found
 
     def _lexical_scores(self, texts: Sequence[str]) -> np.ndarray:
@@ -153,58 +146,8 @@ class EntityIndex:
         return expand(text, self.abbreviations)
 
     def _barred(self, exclude: Sequence[Collection[str]]) -> list[np.ndarray]:
-        return [
-            np.array([self.numbers[id_] for id_ in set(ids) if id_ in self.numbers], np.int64)
-            if ids
-            else _NONE
-            for ids in exclude
-        ]
-
-
-_NONE = np.empty(0, np.int64)
-
-
-def build_index(
-    entities: Sequence[Entity],
-    encode: Encode,
-    settings: IndexSettings,
-    distance: Distance,
-    origin: Mapping[str, Any] | None = None,
-) -> EntityIndex:
-    """An index of the entities, in memory. A name that several entities have is encoded once.
-
-    Raises:
-        KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
-        InputError: vectors that are not finite.
-    """
-    if not entities:
-        raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
-    names = names_of(entities, settings)
-    return assemble(list(entities), names, encode_names(names, encode, distance), settings, distance, origin)
-
-
-def encode_names(names: Names, encode: Encode, distance: Distance) -> np.ndarray:
-    """The vectors [N, D] of the names, as a dense side keeps them."""
-    texts = names.texts.to_pylist()
-    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    vectors = as_vectors(np.asarray(encode(list(place))), distance, len(place))
-    return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
-
-
-def assemble(
-    entities: Sequence[Entity],
-    names: Names,
-    vectors: np.ndarray,
-    settings: IndexSettings,
-    distance: Distance,
-    origin: Mapping[str, Any] | None = None,
-) -> EntityIndex:
-    """An index of names whose vectors are known."""
-    lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
-    abbreviations = expansions(entities) if settings.abbreviations else {}
-    return EntityIndex(
-        entities, names, DenseSide(vectors, distance), lexical, abbreviations, settings, origin
-    )
+        numbers = self.entities.numbers if any(exclude) else {}
+        return [np.array([numbers[id_] for id_ in set(ids) if id_ in numbers], np.int64) for ids in exclude]
 
 
 def _fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:

@@ -1,0 +1,141 @@
+"""Building an index of entities, and building it on with more entities or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.errors import KnowledgeBaseError
+from rayner.losses.distances import Distance
+from rayner.retrieval.abbreviations import expansions
+from rayner.retrieval.approximate import Approximate, build_approximate
+from rayner.retrieval.dense import DenseSide, as_vectors
+from rayner.retrieval.entities import EntityTable, entity_table
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.faiss_library import check_faiss
+from rayner.retrieval.lexical import fit_lexical
+from rayner.retrieval.names import Names, names_of
+
+Encode = Callable[[Sequence[str]], np.ndarray]
+"""Texts -> [N, D] float32."""
+
+MOST_EXACT = 1_000_000
+"""Names up to which `search: auto` is exact."""
+_SHOWN = 5
+
+
+def build_index(
+    entities: Sequence[Entity],
+    encode: Encode,
+    settings: IndexSettings,
+    distance: Distance,
+    origin: Mapping[str, Any] | None = None,
+) -> EntityIndex:
+    """An index of the entities, in memory. A name that several entities have is encoded once.
+
+    Args:
+        distance: that of the training; `settings.distance` takes its place where it is set.
+        origin: what made the vectors: checkpoint, encoder.
+
+    Raises:
+        KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
+        InputError: vectors that are not finite.
+    """
+    if not entities:
+        raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
+    distance = settings.distance or distance
+    names = names_of(entities, settings)
+    vectors = _encode(names, encode, distance)
+    return _assemble(entity_table(entities), names, vectors, settings, distance, origin)
+
+
+def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
+    """The index with more entities, of whose names alone vectors are made.
+
+    Raises:
+        KnowledgeBaseError: as `build_index`; an id that the index has already.
+    """
+    if not entities:
+        raise KnowledgeBaseError("knowledge base", "no entity in it", "name the file of the new entities")
+    if known := [entity.entity_id for entity in entities if entity.entity_id in index.entities.numbers]:
+        cure = "remove them first, or leave them out"
+        raise KnowledgeBaseError(_ids(known), "the index has them already", cure)
+    added = names_of(entities, index.settings)
+    vectors = _encode(added, encode, index.dense.distance)
+    if vectors.shape[1] != index.dense.vectors.shape[1]:
+        what = f"vectors of {vectors.shape[1]} dimensions, the index has {index.dense.vectors.shape[1]}"
+        raise KnowledgeBaseError("index", what, "use the encoder that built it")
+    return _assemble(
+        index.entities.followed_by(entity_table(entities)),
+        index.names.followed_by(added, len(index.entities)),
+        np.concatenate([index.dense.vectors, vectors]),
+        index.settings,
+        index.dense.distance,
+        index.origin,
+    )
+
+
+def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityIndex:
+    """The index without some entities; no vector is made.
+
+    Raises:
+        KnowledgeBaseError: an id that the index has not, or nothing would be left.
+    """
+    numbers = index.entities.numbers
+    if unknown := [id_ for id_ in entity_ids if id_ not in numbers]:
+        raise KnowledgeBaseError(_ids(unknown), "not in the index", "`rayner index list` shows what is")
+    kept = np.ones(len(index.entities), bool)
+    kept[[numbers[id_] for id_ in entity_ids]] = False
+    if not kept.any():
+        raise KnowledgeBaseError("index", "no entity would be left in it", "remove its folder instead")
+    return _assemble(
+        index.entities.where(kept),
+        index.names.of_entities(kept),
+        np.asarray(index.dense.vectors[kept[index.names.entity]]),
+        index.settings,
+        index.dense.distance,
+        index.origin,
+    )
+
+
+def _encode(names: Names, encode: Encode, distance: Distance) -> np.ndarray:
+    texts = names.texts.to_pylist()
+    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    vectors = as_vectors(np.asarray(encode(list(place))), distance, len(place))
+    return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
+
+
+def _assemble(
+    entities: EntityTable,
+    names: Names,
+    vectors: np.ndarray,
+    settings: IndexSettings,
+    distance: Distance,
+    origin: Mapping[str, Any] | None,
+) -> EntityIndex:
+    check_faiss()
+    lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
+    # Without aliases nothing is known of them, short forms among them too.
+    known = entities if settings.aliases else (replace(entity, aliases=()) for entity in entities)
+    abbreviations = expansions(known) if settings.abbreviations else {}
+    dense = DenseSide(vectors, distance, _approximate(vectors, settings, distance))
+    return EntityIndex(entities, names, dense, lexical, abbreviations, settings, origin)
+
+
+def _approximate(vectors: np.ndarray, settings: IndexSettings, distance: Distance) -> Approximate | None:
+    kind = settings.search
+    if kind == "exact" or (kind == "auto" and len(vectors) <= MOST_EXACT):
+        return None
+    return build_approximate(
+        vectors, "ivf" if kind == "auto" else kind, settings.recall, distance == "cosine"
+    )
+
+
+def _ids(ids: Sequence[str]) -> str:
+    rest = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return f"entity {', '.join(ids[:_SHOWN])}{rest}"
