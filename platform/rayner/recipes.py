@@ -106,7 +106,7 @@ def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
     return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
 
 
-def corpus_paths(paths: Sequence[str]) -> list[Path]:
+def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
     """The paths with environment variables put in; `$RAYNER_DATA` has a default.
 
     Raises:
@@ -119,7 +119,7 @@ def corpus_paths(paths: Sequence[str]) -> list[Path]:
         expanded = Path(os.path.expandvars(path)).expanduser()
         if not expanded.exists():
             cure = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
-            raise RecipeError("corpus", f"{expanded} does not exist", cure)
+            raise RecipeError(key, f"{expanded} does not exist", cure)
         found.append(expanded)
     return found
 

@@ -1,4 +1,4 @@
-"""The steps of an epoch over groups of names: a pure function of entities and a seed (papers/002, section 3.2)."""
+"""The steps of an epoch over groups of names of entities, as a pure function (papers/002, section 3.2)."""
 
 from __future__ import annotations
 

@@ -21,12 +21,13 @@ from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.watching import watched
 from rayner.runtime.worker import Run, work
+from rayner.tasks.base import TrainTask
 from rayner.tasks.checkpoint import RECIPE
-from rayner.tasks.registry import train_task
 
 
 def work_on_cluster(
     recipe: BaseRecipe,
+    task: TrainTask[Any, Any, Any],
     examples: ExampleSet,
     dev: Sequence[Any],
     out: Path,
@@ -57,6 +58,8 @@ def work_on_cluster(
         train_loop_config={
             "recipe": recipe.model_dump(mode="json"),
             "examples": examples,
+            # With the files that it has read: the workers have another working directory.
+            "task": ray.put(task),
             "dev": ray.put(list(dev)),
             "out": str(out),
         },
@@ -100,7 +103,7 @@ def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
         return unseen
     run = Run(
         recipe=recipe,
-        task=train_task(recipe),
+        task=ray.get(config["task"]),
         examples=examples,
         key=examples.manifest["content"],
         dev=ray.get(config["dev"]),

@@ -40,8 +40,8 @@ def contrast_backward(
     A contrast is divided by its count over all workers, which is known after the forward passes. With one
     batch its activations are kept. With more, each is embedded twice: without activations for its vectors,
     then, the random state of dropout set back, to lead the gradients of the vectors on to the parameters (Gao
-    et al. 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, section 3.2). Workers
-    may have different numbers of batches, also none.
+    et al. 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup). Workers may have
+    different numbers of batches, also none.
 
     Args:
         batches: this worker's.

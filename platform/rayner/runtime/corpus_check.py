@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rayner.config import BaseRecipe, DocumentRecipe
+from rayner.config import BaseRecipe, DocumentRecipe, RecognizerRecipe
 from rayner.data.check import Widths
 from rayner.data.check import check as find_faults
 from rayner.data.readers import Reject, Unit, find_units, read_unit
@@ -45,7 +45,7 @@ def check(
         raise RecipeError("--recipe", "the task learns from no corpus of documents", cure)
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
-    limit = getattr(recipe.model, "max_span_width", None) if recipe else None
+    limit = recipe.model.max_span_width if isinstance(recipe, RecognizerRecipe) else None
     found = find_faults(
         splits,
         # In a recipe, a type may stand for itself by its name.

@@ -96,7 +96,7 @@ def _train(
     else:
         from rayner.runtime.cluster_training import work_on_cluster
 
-        standing = work_on_cluster(recipe, examples, dev, out, workers, watch)
+        standing = work_on_cluster(recipe, task, examples, dev, out, workers, watch)
     return conclude(recipe, task, dev, out, standing)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayner.config import BaseRecipe, RecognizerRecipe, TaggerRecipe
+from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import TrainTask
 from rayner.tasks.recognizer import RecognizerTask
+from rayner.tasks.standardizer import StandardizerTask
 from rayner.tasks.tagger import TaggerTask
 
 
@@ -18,4 +19,6 @@ def train_task(recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> TrainT
             return RecognizerTask(recipe, tokenizer)
         case TaggerRecipe():
             return TaggerTask(recipe, tokenizer)
+        case StandardizerRecipe():
+            return StandardizerTask(recipe, tokenizer)
     raise TypeError(f"no task for {type(recipe).__name__}")

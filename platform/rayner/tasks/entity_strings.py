@@ -1,0 +1,201 @@
+"""What a standardizer learns from: a knowledge base, and mentions of its entities."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rayner.config import MentionSettings, StandardizerRecipe
+from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
+from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.schema import Entity
+from rayner.errors import InputError, KnowledgeBaseError, RecipeError
+from rayner.recipes import corpus_paths
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityStrings:
+    """The strings of a recipe.
+
+    `learned` are the entities with everything that they are to be recognized by, `indexed` those that `dev`
+    is scored against. No string of `dev` is among the strings of either that came from mentions.
+    """
+
+    learned: Sequence[Entity]
+    indexed: Sequence[Entity]
+    dev: Sequence[MentionString]
+
+
+def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
+    """Read a recipe's knowledge base and mentions, and hold out its dev.
+
+    Mentions whose ids the knowledge base lacks are left out. A mention of several entities, or a string that
+    several entities have, is not learned from.
+
+    Raises:
+        RecipeError: a path that does not exist, mentions of other entities, or nothing to hold out.
+        KnowledgeBaseError: a knowledge base that cannot be read, or of fewer than two entities.
+        CorpusError: mentions that cannot be read.
+    """
+    base = _knowledge_base(recipe)
+    settings = recipe.mentions
+    known = _known_ids(base)
+    mentions = _mentions(settings.train, settings, known, "train")
+    if settings.dev:
+        dev = _distinct(_mentions(settings.dev, settings, known, "dev"))
+    else:
+        dev = hold_out(mentions, base.entities, settings.dev_fraction)
+    held_out = {mention.text.casefold() for mention in dev}
+    kept = [m for m in mentions if m.text.casefold() not in held_out]
+    names = _names_of(base.entities, recipe.aliases)
+    learned = _unshared(_with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
+    indexed = _with_mentions(base.entities, kept if settings.are_aliases else [])
+    negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, "negatives"))
+    return EntityStrings(learned, indexed, [*dev, *negatives])
+
+
+def hold_out(
+    mentions: Sequence[MentionString], entities: Iterable[Entity], fraction: float
+) -> list[MentionString]:
+    """A fraction of the distinct strings, case ignored, that are no name and no alias of any entity.
+
+    Which they are depends on each string alone, so that they stay out when others are added.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    if not fraction:
+        return []
+    indexed = {name.casefold() for entity in entities for name in (entity.name, *entity.aliases)}
+    strange = [m for m in mentions if m.text.casefold() not in indexed]
+    chosen = _distinct(m for m in strange if _place(m.text) < fraction)
+    if not chosen:
+        what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
+        cure = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"
+        raise RecipeError("mentions.dev_fraction", what, cure)
+    return chosen
+
+
+def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
+    settings = recipe.knowledge_base
+    paths = corpus_paths(settings.paths, "knowledge_base.paths")
+    columns = Columns(**settings.columns.model_dump())
+    base = read_knowledge_base(paths, settings.format, columns, settings.max_aliases)
+    if len(base.entities) < 2:
+        what = f"{len(base.entities)} entity: there is nothing to tell it from"
+        raise KnowledgeBaseError(", ".join(settings.paths), what, "add others")
+    if base.rejects:
+        first = base.rejects[0]
+        what = "%d entities cannot be read; `rayner kb check` lists them; the first: %s: %s"
+        log.warning(what, len(base.rejects), first.where, first.what)
+    return base
+
+
+def _known_ids(base: KnowledgeBase) -> Callable[[str], str | None]:
+    """The entity that an id of a mention means; a prefix such as `MESH:` may be missing on either side."""
+    ids = {entity.entity_id: entity.entity_id for entity in base.entities}
+    ids = {**base.other_ids, **ids}
+    bare = {id_.rpartition(":")[2]: entity_id for id_, entity_id in ids.items()}
+    return lambda id_: ids.get(id_) or bare.get(id_.rpartition(":")[2])
+
+
+def _read(paths: Sequence[str], settings: MentionSettings, key: str) -> list[MentionString]:
+    if not paths:
+        return []
+    found: list[Path] = corpus_paths(paths, f"mentions.{key}")
+    types = () if key == "negatives" else settings.types
+    reading = read_mention_strings(found, settings.format, types)
+    if reading.rejects:
+        first = reading.rejects[0]
+        what = "mentions.%s: %d rows cannot be read; the first: %s: %s"
+        log.warning(what, key, len(reading.rejects), first.where, first.what)
+    return reading.mentions
+
+
+def _mentions(
+    paths: Sequence[str], settings: MentionSettings, known: Callable[[str], str | None], key: str
+) -> list[MentionString]:
+    """The mentions with the ids of the knowledge base; those without any of them are counted."""
+    given = _read(paths, settings, key)
+    found, unknown, nil = [], [], 0
+    for mention in given:
+        ids = tuple(dict.fromkeys(id_ for i in mention.entity_ids if (id_ := known(i)) is not None))
+        # Of a mention of two entities, knowing one is not enough to learn from, and enough to be right.
+        if ids and (key == "dev" or len(ids) == len(mention.entity_ids)):
+            found.append(replace(mention, entity_ids=ids))
+        elif mention.entity_ids:
+            unknown.append(mention)
+        elif key == "dev":
+            found.append(mention)
+        else:
+            nil += 1
+    if unknown:
+        example = f"{unknown[0].text!r} is of {'|'.join(unknown[0].entity_ids)}"
+        what = f"{len(unknown)} of {len(given)} mentions have ids that the knowledge base lacks: {example}"
+        if not found:
+            cure = "name the knowledge base that their ids are of"
+            raise RecipeError(f"mentions.{key}", what, cure)
+        log.warning("mentions.%s: %s", key, what)
+    if nil:
+        log.info("mentions.%s: %d mentions are NIL, and are not learned from", key, nil)
+    return found
+
+
+def _distinct(mentions: Iterable[MentionString]) -> list[MentionString]:
+    """Each string once, with the entities of all its mentions."""
+    ids: dict[str, dict[str, None]] = {}
+    types: dict[str, str | None] = {}
+    for mention in mentions:
+        ids.setdefault(mention.text, {}).update(dict.fromkeys(mention.entity_ids))
+        types.setdefault(mention.text, mention.type)
+    return [MentionString(text, tuple(of), types[text]) for text, of in ids.items()]
+
+
+def _names_of(entities: Iterable[Entity], aliases: bool) -> list[Entity]:
+    return [entity if aliases else replace(entity, aliases=()) for entity in entities]
+
+
+def _with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString]) -> list[Entity]:
+    """The entities with their mentions as aliases."""
+    texts: Mapping[str, dict[str, None]] = {entity.entity_id: {} for entity in entities}
+    for mention in mentions:
+        for entity_id in mention.entity_ids:
+            texts[entity_id][mention.text] = None
+    found = []
+    for entity in entities:
+        aliases = dict.fromkeys((*entity.aliases, *texts[entity.entity_id]))
+        aliases.pop(entity.name, None)
+        found.append(replace(entity, aliases=tuple(aliases)))
+    return found
+
+
+def _unshared(entities: Sequence[Entity]) -> list[Entity]:
+    """The entities without aliases that another has too: they would be asked to be near and far at once."""
+    owners = Counter(name for e in entities for name in {n.casefold() for n in (e.name, *e.aliases)})
+    kept = [replace(e, aliases=tuple(a for a in e.aliases if owners[a.casefold()] == 1)) for e in entities]
+    dropped = sum(len(e.aliases) for e in entities) - sum(len(e.aliases) for e in kept)
+    if dropped:
+        log.info("%d strings stand for several entities, and are not learned from", dropped)
+    return kept
+
+
+def _place(text: str) -> float:
+    """A number in [0, 1) that depends on the string alone, case ignored."""
+    return int.from_bytes(hashlib.blake2b(text.casefold().encode(), digest_size=8).digest()) / 2**64
+
+
+def require_learnable(strings: EntityStrings) -> None:
+    """Refuse strings that teach nothing.
+
+    Raises:
+        InputError: no entity has a second string.
+    """
+    if not any(entity.aliases for entity in strings.learned):
+        what, cure = "no entity has an alias or a mention to learn from", "name mentions.train"
+        raise InputError("mentions", what, cure)

@@ -1,0 +1,271 @@
+"""The entity standardizer of papers/002 as a task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from rayner.config import StandardizerRecipe
+from rayner.data import contrastive_groups
+from rayner.data.batches import forwards
+from rayner.data.mention_strings import MentionString
+from rayner.data.schema import Entity
+from rayner.errors import InputError
+from rayner.losses.distances import distances
+from rayner.losses.infonce import infonce
+from rayner.losses.pairs import pairs
+from rayner.losses.triplet import batch_all, batch_hard
+from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.name_encoder import NameEncoder
+from rayner.retrieval.build import build_index
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.supervision.name_variants import always_vary, first_prefix, vary
+from rayner.tasks.base import DEFAULTS, Contrasts, Counts, Embedded, Options, Progress, Seed
+from rayner.tasks.documents import SPECIAL_TOKENS, with_special_tokens
+from rayner.tasks.entity_strings import EntityStrings, load_entity_strings, require_learnable
+from rayner.tasks.fusion import Fitted, fit
+from rayner.tasks.standardize import Standardizer
+from rayner.tasks.weights import load_weights, save_weights
+
+LONGEST = 126
+"""Sub-words of a name; the rest of a longer one is left out, and said to be."""
+ROWS_PER_CHUNK = 32
+TOKENS_PER_CHUNK = 4096
+
+Chunk = tuple[Tensor, Tensor]
+"""Ids [B, L] with special tokens, and which are real."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameBatch:
+    """Names in chunks of about equal length; `labels` [B] are those of all chunks, in order."""
+
+    chunks: list[Chunk]
+    labels: Tensor
+    words: int
+
+
+class StandardizerTask:
+    """Learns to place a mention near the other names of its entity."""
+
+    metric = "top1"
+    weights: Mapping[str, float] = {"contrast": 1.0}
+
+    def __init__(self, recipe: StandardizerRecipe, tokenizer: Tokenizer | None = None) -> None:
+        self.recipe = recipe
+        self.fitted = Fitted()
+        self._tokenizer = tokenizer
+        self._index: EntityIndex | None = None
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The encoder's tokenizer."""
+        return self._tokenizer or load_tokenizer(self.recipe.encoder)
+
+    @cached_property
+    def strings(self) -> EntityStrings:
+        """The recipe's knowledge base and mentions."""
+        return load_entity_strings(self.recipe)
+
+    def items(self, split: Literal["train", "dev"]) -> Sequence[Entity] | Sequence[MentionString]:
+        """Entities with all that they are called; mentions to evaluate on.
+
+        Raises:
+            InputError: as `load_entity_strings`, and that there is nothing to learn from.
+        """
+        if split == "dev":
+            return self.strings.dev
+        require_learnable(self.strings)
+        return self.strings.learned
+
+    def settings_of_examples(self) -> Mapping[str, Any]:
+        """The encoder, for its tokenizer, and the prefixes."""
+        return {"encoder": self.recipe.encoder, "prefixes": self.recipe.augmentation.prefixes}
+
+    def examples(self, items: Iterable[Entity]) -> Iterator[dict[str, Any]]:
+        """A row for each string of an entity, its name first.
+
+        An entity that has only its name has it twice: of two equal strings one is always varied.
+        """
+        prefixes = self.recipe.augmentation.prefixes
+        for entity in items:
+            names = (entity.name, *(entity.aliases or (entity.name,)))
+            starts = [start for name in names if (start := first_prefix(name, prefixes)) is not None]
+            for place, (name, ids) in enumerate(zip(names, self._tokenized(names), strict=True)):
+                cut = (
+                    f"{entity.entity_id}: {name[:60]!r} has {len(ids)} sub-words, of which {LONGEST} are read"
+                )
+                yield {
+                    "entity_id": entity.entity_id,
+                    "label": _label(entity.entity_id),
+                    "text": name,
+                    "ids": np.array(ids[:LONGEST], np.int32),
+                    "vary": "never" if place == 0 else "always" if name == entity.name else "drawn",
+                    "prefix": starts[0] if starts else None,
+                    "rejects": [cut] if len(ids) > LONGEST else [],
+                }
+
+    def length_of(self, example: Mapping[str, Any]) -> int:
+        """Sub-words of the string as it stands, special tokens included."""
+        return len(example["ids"]) + SPECIAL_TOKENS
+
+    def group_of(self, example: Mapping[str, Any]) -> str | None:
+        """Its entity."""
+        return example["entity_id"]
+
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+        """Steps of groups, cut anew in each epoch."""
+        assert groups is not None
+        settings = self.recipe.groups
+        return contrastive_groups.plan(
+            groups.tolist(),
+            self.recipe.seed,
+            epoch,
+            settings.group_size,
+            settings.groups_per_step,
+            settings.anchored,
+        )
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> NameBatch:
+        """Strings, some of them written otherwise, by length."""
+        texts = [self._varied(e, seed) for e, seed in zip(examples, seeds, strict=True)]
+        rows = [np.asarray(e["ids"]) for e in examples]
+        changed = [i for i, e in enumerate(examples) if texts[i] != e["text"]]
+        for i, ids in zip(changed, self._tokenized([texts[i] for i in changed]), strict=True):
+            rows[i] = np.array(ids[:LONGEST], np.int32)
+        order = np.argsort([len(row) for row in rows], kind="stable")
+        chunks = [order[i : i + ROWS_PER_CHUNK] for i in range(0, len(order), ROWS_PER_CHUNK)]
+        labels = torch.tensor([int(examples[i]["label"]) for i in order], dtype=torch.int64)
+        words = sum(len(text.split()) for text in texts)
+        return NameBatch([self._padded([rows[i] for i in chunk]) for chunk in chunks], labels, words)
+
+    def counts(self, batch: NameBatch, progress: Progress) -> Counts:
+        """Nothing: what the contrast has is known after the forward pass."""
+        return {}
+
+    def words_in(self, batch: NameBatch) -> int:
+        """The words of its strings."""
+        return batch.words
+
+    def build(self) -> NameEncoder:
+        """It starts from the recipe's encoder."""
+        return NameEncoder(load_encoder(self.recipe.encoder), self.recipe.model)
+
+    def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
+        """Those of the projection."""
+        assert isinstance(model, NameEncoder)
+        return [] if model.projection is None else model.projection.parameters()
+
+    def embed(self, model: nn.Module, batch: NameBatch, progress: Progress) -> Embedded:
+        """The vectors of the strings."""
+        vectors = [model(ids, mask) for ids, mask in batch.chunks]
+        return Embedded(torch.cat(vectors), batch.labels, {})
+
+    def contrast(
+        self, anchors: Tensor, candidates: Tensor, labels: Tensor, own: Tensor, progress: Progress
+    ) -> Contrasts:
+        """The recipe's objective (papers/002, section 3.3; papers/003, section 3, for InfoNCE)."""
+        settings = self.recipe.loss
+        found = pairs(labels[own], labels, own)
+        if settings.mining == "infonce":
+            return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
+        second_half = 2 * progress.epoch >= progress.epochs
+        hard = settings.mining == "batch_hard" or (settings.mining == "hybrid" and second_half)
+        mine = batch_hard if hard else batch_all
+        return {"contrast": mine(distances(anchors, candidates, settings.distance), found, settings.margin)}
+
+    def encode(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
+        """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together."""
+        assert isinstance(model, NameEncoder)
+        place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        rows = [np.array(ids[:LONGEST], np.int32) for ids in self._tokenized(list(place))]
+        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
+        vectors = np.empty((len(rows), model.size), np.float32)
+        device, was_training = next(model.parameters()).device, model.training
+        model.eval()
+        with torch.inference_mode():
+            for chosen in forwards(np.arange(len(rows)), lengths, TOKENS_PER_CHUNK):
+                ids, mask = self._padded([rows[i] for i in chosen])
+                vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
+        model.train(was_training)
+        return vectors[[place[text] for text in texts]]
+
+    def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
+        """Fit the weight of the lexical side and the thresholds for NIL on dev."""
+        # The predictor that scores the same model next takes the index over.
+        self._index = self._build_index(model)
+        self.fitted = fit(self._index, dev, self.encode(model, [mention.text for mention in dev]))
+
+    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Standardizer:
+        """The model as it answers from the recipe's knowledge base.
+
+        Raises:
+            InputError: options of tasks over documents, or a knowledge base that is no longer there.
+        """
+        if options != DEFAULTS:
+            raise InputError("options", "a standardizer has no types, shift or overlap", "leave them out")
+        index, self._index = self._index or self._build_index(model), None
+        return Standardizer(
+            index, lambda texts: self.encode(model, texts), self.fitted.weight, self.fitted.nil
+        )
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """Weights, encoder configuration, tokenizer, and what was fitted."""
+        assert isinstance(model, NameEncoder)
+        save_weights(model, folder)
+        model.text_encoder.save(folder / "encoder")
+        self.tokenizer.save(folder / "encoder")
+        self.fitted.save(folder)
+
+    def load(self, folder: Path) -> NameEncoder:
+        """The model that `save` wrote; what was fitted becomes this task's."""
+        encoder: Encoder = encoder_from_config(folder / "encoder")
+        model = NameEncoder(encoder, self.recipe.model)
+        load_weights(model, folder)
+        self.fitted = Fitted.load(folder)
+        return model
+
+    def inspect(self, model: nn.Module, dev: Sequence[MentionString]) -> Mapping[str, pa.Table]:
+        """Nothing beside the answers."""
+        return {}
+
+    def _build_index(self, model: nn.Module) -> EntityIndex:
+        return build_index(
+            self.strings.indexed,
+            lambda texts: self.encode(model, texts),
+            self.recipe.index,
+            self.recipe.loss.distance,
+        )
+
+    def _varied(self, example: Mapping[str, Any], seed: Seed) -> str:
+        settings, text, how = self.recipe.augmentation, example["text"], example["vary"]
+        if how == "never" or not settings.total:
+            return text
+        change = always_vary if how == "always" else vary
+        return change(text, settings, np.random.default_rng(seed), example["prefix"])
+
+    def _tokenized(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sub-words; a string of which the tokenizer leaves nothing is one unknown sub-word."""
+        tokenizer = self.tokenizer
+        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
+        return [ids or [unknown] for ids, _ in tokenizer.batch(texts)]
+
+    def _padded(self, rows: Sequence[np.ndarray]) -> Chunk:
+        tokenizer = self.tokenizer
+        ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
+        return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
+
+
+def _label(entity_id: str) -> int:
+    """A number for an entity, the same on every worker."""
+    return int.from_bytes(hashlib.blake2b(entity_id.encode(), digest_size=8).digest(), signed=True)
