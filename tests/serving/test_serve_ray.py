@@ -1,0 +1,185 @@
+"""The application on Ray Serve: one cluster, one application, asked over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+import rayner
+from rayner.serving.application import NAME
+from rayner.serving.run import deploy, metrics_address
+from rayner.serving.settings import ServeSettings
+from rayner.tasks.checkpoint import version_of
+from tests.serving.checkpoints import TEXTS, recognizer_folder
+from tests.serving.load import under_load, until
+
+BODY = {"documents": [{"text": text} for text in TEXTS]}
+BOOK = {"documents": [{"text": " ".join(TEXTS * 30)}]}
+
+
+class Served:
+    """An application whose settings can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.old, self.new = recognizer_folder(folder / "old", 60), recognizer_folder(folder / "new", 30)
+        self.settings = ServeSettings.model_validate(
+            {
+                "recognizer": str(self.old),
+                "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, "ongoing": 8},
+                "http": {"port": self.port},
+            }
+        )
+        deploy(self.settings)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def change(self, **changes: Any) -> None:
+        """Bring the application to other settings and wait until they are in force."""
+        self.settings = ServeSettings.model_validate({**self.settings.model_dump(), **changes})
+        deploy(self.settings)
+
+    def replicas(self, **changes: Any) -> dict[str, Any]:
+        return {"replicas": {**self.settings.replicas.model_dump(), **changes}}
+
+    def version(self) -> str:
+        return requests.get(self.url("/v1/models"), timeout=30).json()["recognizer"]["version"]
+
+
+@pytest.fixture(scope="module")
+def served(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    from ray import serve
+
+    yield Served(tmp_path_factory.mktemp("checkpoints"))
+    serve.shutdown()
+
+
+def test_answers_are_those_of_predict(served: Served) -> None:
+    reply = requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).json()
+    expected = rayner.load(served.old, "cpu").predict(TEXTS)
+    assert [[(m["start"], m["end"], m["type"]) for m in d["mentions"]] for d in reply["documents"]] == [
+        [(m.start, m.end, m.type) for m in document.mentions] for document in expected
+    ]
+    scores = [m["score"] for d in reply["documents"] for m in d["mentions"]]
+    assert scores == pytest.approx([m.score for d in expected for m in d.mentions], abs=1e-4)
+    assert reply["versions"]["recognizer"] == version_of(served.old)
+
+
+def test_errors_pass_through_the_proxy(served: Served) -> None:
+    reply = requests.post(served.url("/v1/recognize"), json={"documents": [{"txt": ""}]}, timeout=60)
+    assert reply.status_code == 422
+    assert "documents.0.text" in [problem["field"] for problem in reply.json()["detail"]]
+    big = requests.post(served.url("/v1/recognize"), data=b" " * (9 << 20), timeout=60)
+    assert big.status_code == 413
+    for path in ("/healthz", "/readyz", "/docs", "/"):
+        assert requests.get(served.url(path), timeout=30).status_code == 200
+
+
+def test_metrics_are_on_the_port_of_ray(served: Served) -> None:
+    requests.post(served.url("/v1/recognize"), json=BODY, timeout=60)
+    wanted = ("ray_rayner_mentions_total", "ray_rayner_batch_tokens_bucket", version_of(served.old))
+    until(lambda: all(w in requests.get(metrics_address(), timeout=30).text for w in wanted))
+
+
+def test_under_pressure_some_are_told_when_to_come_again(served: Served) -> None:
+    before = served.settings
+    served.change(**served.replicas(ongoing=1, queued=1, retry_after=2))
+
+    def ask(_: int) -> requests.Response:
+        return requests.post(served.url("/v1/recognize"), json=BOOK, timeout=120)
+
+    with ThreadPoolExecutor(10) as pool:
+        replies = list(pool.map(ask, range(10)))
+    assert {reply.status_code for reply in replies} == {200, 503}
+    assert {reply.headers["Retry-After"] for reply in replies if reply.status_code == 503} == {"2"}
+    served.change(replicas=before.replicas.model_dump())
+
+
+def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
+    old, new = version_of(served.old), version_of(served.new)
+    with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
+        until(lambda: len(seen.replies) > 5)
+        served.change(recognizer=str(served.new))
+        until(lambda: served.version() == new)
+        count = len(seen.replies)
+        until(lambda: len(seen.replies) > count + 10)
+    assert not seen.failed
+    assert not seen.retried
+    versions = [reply["versions"]["recognizer"] for reply in seen.replies]
+    assert set(versions) == {old, new}
+    expected = {
+        version: [len(d.mentions) for d in rayner.load(folder, "cpu").predict(TEXTS)]
+        for version, folder in ((old, served.old), (new, served.new))
+    }
+    for reply in seen.replies:
+        made = [len(document["mentions"]) for document in reply["documents"]]
+        assert made == expected[reply["versions"]["recognizer"]]
+    served.change(recognizer=str(served.old))
+
+
+def test_models_that_do_not_load_change_nothing(served: Served, tmp_path: Path) -> None:
+    broken = recognizer_folder(tmp_path / "broken", 60)
+    (broken / "model.safetensors").write_bytes(b"cut short")
+    before = served.version()
+    served.change(recognizer=str(broken))
+    until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
+    assert served.version() == before
+    assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
+    served.change(recognizer=str(served.old))
+    until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_rolling_update_fails_no_request(served: Served, replicas: int) -> None:
+    served.change(**served.replicas(min=replicas, max=replicas))
+    with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
+        until(lambda: len(seen.replies) > 5)
+        limits = served.settings.limits
+        served.change(limits={**limits.model_dump(), "documents": limits.documents + 1})
+        count = len(seen.replies)
+        until(lambda: len(seen.replies) > count + 10)
+    assert not seen.failed, seen.failed[:3]
+
+
+@pytest.mark.faults
+def test_a_killed_replica_fails_no_request_of_who_retries(
+    served: Served, replica_pids: Callable[[], set[int]]
+) -> None:
+    served.change(**served.replicas(min=2, max=2))
+    before = replica_pids()
+    assert len(before) == 2
+    with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
+        until(lambda: len(seen.replies) > 10)
+        os.kill(min(before), signal.SIGKILL)
+        until(lambda: len(replica_pids() - before) == 1, 120)
+        count = len(seen.replies)
+        until(lambda: len(seen.replies) > count + 10)
+    assert not seen.failed, seen.failed[:3]
+
+
+@pytest.fixture
+def replica_pids() -> Callable[[], set[int]]:
+    """The processes of the replicas, as the operating system has them."""
+    import psutil
+
+    def find() -> set[int]:
+        name = f"ray::ServeReplica:{NAME}:{NAME}"
+        return {
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if name in " ".join(process.info["cmdline"] or ())
+        }
+
+    return find
