@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rayner.tasks.checkpoint import Loaded
+    from rayner.tasks.linking import load_linker, load_standardizer
 
-__all__ = ["load"]
+__all__ = ["load", "load_linker", "load_standardizer"]
 
 
 def load(checkpoint: str | Path, device: str | None = None) -> Loaded:
@@ -24,3 +25,12 @@ def load(checkpoint: str | Path, device: str | None = None) -> Loaded:
     from rayner.tasks.checkpoint import load_checkpoint
 
     return load_checkpoint(Path(checkpoint), device)
+
+
+def __getattr__(name: str) -> Any:
+    # torch is imported when something is loaded, not with the package.
+    if name in ("load_linker", "load_standardizer"):
+        from rayner.tasks import linking
+
+        return getattr(linking, name)
+    raise AttributeError(f"module 'rayner' has no attribute {name!r}")

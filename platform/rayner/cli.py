@@ -17,6 +17,7 @@ from rich.console import Console
 from rayner.cli_annotate import add_annotate
 from rayner.cli_kb import knowledge_bases
 from rayner.cli_serve import add_serve
+from rayner.cli_standardize import OperatingPoint, add_standardize
 from rayner.cli_tune import add_tune
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.console import print_findings, print_metrics, print_summary, print_training
@@ -153,11 +154,17 @@ def evaluate(
         Path | None,
         typer.Option(exists=True, help="A YAML list of types to look for, also ones never learned."),
     ] = None,
+    index: Annotated[Path | None, typer.Option(exists=True, help="Of a standardizer: its index.")] = None,
+    operating_point: OperatingPoint = None,
     as_json: Json = False,
 ) -> None:
-    """Score a checkpoint on a corpus, per type too."""
+    """Score a checkpoint on a corpus, per type too; a standardizer on mentions with entity ids."""
 
     def run() -> dict[str, Any]:
+        if index is not None:
+            from rayner.runtime.evaluate_linking import evaluate_linking
+
+            return evaluate_linking(checkpoint, corpus, index, format=format, operating_point=operating_point)
         from rayner.recipes import load_types
         from rayner.runtime.evaluate import evaluate
 
@@ -258,6 +265,7 @@ app.add_typer(knowledge_bases(_run), name="kb")
 add_serve(app, _run)
 add_annotate(app, _run)
 add_tune(app, _run)
+add_standardize(app, _run)
 
 if __name__ == "__main__":
     main()

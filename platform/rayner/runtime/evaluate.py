@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 
-from rayner.config import CorpusSettings, TypeSettings
+from rayner.config import CorpusSettings, StandardizerRecipe, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
+from rayner.errors import CheckpointError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.runtime.distributed import gather_objects, on_first, rank, world_size
@@ -49,6 +50,9 @@ def evaluate(
         CorpusError: the corpus cannot be read.
     """
     loaded = load_checkpoint(Path(checkpoint), device)
+    if isinstance(loaded.recipe, StandardizerRecipe):
+        what, cure = "answers mentions, not documents", "add --index DIR, what `rayner index build` wrote"
+        raise CheckpointError(str(checkpoint), what, cure)
     paths = tuple(map(str, (corpus,) if isinstance(corpus, (str, Path)) else corpus))
     settings = CorpusSettings(train=paths, dev=paths, format=format)
     items = list(train_task(loaded.recipe.model_copy(update={"corpus": settings})).items("dev"))

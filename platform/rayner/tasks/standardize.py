@@ -103,8 +103,8 @@ class Standardizer:
             entity_id, reason = None, f"below the threshold of {self._point}"
         return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
 
-    def evaluate(self, predicted: Sequence[Answer], gold: Sequence[MentionString]) -> dict[str, Any]:
-        """Linking metrics and the mistakes by category, with examples; seen: strings of the index."""
+    def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
+        """Linking metrics of `MentionString`s, `seen` those in the index; mistakes by category."""
         names = self.names()
         aliases = self.index.settings.aliases
         known = [name for all_names in names.values() for name in (all_names if aliases else all_names[:1])]

@@ -1,0 +1,112 @@
+"""`rayner standardize`: mentions of a file to entities of an index, or to proposals for new ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rayner.data.mention_rows import MentionRow, read_mention_rows
+from rayner.errors import InputError
+from rayner.tasks.linking import load_standardizer
+from rayner.tasks.predict import predict
+from rayner.tasks.propose import LEAST_SIMILARITY, propose
+from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
+
+Row = dict[str, Any]
+
+
+def standardize(
+    checkpoint: Path,
+    index: Path,
+    path: Path,
+    *,
+    top_k: int = TOP_K,
+    operating_point: NilChoice | None = None,
+    proposals: bool = False,
+    least_similarity: float = LEAST_SIMILARITY,
+    out: Path | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Answer the mentions of a file, one answer a row, in order.
+
+    A row that cannot be read has an answer too, NIL with the reason.
+
+    Args:
+        path: one mention a line, or JSON lines or a table with `mention`.
+        proposals: list candidate new entities, clustered from what was judged NIL, in place of the answers.
+        least_similarity: within a proposal.
+        out: a file for the rows, as JSON lines; without it they are in the result.
+
+    Returns:
+        `mentions`, `linked`, `nil`, `unread`: counts; `seconds` of the answering; `out` or the rows as
+        `answers` or `proposals`.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        InputError: the index does not fit it, or an operating point without a calibration.
+        CorpusError: the file cannot be read.
+    """
+    if out is not None and out.is_dir():
+        raise InputError(str(out), "is a folder", "name a file, such as answers.jsonl")
+    given = read_mention_rows(path)
+    standardizer = load_standardizer(checkpoint, index, top_k, operating_point, device).predictor
+    counts = Counter(mentions=0, linked=0, nil=0, unread=0)
+    begin = time.perf_counter()
+    if proposals:
+        rows = _proposals(standardizer, given, counts, least_similarity)
+    else:
+        rows = _answers(standardizer, given, counts)
+    name = "proposals" if proposals else "answers"
+    if out is None:
+        result: dict[str, Any] = {name: list(rows)}
+    else:
+        result = {"out": str(out), name: _write(rows, out)}
+    return {**counts, "seconds": round(time.perf_counter() - begin, 3), **result}
+
+
+def _answers(standardizer: Standardizer, given: Iterable[MentionRow], counts: Counter[str]) -> Iterator[Row]:
+    waiting: deque[MentionRow] = deque()
+
+    def texts() -> Iterator[str]:
+        for row in given:
+            waiting.append(row)
+            yield row.text or ""
+
+    for answer in predict(standardizer, texts()):
+        row = waiting.popleft()
+        counts["mentions"] += 1
+        counts["unread"] += row.fault is not None
+        counts["nil" if answer.entity_id is None else "linked"] += 1
+        unread = {} if row.fault is None else {"mention": None, "reason": row.fault}
+        yield {"line": row.line, **answer.to_row(), **unread}
+
+
+def _proposals(
+    standardizer: Standardizer, given: Iterable[MentionRow], counts: Counter[str], least_similarity: float
+) -> Iterator[Row]:
+    readable = []
+    for row in given:
+        counts["mentions"] += 1
+        counts["unread"] += row.fault is not None
+        readable.append(row.text or "")
+    answers = list(predict(standardizer, readable))
+    counts["nil"] = sum(answer.entity_id is None for answer in answers)
+    counts["linked"] = len(answers) - counts["nil"]
+    found = propose(answers, standardizer.encode, least_similarity)
+    yield from (proposal.to_row(f"new-{number}") for number, proposal in enumerate(found, 1))
+
+
+def _write(rows: Iterable[Row], out: Path) -> int:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.partial")
+    written = 0
+    with partial.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            written += 1
+    partial.replace(out)
+    return written
