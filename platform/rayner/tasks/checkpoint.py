@@ -163,7 +163,7 @@ def check_files(folder: Path) -> None:
 
 
 def version_of(folder: Path) -> str:
-    """What tells this checkpoint from any other: twelve hexadecimal digits that follow from its files alone.
+    """What tells this checkpoint from any other: its task, and a hash of the hashes of its files.
 
     Raises:
         CheckpointError: the folder is no checkpoint.
@@ -171,7 +171,7 @@ def version_of(folder: Path) -> str:
     path = folder / MANIFEST
     if not path.is_file():
         raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
-    return _sha256(path)[:12]
+    return f"{read_recipe(folder).model_dump()['task']}-{_sha256(path)[:12]}"
 
 
 def _files(folder: Path) -> list[Path]:
