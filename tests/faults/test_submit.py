@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,15 +20,11 @@ SHORT = ["encoder=random:32x2", "training.epochs=2", "training.tokens_per_step=2
 
 @pytest.fixture(scope="module")
 def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tracked files and nothing else."""
+    """What is committed and nothing else."""
     if not (root / ".git").exists():
         pytest.skip("not a git working tree")
-    folder = tmp_path_factory.mktemp("clone")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
-    for name in filter(None, listed.stdout.split("\0")):
-        if (root / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name)
+    folder = tmp_path_factory.mktemp("clones") / "clone"
+    subprocess.run(["git", "clone", "-q", "--local", str(root), str(folder)], check=True)
     return folder
 
 
@@ -65,17 +60,10 @@ def test_a_submitted_training_leaves_its_checkpoint(clone: Path, bare_python: st
             *("--runtime-env", "jobs/runtime_env.yaml", "--working-dir", ".", "--", *train),
             *(part for value in SHORT for part in ("--set", value)),
         ]
-        refused = subprocess.run(
-            submit,
-            cwd=clone,
-            env=dict(head.environment) | {"RAY_AUTH_TOKEN": "another"},
-            capture_output=True,
-            text=True,
-        )
+        other = {**head.environment, "RAY_AUTH_TOKEN": TOKEN[::-1]}
+        refused = subprocess.run(submit, cwd=clone, env=other, capture_output=True, text=True)
         assert refused.returncode
-        assert (
-            "403" in refused.stderr + refused.stdout or "token" in (refused.stderr + refused.stdout).lower()
-        )
+        assert "token" in (refused.stderr + refused.stdout).lower()
         done = subprocess.run(submit, cwd=clone, env=dict(head.environment), capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
