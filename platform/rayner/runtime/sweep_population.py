@@ -7,6 +7,7 @@ those of a moment; `schedule.jsonl` of a trial has them all.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
-from rayner.recipes import dump_recipe
 from rayner.runtime.checkpoints import BEST, LAST
 from rayner.runtime.sweep_schedule import DEFAULT_TRIALS, Room
 from rayner.runtime.sweep_space import Space
@@ -27,10 +27,12 @@ from rayner.runtime.sweep_trials import (
     Plan,
     add_line,
     note_failure,
+    read_lines,
     read_progress,
 )
 from rayner.runtime.tracking import Record
 from rayner.runtime.train import train
+from rayner.tasks.checkpoint import replace_recipe
 
 CHANGEABLE = (
     "training.learning_rate",
@@ -122,6 +124,9 @@ def _train(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> None:
     from ray import tune
 
     os.chdir(plan.working_folder)
+    # It tells of each checkpoint that changes hands.
+    logging.getLogger("ray.tune").setLevel(logging.WARNING)
+    logging.getLogger("ray.train").setLevel(logging.WARNING)
     [(name, changes)] = plan.runs.items()
     out = folder / name
     recipe = plan.recipe_of(settings, changes)
@@ -131,8 +136,10 @@ def _train(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> None:
                 shutil.rmtree(out / part, ignore_errors=True)
                 shutil.copytree(Path(found) / part, out / part)
         (out / RUN_RESULT).unlink(missing_ok=True)
-        (out / LAST / "recipe.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
-    add_line(folder / SCHEDULE, {"step": _step(out), "settings": dict(settings)})
+        replace_recipe(out / LAST, recipe)
+    schedule = read_lines(folder / SCHEDULE)
+    if not schedule or schedule[-1]["settings"] != settings:
+        add_line(folder / SCHEDULE, {"step": _step(out), "settings": dict(settings)})
     train(recipe, out, workers=0, cache=plan.cache, watch=_WithCheckpoints(plan, folder, settings, out))
     tune.report(read_progress(plan, folder, settings)[0][-1])
     shutil.rmtree(out / LAST, ignore_errors=True)

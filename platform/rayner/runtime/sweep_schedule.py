@@ -103,20 +103,20 @@ def scheduler_of(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> A
 
 def optuna_search(space: Space, settings: SweepSettings, known: Sequence[Mapping[str, Any]]) -> Any:
     """Optuna's tree-structured Parzen estimator, which first takes up the trials that are known."""
+    import optuna
     from ray.tune.search.optuna import OptunaSearch
 
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     names = [objective.metric for objective in settings.objectives]
     modes = [objective.mode for objective in settings.objectives]
     several = len(names) > 1
     # Otherwise a sweep that goes on would draw its first random trials once more.
     seed = settings.seed + 1000 * len(known)
     points = [dict(trial) for trial in known]
-    search = OptunaSearch(
+    return OptunaSearch(
         space=OptunaSearch.convert_search_space(dict(space.domains)),
         metric=names if several else names[0],
         mode=modes if several else modes[0],
         points_to_evaluate=points or None,
         seed=seed,
     )
-    logging.getLogger("optuna").setLevel(logging.WARNING)
-    return search

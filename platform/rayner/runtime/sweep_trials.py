@@ -87,7 +87,7 @@ def read_trial(plan: Plan, folder: Path) -> Trial:
     """The trial in a folder."""
     known = json.loads((folder / TRIAL).read_text(encoding="utf-8"))
     outcome = read_outcome(folder)
-    changed = _lines(folder / SCHEDULE)
+    changed = read_lines(folder / SCHEDULE)
     settings = changed[-1]["settings"] if changed else known["settings"]
     reports, values = read_progress(plan, folder, settings)
     state = outcome["state"] if outcome else ("running" if reports else "waiting")
@@ -97,7 +97,7 @@ def read_trial(plan: Plan, folder: Path) -> Trial:
         settings=settings,
         state=state,
         error=(outcome or {}).get("error"),
-        failures=len(_lines(folder / FAILURES)),
+        failures=len(read_lines(folder / FAILURES)),
         reports=reports,
         values=values,
     )
@@ -118,7 +118,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     for number, name in enumerate(plan.runs):
         best: Mapping[str, Any] | None = None
         here = {"step": 0.0, "seconds": 0.0}
-        for row in _lines(folder / name / LOG):
+        for row in read_lines(folder / name / LOG):
             here = {key: float(row.get(key, here[key])) for key in here}
             if "metrics" not in row:
                 continue
@@ -159,7 +159,7 @@ def note_failure(folder: Path, error: str, diverged: bool) -> None:
 
 def failures_of(folder: Path) -> list[dict[str, Any]]:
     """The attempts that failed, in order."""
-    return _lines(folder / FAILURES)
+    return read_lines(folder / FAILURES)
 
 
 def add_line(path: Path, row: Mapping[str, Any]) -> None:
@@ -195,7 +195,8 @@ def _read(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of JSON, none where there is none; one that a kill cut short is left out."""
     rows = []
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():

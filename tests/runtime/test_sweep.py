@@ -1,0 +1,163 @@
+"""Sweeps of trainings that take a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.errors import InputError, RaynerError
+from rayner.recipes import changed_keys, load_recipe, parse_recipe, with_settings
+from rayner.runtime.sweep import sweep
+from rayner.runtime.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweep_space import Space, load_space
+from rayner.runtime.sweep_storage import nodes_without
+from rayner.runtime.sweep_trials import read_lines
+from tests.runtime.several_workers import tiny_recipe
+
+RATES = {"training.learning_rate": [1e-5, 1e-2]}
+
+
+def space_of(folder: Path, domains: dict[str, Any]) -> Space:
+    file = folder / "space.py"
+    file.write_text(f"def space(): return {domains!r}")
+    return load_space(str(file))
+
+
+def settings(recipe: Any, **values: Any) -> Any:
+    metrics = values.pop("metrics", ["f1"])
+    return sweep_settings(
+        **{"search": "grid", "objectives": objectives(metrics, recipe), "retries": 0} | values
+    )
+
+
+def trials_in(out: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text())
+        | {"folder": path.parent, "outcome": json.loads((path.parent / "outcome.json").read_text())}
+        for path in out.glob("trials/*/trial.json")
+    ]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Any:
+    values = tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=200, epochs=6)
+    return parse_recipe(values, "recipe")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
+    out, space = tmp_path / "sweep", space_of(tmp_path, RATES)
+    given = settings(recipe, folds=2, held_out=0.2)
+    result = sweep(space, recipe, out, given)
+    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert result["trials"] == {"finished": 2}
+    found = load_recipe(result["best"])
+    assert changed_keys(recipe, found) == ["training.learning_rate"]
+    for trial in trials_in(out):
+        runs = [json.loads((trial["folder"] / f"fold{i}-seed1/result.json").read_text()) for i in range(2)]
+        if trial["settings"] == result["settings"]:
+            mean = sum(run["metrics"]["f1"] for run in runs) / 2
+            assert result["score"]["f1"] == pytest.approx(mean)
+    assert {"f1"} == result["winner"]["held_out"].keys()
+    assert json.loads((out / "winner/best/metrics.json").read_text())["f1"] == result["winner"]["score"]["f1"]
+    # Two folds and all of the rest: each was tokenized once, whatever the number of trials.
+    assert len([path for path in (out / ".examples").iterdir() if path.is_dir()]) == 3
+    assert list((out / "tensorboard").glob("*/events*"))
+    assert not (out / "ray").exists()
+
+    before = {path: path.stat().st_mtime_ns for path in out.glob("trials/*/*/log.jsonl")}
+    again = sweep(space, recipe, out, given)
+    assert {k: v for k, v in again.items() if k != "seconds"} == {
+        k: v for k, v in result.items() if k != "seconds"
+    }
+    assert {path: path.stat().st_mtime_ns for path in out.glob("trials/*/*/log.jsonl")} == before
+    with pytest.raises(InputError, match=r"changed: settings\.folds"):
+        sweep(space, recipe, out, settings(recipe, folds=3, held_out=0.2))
+    with pytest.raises(InputError, match=r"changed: .*training\.learning_rate"):
+        sweep(space_of(tmp_path, {"training.learning_rate": [1.0]}), recipe, out, given)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, recipe: Any) -> None:
+    recipe = with_settings(recipe, {"training.clip": None, "training.head_learning_rate": 1e30}, "test")
+    domains = {"training.head_learning_rate": [1e-2, 1e30], "training.learning_rate": [1e-2, 1e30]}
+    out = tmp_path / "sweep"
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, retries=1))
+    assert result["settings"] == {"training.head_learning_rate": 0.01, "training.learning_rate": 0.01}
+    assert result["trials"]["finished"] == 1
+    failed = [trial for trial in trials_in(out) if trial["outcome"]["state"] == "failed"]
+    assert len(failed) == 3
+    for trial in failed:
+        assert "no finite number" in trial["outcome"]["error"]
+        assert len(read_lines(trial["folder"] / "failures.jsonl")) == 2
+        # It was begun again with another seed.
+        assert "seed: 1001\n" in (trial["folder"] / "seed1/recipe.yaml").read_text()
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_if_every_trial_fails_the_first_reason_is_told(tmp_path: Path, recipe: Any) -> None:
+    # Each value is good by itself; together they leave too little of a window.
+    domains = {"windows.overlap": [60], "windows.length": [70, 72]}
+    with pytest.raises(RaynerError, match="no trial finished"):
+        sweep(space_of(tmp_path, domains), recipe, tmp_path / "sweep", settings(recipe))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe: Any) -> None:
+    out, domains = (
+        tmp_path / "sweep",
+        {"training.learning_rate": [1e-4, 1e-3, 1e-2], "training.epochs": [2, 6]},
+    )
+    given = {"search": "optuna", "metrics": ["f1", "seconds"]}
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, trials=2, **given))
+    assert result["score"].keys() == {"f1", "seconds"}
+    assert result["pareto"]
+    first = {trial["folder"].name for trial in trials_in(out)}
+    sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, trials=4, **given))
+    assert first < {trial["folder"].name for trial in trials_in(out)}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
+    domains = {"training.learning_rate": [1e-2, 1e-5, 1e-6, 2e-6, 3e-6, 4e-6]}
+    given = settings(recipe, scheduler="asha", grace=1, reduction=2)
+    out = tmp_path / "sweep"
+    result = sweep(space_of(tmp_path, domains), recipe, out, given)
+    assert result["trials"]["stopped"] >= 2
+    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert not list(out.glob("trials/*/*/last"))
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:
+    (tmp_path / "file").write_text("")
+    space = space_of(tmp_path, RATES)
+    for out in (tmp_path / "file/sweep", Path("/proc/sweep")):
+        with pytest.raises(InputError, match="cannot be written"):
+            sweep(space, recipe, out, settings(recipe))
+    with pytest.raises(InputError, match="mount the storage"):
+        sweep(space, recipe, Path("s3://bucket/sweep"), settings(recipe))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
+    import ray
+
+    nodes = ray.nodes()
+    assert nodes_without(tmp_path, nodes) == []
+    assert nodes_without(tmp_path / "elsewhere", nodes) == [nodes[0]["NodeManagerAddress"]]
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_no_node_can_hold_is_refused(tmp_path: Path, recipe: Any) -> None:
+    recipe = with_settings(recipe, {"scaling.cpus_per_worker": 1000}, "test")
+    with pytest.raises(InputError, match="a trial needs 1 x 1000 CPU"):
+        sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe))
+
+
+def test_pbt_refuses_what_cannot_change(tmp_path: Path, recipe: Any) -> None:
+    space = space_of(tmp_path, {"model.scheme": ["BIO", "BIOES"]})
+    with pytest.raises(InputError, match=r"model\.scheme cannot change"):
+        sweep(space, recipe, tmp_path / "sweep", settings(recipe, search="random", scheduler="pbt"))

@@ -1,0 +1,164 @@
+"""Search spaces: what is read, what is refused, what is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.errors import InputError, RecipeError
+from rayner.recipes import parse_recipe
+from rayner.runtime.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweep_space import check_space, choices, draws, grid, key_of, load_space
+
+SPACE = """
+from ray import tune
+TASK, METRIC = "tagger", "f1"
+def space():
+    return {"training.learning_rate": tune.loguniform(1e-5, 1e-2), "model.scheme": ["BIO", "BIOES"]}
+def rates():
+    return {"training.warmup": tune.grid_search([0, 0.2]), "model.dropout": tune.grid_search([0, 0.1])}
+def empty():
+    return {}
+def misspelt():
+    return {"training.learning_rte": [1e-4]}
+def beyond():
+    return {"training.epochs": [0, 1]}
+"""
+
+
+def recipe(task: str = "tagger") -> Any:
+    types = [{"name": "PER", "description": "people"}]
+    return parse_recipe({"task": task, "corpus": {"train": ["a"], "dev": ["b"]}, "types": types}, "recipe")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(SPACE)
+    return path
+
+
+def test_a_space_says_what_it_is_for(file: Path) -> None:
+    space = load_space(str(file))
+    assert (space.name, space.task, space.metric, space.search) == ("mine", "tagger", "f1", None)
+    assert choices(space.domains["model.scheme"]) == ["BIO", "BIOES"]
+    named = load_space(f"{file}:rates")
+    assert (named.name, named.search) == ("mine:rates", "grid")
+    check_space(space, recipe())
+    check_space(named, recipe())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{file}:rate", r"no function 'rate' in it; did you mean 'rates'"),
+        ("{file}:empty", "an empty space"),
+        ("{file}.py", "no such file"),
+        ("no.such.module", "no such file or module"),
+    ],
+)
+def test_what_is_no_space_is_named(file: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_space(text.format(file=file))
+
+
+def test_a_space_that_cannot_be_executed_says_why(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        load_space(str(tmp_path / "broken.py"))
+
+
+def test_a_wrong_key_names_the_nearest(file: Path) -> None:
+    with pytest.raises(
+        RecipeError, match=r"training\.learning_rte: unknown key; did you mean 'learning_rate'"
+    ):
+        check_space(load_space(f"{file}:misspelt"), recipe())
+
+
+def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.epochs.*greater than 0"):
+        check_space(load_space(f"{file}:beyond"), recipe())
+
+
+def test_a_space_for_another_task_is_refused(file: Path) -> None:
+    with pytest.raises(InputError, match=r"for the task 'tagger'.*recipe is of 'recognizer'"):
+        check_space(load_space(str(file)), recipe("recognizer"))
+
+
+def test_a_grid_has_every_combination_and_no_range(file: Path) -> None:
+    rows = grid(load_space(f"{file}:rates"))
+    assert len(rows) == len({key_of(row) for row in rows}) == 4
+    with pytest.raises(InputError, match=r"learning_rate is a range"):
+        grid(load_space(str(file)))
+
+
+def test_draws_differ_and_more_of_them_begin_alike(file: Path) -> None:
+    space = load_space(str(file))
+    rows = draws(space, 12, seed=1)
+    assert len({key_of(row) for row in rows}) == 12
+    assert draws(space, 20, seed=1)[:12] == rows
+    assert draws(space, 12, seed=2) != rows
+    assert all(1e-5 <= row["training.learning_rate"] <= 1e-2 for row in rows)
+    assert len(draws(load_space(f"{file}:rates"), 12, seed=1)) == 4
+
+
+def test_a_key_does_not_depend_on_the_order_of_settings() -> None:
+    assert key_of({"a": 1, "b": 0.1}) == key_of({"b": 0.1, "a": 1})
+    assert key_of({"a": 1}) != key_of({"a": 2})
+
+
+def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
+    with pytest.raises(
+        InputError, match="'macrof1' is nothing that the task tagger reports; did you mean 'macro_f1'"
+    ):
+        objectives(["macrof1"], recipe())
+    with pytest.raises(InputError, match="mode 'up'"):
+        objectives(["f1:up"], recipe())
+    found = objectives(["f1", "seconds"], recipe())
+    assert [(o.metric, o.mode) for o in found] == [("f1", "max"), ("seconds", "min")]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"trials": 0}, "--trials"),
+        ({"folds": 1}, "at least 2"),
+        ({"scheduler": "pbt", "workers": 2}, "own process"),
+        ({"scheduler": "pbt", "folds": 3}, "no folds"),
+        ({"scheduler": "pbt", "search": "grid"}, "at random"),
+        ({"scheduler": "asha", "objectives": ["f1", "seconds"]}, "judges by one metric"),
+    ],
+)
+def test_settings_that_do_not_go_together(values: dict[str, Any], message: str) -> None:
+    values = values | {"objectives": objectives(values.get("objectives", ["f1"]), recipe())}
+    with pytest.raises(InputError, match=message):
+        sweep_settings(**values)
+
+
+SPACES = [
+    (f"tune_spaces/{task}.py:{name}", recipe_file)
+    for task, recipe_file, names in (
+        (
+            "recognizer",
+            "recognizer",
+            ("space", "loss_weights", "beta", "temperature", "thresholds", "population"),
+        ),
+        ("tagger", "tagger", ("space", "learning_rates", "population")),
+        ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4", "population")),
+    )
+    for name in names
+]
+
+
+@pytest.mark.parametrize(("space", "recipe_file"), SPACES)
+def test_our_spaces_fit_our_recipes(root: Path, space: str, recipe_file: str) -> None:
+    from rayner.recipes import load_recipe
+
+    path = root / f"jobs/recipes/{recipe_file}.yaml"
+    if recipe_file == "standardizer" and not path.exists():
+        values = {"task": "standardizer", "knowledge_base": {"paths": ["kb"]}}
+        check_space(load_space(str(root / space)), parse_recipe(values, "recipe"))
+        return
+    check_space(load_space(str(root / space)), load_recipe(path))
