@@ -1,23 +1,25 @@
-"""One HTML page about a training run: scores, curves, thresholds, similarities and mistakes."""
+"""One HTML page about a training run (or a sweep): scores, curves, thresholds, similarities and mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rayner.errors import InputError
 from rayner.runtime.report_inputs import Absent
 from rayner.runtime.report_parts import CATEGORY_NAMES, PARTS, Part
+from rayner.runtime.sweep_trials import SWEEP
 
 
 def report(run: Path, out: Path | None = None) -> Path:
-    """Write the report of a training run; parts whose files are absent are left out, with the reason.
+    """Write the report of a run or a sweep; parts whose files are absent are left out, with the reason.
 
     Args:
-        run: the folder that `rayner train --out` wrote.
+        run: the folder that `rayner train --out` or `rayner tune --out` wrote.
         out: the page to write; None means `report.html` in the run's folder.
 
     Returns:
@@ -27,6 +29,10 @@ def report(run: Path, out: Path | None = None) -> Path:
         InputError: the folder holds nothing of a training run.
     """
     run = Path(run)
+    if (run / SWEEP).exists():
+        from rayner.runtime.sweep_report import sweep_report
+
+        return sweep_report(run, out)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
     for name, build in PARTS.items():
@@ -43,6 +49,11 @@ def report(run: Path, out: Path | None = None) -> Path:
 
 
 def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str]) -> str:
+    return render("report.html.j2", name=name, parts=parts, absent=absent, categories=CATEGORY_NAMES)
+
+
+def render(template: str, **values: Any) -> str:
+    """A page from a template of this folder; `now` and the filter `percent` are known to all."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -51,6 +62,4 @@ def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str]) -> 
         lstrip_blocks=True,
     )
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
-    page = environment.get_template("report.html.j2")
-    now = datetime.now().astimezone()
-    return page.render(name=name, parts=parts, absent=absent, now=now, categories=CATEGORY_NAMES)
+    return environment.get_template(template).render(now=datetime.now().astimezone(), **values)

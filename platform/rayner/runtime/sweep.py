@@ -31,7 +31,7 @@ from rayner.runtime.sweep_space import Space, check_space, described, key_of
 from rayner.runtime.sweep_storage import check_shared, sweep_folder
 from rayner.runtime.sweep_tracking import begin_mlflow, end_mlflow, write_hparams
 from rayner.runtime.sweep_trial import trial_of
-from rayner.runtime.sweep_trials import Plan, read_trials, write_json
+from rayner.runtime.sweep_trials import Plan, read_trials, run_names, write_json
 from rayner.runtime.sweep_winner import BEST_RECIPE, conclude_sweep
 from rayner.runtime.train import CACHE_VARIABLE
 from rayner.tasks.registry import train_task
@@ -98,11 +98,7 @@ def sweep(
 def _plan(
     recipe: BaseRecipe, settings: SweepSettings, out: Path, corpora: Corpora, nature: Mapping[str, Any]
 ) -> Plan:
-    runs = {
-        (f"fold{fold}-" if settings.folds else "") + f"seed{seed}": {**changes, "seed": seed}
-        for fold, changes in enumerate(corpora.folds)
-        for seed in range(recipe.seed, recipe.seed + settings.seeds)
-    }
+    runs = {name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)}
     parameters = nature["space"] | {k: v for k, v in nature["settings"].items() if k != "objectives"}
     return Plan(
         recipe=recipe,

@@ -12,9 +12,8 @@ from typing import Any
 
 from rayner.errors import InputError
 from rayner.runtime.locks import locked
-from rayner.runtime.sweep_trials import write_json
+from rayner.runtime.sweep_trials import SWEEP, write_json
 
-SWEEP = "sweep.json"
 FREE_KEYS = ("recipe.scaling.", "recipe.tracking.", "settings.trials", "settings.workers", "settings.retries")
 """What may change between two launches of a sweep."""
 

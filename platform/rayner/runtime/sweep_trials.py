@@ -18,12 +18,12 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.config import BaseRecipe
-from rayner.recipes import with_settings
+from rayner.recipes import parse_recipe, with_settings
 from rayner.runtime.sweep_settings import METRICS, SECONDS, SweepSettings
 from rayner.runtime.sweep_space import key_of
 from rayner.runtime.tracking import LOG
 
-TRIALS = "trials"
+SWEEP, TRIALS = "sweep.json", "trials"
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
 SCHEDULE = "schedule.jsonl"
 """Settings that a trial of a population took on, one line a change."""
@@ -75,6 +75,23 @@ class Trial:
     def spread(self) -> float | None:
         """The standard deviation over runs; None for fewer than two."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+def plan_of(out: Path) -> Plan:
+    """The plan of the sweep in a folder, as far as reading its trials needs it."""
+    nature = json.loads((out / SWEEP).read_text(encoding="utf-8"))
+    recipe = parse_recipe(nature["recipe"], str(out / SWEEP))
+    settings = SweepSettings.model_validate(nature["settings"])
+    runs = {name: {} for name, _, _ in run_names(recipe, settings)}
+    return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd())
+
+
+def run_names(recipe: BaseRecipe, settings: SweepSettings) -> list[tuple[str, int, int]]:
+    """The name, fold and seed of each run of a trial, in order."""
+    seeds = range(recipe.seed, recipe.seed + settings.seeds)
+    if not settings.folds:
+        return [(f"seed{seed}", 0, seed) for seed in seeds]
+    return [(f"fold{fold}-seed{seed}", fold, seed) for fold in range(settings.folds) for seed in seeds]
 
 
 def read_trials(plan: Plan) -> list[Trial]:
