@@ -46,3 +46,7 @@ class KnowledgeBaseError(InputError):
 
 class DivergedError(InputError):
     """A training whose loss is no finite number any more."""
+
+
+class IndexFolderError(InputError):
+    """An index folder that cannot be used as it is."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -88,8 +89,14 @@ def write_approximate(approximate: Approximate, path: str) -> None:
 
 
 def read_approximate(path: str, kind: Kind, effort: int, recall: float) -> Approximate:
-    """The FAISS index of a file; the inverted lists stay there until they are probed."""
+    """The FAISS index of a file; the inverted lists stay there until they are probed.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
     faiss = load_faiss()
+    if not Path(path).exists():
+        raise FileNotFoundError(path)
     index = faiss.read_index(path, faiss.IO_FLAG_MMAP if kind == "ivf" else 0)
     return Approximate(kind, index, effort, recall)
 

@@ -1,0 +1,162 @@
+"""The files of one version of an index: Arrow and NumPy, memory-mapped, and a manifest with their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+from scipy import sparse
+
+from rayner.config import IndexSettings
+from rayner.errors import IndexFolderError
+from rayner.retrieval.approximate import read_approximate, write_approximate
+from rayner.retrieval.dense import DenseSide
+from rayner.retrieval.entities import EntityTable
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.lexical import restore_lexical
+from rayner.retrieval.names import Names
+
+FORMAT = 1
+MANIFEST = "index.json"
+CURE = "copy the whole index folder again, or build it anew"
+
+_POSTINGS = ("data", "indices", "indptr")
+
+
+def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> None:
+    """Write an index into an empty folder, the manifest last."""
+    _write_table(index.entities.table, folder / "entities.arrow")
+    _write_table(index.names.table, folder / "names.arrow")
+    np.save(folder / "vectors.npy", index.dense.vectors)
+    vectorizer = index.lexical.vectorizer
+    ngrams = pa.array(vectorizer.get_feature_names_out().tolist(), pa.string())
+    _write_table(pa.table({"ngram": ngrams, "idf": pa.array(vectorizer.idf_)}), folder / "ngrams.arrow")
+    for part in _POSTINGS:
+        np.save(folder / f"postings-{part}.npy", getattr(index.lexical.postings, part))
+    (folder / "abbreviations.json").write_text(_json(index.abbreviations), encoding="utf-8")
+    approximate = index.dense.approximate
+    if approximate is not None:
+        write_approximate(approximate, str(folder / "approximate.faiss"))
+    manifest = {
+        "format": FORMAT,
+        "entities": len(index.entities),
+        "names": len(index.names),
+        "dimensions": index.dense.vectors.shape[1],
+        "distance": index.dense.distance,
+        "settings": index.settings.model_dump(mode="json"),
+        "search": search_of(index),
+        "origin": dict(origin),
+        "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
+    }
+    (folder / MANIFEST).write_text(_json(manifest), encoding="utf-8")
+
+
+def read_files(folder: Path, version: int) -> EntityIndex:
+    """The index of a folder; the large files stay on disk until they are read.
+
+    Raises:
+        FileNotFoundError: there is no such folder any more.
+        IndexFolderError: a file that is missing, cut short or changed, or another format.
+    """
+    manifest = read_manifest(folder)
+    _check_files(folder, manifest["files"])
+    try:
+        settings = IndexSettings.model_validate(manifest["settings"])
+    except ValidationError:
+        what = "its settings are those of another version of rayner"
+        raise IndexFolderError(str(folder / MANIFEST), what, "build it anew") from None
+    ngrams = _read_table(folder / "ngrams.arrow")
+    parts = [_read_array(folder / f"postings-{part}.npy") for part in _POSTINGS]
+    shape = (ngrams.num_rows, manifest["names"])
+    lexical = restore_lexical(
+        ngrams["ngram"].to_pylist(),
+        ngrams["idf"].to_numpy(),
+        sparse.csr_matrix(tuple(parts), shape=shape, copy=False),
+        settings.ngrams,
+    )
+    search, approximate = manifest["search"], None
+    if search["kind"] != "exact":
+        path = str(folder / "approximate.faiss")
+        approximate = read_approximate(path, search["kind"], search["effort"], search["recall"])
+    return EntityIndex(
+        EntityTable(_read_table(folder / "entities.arrow")),
+        Names(_read_table(folder / "names.arrow")),
+        DenseSide(_read_array(folder / "vectors.npy"), manifest["distance"], approximate),
+        lexical,
+        json.loads((folder / "abbreviations.json").read_text(encoding="utf-8")),
+        settings,
+        manifest["origin"],
+        version,
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `index.json` says.
+
+    Raises:
+        FileNotFoundError: there is no such folder any more.
+        IndexFolderError: it cannot be read, or is of another format.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known = manifest["format"]
+    except FileNotFoundError:
+        if not folder.exists():
+            raise
+        raise IndexFolderError(str(path), "is missing", CURE) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise IndexFolderError(str(path), "is cut short or not the file that was written", CURE) from None
+    if known != FORMAT:
+        raise IndexFolderError(str(path), f"format {known!r} is unknown", "use the rayner that wrote it")
+    return manifest
+
+
+def search_of(index: EntityIndex) -> dict[str, Any]:
+    """How the dense side is searched, with the recall that was measured; exact search has all."""
+    approximate = index.dense.approximate
+    if approximate is None:
+        return {"kind": "exact", "recall": 1.0}
+    return {"kind": approximate.kind, "effort": approximate.effort, "recall": approximate.recall}
+
+
+def _check_files(folder: Path, files: Mapping[str, str]) -> None:
+    for name, digest in files.items():
+        path = folder / Path(name).name
+        try:
+            intact = _sha256(path) == digest
+        except FileNotFoundError:
+            if not folder.exists():
+                raise
+            raise IndexFolderError(str(path), "is missing", CURE) from None
+        if not intact:
+            raise IndexFolderError(str(path), "is cut short or not the file that was written", CURE)
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_table(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def _read_array(path: Path) -> np.ndarray:
+    # Copy on write: nothing writes, but PyTorch warns of arrays that it could not write to.
+    return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(dict(value), indent=1, ensure_ascii=False)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,184 @@
+"""An index on disk: a folder of versions, each complete from the moment that it has its name.
+
+`000001/`, `000002/` ... are versions, of which the highest counts. A writer fills a hidden folder and renames
+it; readers that have an older version open keep it. Writers exclude one another by a lock that goes with the
+process that holds it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rayner.data.schema import Entity
+from rayner.errors import IndexFolderError, InputError
+from rayner.retrieval.build import Encode, with_entities, without_entities
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.faiss_library import check_faiss
+from rayner.retrieval.index_files import read_files, read_manifest, write_files
+
+LOCK = ".lock"
+KEPT = 2
+"""Versions that stay: the last one, and the one before it for readers that are just opening it."""
+_PARTIAL = ".partial"
+_OLD = ".old"
+_VERSION = re.compile(r"\d{6,}")
+_ATTEMPTS = 5
+
+
+def write_index(index: EntityIndex, folder: Path, origin: Mapping[str, Any] | None = None) -> int:
+    """Write an index as the next version of a folder, which is made if it is missing; the version's number.
+
+    Args:
+        origin: what made the vectors; that of the index if it is None.
+
+    Raises:
+        IndexFolderError: the folder holds something else, or another process is writing.
+    """
+    check_target(folder)
+    with _writing(folder):
+        return _write(index, folder, index.origin if origin is None else origin)
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a folder in which an index would lie beside other things.
+
+    Raises:
+        IndexFolderError: it is a file, or a folder that holds no index but is not empty.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise IndexFolderError(str(folder), "is a file", "name a folder")
+    if folder.is_dir() and not _versions(folder):
+        others = [path.name for path in folder.iterdir() if path.name not in (LOCK, _PARTIAL)]
+        if others:
+            what = f"holds {others[0]!r} and no index"
+            raise IndexFolderError(str(folder), what, "name another folder, or an empty one")
+
+
+def open_index(folder: Path) -> EntityIndex:
+    """The last version of an index, memory-mapped.
+
+    Raises:
+        IndexFolderError: no index, or a file of it that is missing, cut short or changed.
+        InputError: two builds of FAISS are installed.
+    """
+    check_faiss()
+    return _last(folder, lambda path: read_files(path, int(path.name)))
+
+
+def describe_index(folder: Path) -> dict[str, Any]:
+    """What the manifest of the last version says, with `version`; no other file is read.
+
+    Raises:
+        IndexFolderError: no index, or a manifest that cannot be read.
+    """
+    return _last(folder, lambda path: {"version": int(path.name), **read_manifest(path)})
+
+
+def add_entities(folder: Path, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
+    """Add entities, of whose names alone vectors are made; the index as it is now.
+
+    Raises:
+        KnowledgeBaseError: an id that is in the index already, or entities that cannot be in one.
+        IndexFolderError: as `open_index`, or another process is writing.
+    """
+    return _change(folder, lambda index: with_entities(index, entities, encode))
+
+
+def remove_entities(folder: Path, entity_ids: Collection[str]) -> EntityIndex:
+    """Remove entities; the index as it is now.
+
+    Raises:
+        KnowledgeBaseError: an id that is not in the index, or nothing would be left.
+        IndexFolderError: as `open_index`, or another process is writing.
+    """
+    return _change(folder, lambda index: without_entities(index, entity_ids))
+
+
+def _change(folder: Path, change: Callable[[EntityIndex], EntityIndex]) -> EntityIndex:
+    _last(folder, lambda path: path)
+    with _writing(folder):
+        changed = change(open_index(folder))
+        changed.version = _write(changed, folder, changed.origin)
+        return changed
+
+
+def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
+    for attempt in range(_ATTEMPTS):
+        versions = _versions(folder)
+        if not versions:
+            what = "holds no index" if folder.is_dir() else "no such folder"
+            raise IndexFolderError(str(folder), what, "name the folder that `rayner index build` wrote")
+        try:
+            return read(versions[-1])
+        except FileNotFoundError:
+            # Two writers in succession have taken it away; there is a newer one.
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _versions(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if _VERSION.fullmatch(path.name)), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+@contextmanager
+def _writing(folder: Path) -> Generator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            what = "another process is writing this index"
+            raise IndexFolderError(
+                str(folder), what, "wait for it, then run the same command again"
+            ) from None
+        yield
+
+
+def _write(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> int:
+    partial = folder / _PARTIAL
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        write_files(index, partial, origin)
+        for path in (*partial.iterdir(), partial):
+            _flush(path)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        what = f"cannot be written ({error.strerror or error}); what was there before is unharmed"
+        raise InputError(str(folder), what, "make room, then run the same command again") from None
+    versions = _versions(folder)
+    number = 1 + (_number(versions[-1]) if versions else 0)
+    partial.rename(folder / f"{number:06d}")
+    _flush(folder)
+    for old in versions[: 1 - KEPT]:
+        # Gone at once: a reader that has begun to open it sees that, not a folder with a file missing.
+        old.rename(_hidden(old))
+    for gone in folder.glob(f".*{_OLD}"):
+        shutil.rmtree(gone, ignore_errors=True)
+    return number
+
+
+def _hidden(version: Path) -> Path:
+    return version.with_name(f".{version.name}{_OLD}")
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
