@@ -1,55 +1,30 @@
-"""The plots of a report, as inline SVG that takes its colours from the page.
-
-matplotlib makes folders when it is imported, so it is imported when something is drawn.
-"""
+"""The plots of a report about a task over documents."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
-from io import StringIO
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import gaussian_kde
 
+from rayner.runtime.drawing import (
+    DASHES,
+    INK,
+    SERIES,
+    WIDTH,
+    Points,
+    bar_size,
+    name_bars,
+    percent_axis,
+    short,
+    side_by_side,
+    svg,
+    whole_axis,
+)
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-
-# matplotlib knows no CSS: it draws in these stand-ins, and _svg puts the page's colours in their place.
-INK = "#010203"
-SERIES = ("#010301", "#010302", "#010303", "#010304", "#010305", "#010306")
-_CSS = {INK: "currentColor", **{colour: f"var(--series-{i})" for i, colour in enumerate(SERIES, 1)}}
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rayner",
-    "text.parse_math": False,
-    "font.size": 10,
-    "font.family": ["DejaVu Sans"],
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "grid.color": INK,
-    "grid.alpha": 0.15,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-}
-_DASHES = ("-", "--", "-.", ":")
-_WIDTH = 9.0
-
-Points = tuple[Sequence[float], Sequence[float]]
 
 
 def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], rates: Points) -> str:
@@ -62,20 +37,20 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
     panels = [panel for panel in panels if panel[1]]
 
     def draw(figure: Figure) -> None:
-        for axes, (title, lines, marker) in zip(_row(figure, len(panels)), panels, strict=True):
+        for axes, (title, lines, marker) in zip(side_by_side(figure, len(panels)), panels, strict=True):
             for i, (name, (x, y)) in enumerate(lines.items()):
-                style = _DASHES[i // len(SERIES) % len(_DASHES)]
+                style = DASHES[i // len(SERIES) % len(DASHES)]
                 axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=marker, markersize=4)
             axes.set(title=title, xlabel="step")
-            _whole(axes.xaxis, 5)
+            whole_axis(axes.xaxis, 5)
             if title == "dev":
-                _percent(axes.yaxis)
+                percent_axis(axes.yaxis)
             else:
                 axes.yaxis.set_major_formatter("{x:g}")
             if any(lines):
                 axes.legend(fontsize=8)
 
-    return _svg("Training curves", (_WIDTH, 2.9), draw)
+    return svg("Training curves", (WIDTH, 2.9), draw)
 
 
 def type_bars(rows: Sequence[tuple[str, float, Sequence[float] | None]]) -> str:
@@ -87,11 +62,11 @@ def type_bars(rows: Sequence[tuple[str, float, Sequence[float] | None]]) -> str:
             axes.barh(y, f1, color=SERIES[0], height=0.62, alpha=0.75)
             if interval is not None:
                 axes.plot(interval, (y, y), color=INK, marker="|", markersize=7, linewidth=1.4)
-        _categories(axes, [name for name, _, _ in rows])
+        name_bars(axes, [name for name, _, _ in rows])
         axes.set(xlim=(0, 1), xlabel="F1")
-        _percent(axes.xaxis)
+        percent_axis(axes.xaxis)
 
-    return _svg("F1 of each type with its confidence interval", _bar_size(len(rows)), draw)
+    return svg("F1 of each type with its confidence interval", bar_size(len(rows)), draw)
 
 
 def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
@@ -100,7 +75,7 @@ def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for i, (name, label) in enumerate((("precision", "precision"), ("recall", "recall"), ("f1", "F1"))):
-            axes.plot(curve["shift"], curve[name], _DASHES[(1, 2, 0)[i]], color=SERIES[i], label=label)
+            axes.plot(curve["shift"], curve[name], DASHES[(1, 2, 0)[i]], color=SERIES[i], label=label)
         axes.axvline(0, color=INK, linewidth=1, alpha=0.6)
         axes.axvline(best, color=SERIES[2], linewidth=1, linestyle=":")
         top = axes.get_xaxis_transform()
@@ -111,10 +86,10 @@ def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
                 text, (x, 1), (4 * way, -2), xycoords=top, textcoords="offset points", fontsize=8, ha=align
             )
         axes.set(xlabel="shift of every threshold", ylim=(0, 1.09))
-        _percent(axes.yaxis)
+        percent_axis(axes.yaxis)
         axes.legend(fontsize=9, loc="lower center", ncols=3)
 
-    return _svg("Precision, recall and F1 against a shift of the thresholds", (_WIDTH, 3.1), draw)
+    return svg("Precision, recall and F1 against a shift of the thresholds", (WIDTH, 3.1), draw)
 
 
 def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str:
@@ -132,12 +107,12 @@ def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str
             for kind, sample in values.items():
                 i = kinds.index(kind)
                 if len(sample) < 3 or np.ptp(sample) < 1e-6:
-                    axes.axvline(sample.mean(), linestyle=_DASHES[i % 4], color=SERIES[i % 6], label=kind)
+                    axes.axvline(sample.mean(), linestyle=DASHES[i % 4], color=SERIES[i % 6], label=kind)
                     continue
                 density = gaussian_kde(sample)(x)
                 axes.fill_between(x, density, color=SERIES[i % 6], alpha=0.18, linewidth=0)
-                axes.plot(x, density, _DASHES[i % 4], color=SERIES[i % 6], label=kind)
-            axes.set(title=_short(name), yticks=[])
+                axes.plot(x, density, DASHES[i % 4], color=SERIES[i % 6], label=kind)
+            axes.set(title=short(name), yticks=[])
             axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         for axes in grid[len(samples) :]:
             axes.remove()
@@ -147,7 +122,7 @@ def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str
         figure.legend(lines.values(), list(lines), loc="outside upper right", ncols=len(lines), fontsize=9)
         figure.supxlabel("similarity to the type", fontsize=10)
 
-    return _svg("Density of similarities", (_WIDTH, 0.8 + 1.9 * rows), draw)
+    return svg("Density of similarities", (WIDTH, 0.8 + 1.9 * rows), draw)
 
 
 def error_bars(per_type: Mapping[str, Mapping[str, int]], categories: Mapping[str, str]) -> str:
@@ -173,59 +148,10 @@ def error_bars(per_type: Mapping[str, Mapping[str, int]], categories: Mapping[st
                     (left[y], left[y]), (y - 0.31, y + 0.31), color=INK, linewidth=1.2, solid_capstyle="butt"
                 )
             left += widths
-        _categories(axes, list(per_type))
+        name_bars(axes, list(per_type))
         axes.set_xlabel("mistakes")
-        _whole(axes.xaxis, 8)
+        whole_axis(axes.xaxis, 8)
         figure.legend(loc="outside upper left", ncols=len(categories), fontsize=9)
 
-    width, height = _bar_size(len(per_type))
-    return _svg("Mistakes of each type by category", (width, height + 0.35), draw)
-
-
-def _svg(title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {**_STYLE, "svg.hashsalt": title}
-    with rc_context(style):
-        figure = Figure(size, layout="constrained")
-        draw(figure)
-        text = StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub("|".join(_CSS), lambda match: _CSS[match[0]], svg)
-    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
-
-
-def _row(figure: Figure, count: int) -> list[Axes]:
-    return list(figure.subplots(1, count, squeeze=False)[0])
-
-
-def _bar_size(rows: int) -> tuple[float, float]:
-    return _WIDTH, 0.7 + 0.32 * max(rows, 2)
-
-
-def _categories(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [_short(name) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labeltop=len(names) > 15)
-
-
-def _percent(axis: Axis) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1, decimals=0))
-
-
-def _whole(axis: Axis, ticks: int) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(ticks, integer=True))
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else name[:31] + "…"
+    width, height = bar_size(len(per_type))
+    return svg("Mistakes of each type by category", (width, height + 0.35), draw)
