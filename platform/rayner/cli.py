@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from rayner.cli_annotate import add_annotate
+from rayner.cli_index import indexes
 from rayner.cli_kb import knowledge_bases
 from rayner.cli_serve import add_serve
 from rayner.cli_standardize import OperatingPoint, add_standardize
@@ -262,6 +263,7 @@ def _plain(value: Any) -> Any:
 
 
 app.add_typer(knowledge_bases(_run), name="kb")
+app.add_typer(indexes(_run), name="index")
 add_serve(app, _run)
 add_annotate(app, _run)
 add_tune(app, _run)

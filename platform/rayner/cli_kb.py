@@ -52,7 +52,7 @@ def knowledge_bases(run: Run) -> typer.Typer:
         def verb() -> dict[str, Any]:
             from rayner.runtime.knowledge_bases import convert
 
-            named = _columns(id_column, name_column, alias_column, type_column, description_column)
+            named = columns_of(id_column, name_column, alias_column, type_column, description_column)
             return convert(inputs, out, format, named, max_aliases)
 
         run(verb, as_json, lambda counts: _show(counts, [f"rayner kb check {out}"]))
@@ -73,7 +73,7 @@ def knowledge_bases(run: Run) -> typer.Typer:
         def verb() -> dict[str, Any]:
             from rayner.runtime.knowledge_bases import check
 
-            named = _columns(id_column, name_column, alias_column, type_column, description_column)
+            named = columns_of(id_column, name_column, alias_column, type_column, description_column)
             return check(inputs, format, named)
 
         run(verb, as_json, lambda found: print_findings(_flat(found)))
@@ -81,7 +81,8 @@ def knowledge_bases(run: Run) -> typer.Typer:
     return group
 
 
-def _columns(*names: str | None) -> Columns:
+def columns_of(*names: str | None) -> Columns:
+    """The named columns; the heavy import waits for a command that runs."""
     from rayner.data.knowledge_bases import Columns
 
     return Columns(*names)

@@ -12,6 +12,7 @@ from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import open_index
 from rayner.tasks.answers import Answer
 from rayner.tasks.checkpoint import Loaded, load_checkpoint
+from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.linker import Linker
 from rayner.tasks.predict import TOKENS_PER_BATCH, predict
 from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
@@ -110,6 +111,7 @@ def standardizer_of(
         raise CheckpointError(str(checkpoint), what, cure)
     fitted = task.fitted
     opened = open_index(index)
+    check_origin(opened.origin, origin_of(checkpoint, loaded.recipe), index)
     return Standardizer(
         opened, lambda texts: task.encode(model, texts), fitted.weight, fitted.nil, top_k, operating_point
     )

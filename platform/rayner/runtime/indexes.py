@@ -1,0 +1,211 @@
+"""What the `rayner index` verbs do: build, add, remove, list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from rayner.config import StandardizerRecipe
+from rayner.data.knowledge_bases import Columns, read_knowledge_base
+from rayner.errors import CheckpointError, KnowledgeBaseError
+from rayner.retrieval.build import Encode, build_index
+from rayner.retrieval.index_files import search_of
+from rayner.retrieval.index_folder import (
+    add_entities,
+    check_target,
+    describe_index,
+    open_index,
+    remove_entities,
+    write_index,
+)
+from rayner.runtime.progress import track
+from rayner.tasks.checkpoint import Loaded, load_checkpoint
+from rayner.tasks.index_origin import check_origin, origin_of
+from rayner.tasks.standardizer import StandardizerTask
+
+Search = Literal["auto", "exact", "ivf", "hnsw"]
+
+_TEXTS = 1024
+
+
+def build(
+    checkpoint: Path,
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    format: str = "auto",
+    columns: Columns | None = None,
+    search: Search | None = None,
+    max_aliases: int | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Build the index of a knowledge base, as the recipe of the checkpoint says; in `out` a new version.
+
+    Args:
+        paths: files that together are one knowledge base.
+        search: in place of the recipe's.
+        max_aliases: in place of the recipe's.
+
+    Returns:
+        `index, version, entities, names, dimensions, distance, search, recall` (1 where the search is exact),
+        `rejected` (entities that could not be read) and `seconds`.
+
+    Raises:
+        CheckpointError: no checkpoint of a standardizer.
+        KnowledgeBaseError: entities that cannot be read or cannot be in an index.
+        IndexFolderError: `out` holds something else, or another process is writing it.
+    """
+    begin = time.perf_counter()
+    check_target(out)
+    loaded, encode = _encoder(checkpoint, device)
+    recipe = loaded.recipe
+    assert isinstance(recipe, StandardizerRecipe)
+    changed = {"search": search, "max_aliases": max_aliases}
+    settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
+    base = read_knowledge_base(paths, format, columns, settings.max_aliases)
+    index = build_index(base.entities, encode, settings, recipe.loss.distance)
+    version = write_index(index, out, origin_of(checkpoint, recipe))
+    found = search_of(index)
+    return {
+        "index": str(out),
+        "version": version,
+        "entities": len(index.entities),
+        "names": len(index.names),
+        "dimensions": index.dense.vectors.shape[1],
+        "distance": index.dense.distance,
+        "search": found["kind"],
+        "recall": found["recall"],
+        "rejected": len(base.rejects),
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+
+
+def add(
+    index: Path,
+    paths: Sequence[Path],
+    *,
+    checkpoint: Path | None = None,
+    format: str = "auto",
+    columns: Columns | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Add the entities of a knowledge base file; names that are in the index are not encoded again.
+
+    Args:
+        checkpoint: where the one that built the index lies by now; by default where it lay then.
+
+    Returns:
+        `index, version, added, entities, names, rejected, seconds`.
+
+    Raises:
+        CheckpointError: the checkpoint is not there or damaged.
+        IndexFolderError: no index, a damaged one, one by another encoder, or another process is writing it.
+        KnowledgeBaseError: as `build`; an id that is in the index already.
+    """
+    begin = time.perf_counter()
+    known = describe_index(index)
+    folder = checkpoint or Path(known["origin"].get("checkpoint", ""))
+    if not folder.is_dir():
+        what = "built the index and is not there any more"
+        raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")
+    loaded, encode = _encoder(folder, device)
+    check_origin(known["origin"], origin_of(folder, loaded.recipe), index)
+    base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
+    changed = add_entities(index, base.entities, encode)
+    return {
+        "index": str(index),
+        "version": changed.version,
+        "added": len(base.entities),
+        "entities": len(changed.entities),
+        "names": len(changed.names),
+        "rejected": len(base.rejects),
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+
+
+def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
+    """Remove entities; nothing is encoded.
+
+    Returns:
+        `index, version, removed, entities, names`.
+
+    Raises:
+        IndexFolderError: no index, a damaged one, or another process is writing it.
+        KnowledgeBaseError: an id that is not in the index, or none would be left.
+    """
+    ids = list(dict.fromkeys(entity_ids))
+    if not ids:
+        raise KnowledgeBaseError("rayner index remove", "no entity named", "name the ids to remove")
+    changed = remove_entities(index, ids)
+    return {
+        "index": str(index),
+        "version": changed.version,
+        "removed": len(ids),
+        "entities": len(changed.entities),
+        "names": len(changed.names),
+    }
+
+
+def list_index(index: Path, limit: int | None = None) -> dict[str, Any]:
+    """What an index is, and its entities.
+
+    Args:
+        limit: of the entities that are listed; None for all.
+
+    Returns:
+        `index, version, entities, names, dimensions, distance, search, recall, encoder, checkpoint` and
+        `listed`, rows of `entity_id, name, aliases, type`.
+
+    Raises:
+        IndexFolderError: no index, or a damaged one.
+    """
+    opened = open_index(index)
+    search = search_of(opened)
+    listed = [
+        {"entity_id": e.entity_id, "name": e.name, "aliases": list(e.aliases), "type": e.type}
+        for e in islice(opened.entities, limit)
+    ]
+    return {
+        "index": str(index),
+        "version": opened.version,
+        "entities": len(opened.entities),
+        "names": len(opened.names),
+        "dimensions": opened.dense.vectors.shape[1],
+        "distance": opened.dense.distance,
+        "search": search["kind"],
+        "recall": search["recall"],
+        "encoder": opened.origin.get("encoder"),
+        "checkpoint": opened.origin.get("checkpoint"),
+        "listed": listed,
+    }
+
+
+def _encoder(checkpoint: Path, device: str | None) -> tuple[Loaded, Encode]:
+    loaded = load_checkpoint(checkpoint, device)
+    task, model = loaded.task, loaded.model
+    if not isinstance(task, StandardizerTask):
+        cure = "train one with a recipe of `task: standardizer`"
+        raise CheckpointError(str(checkpoint), "is no checkpoint of a standardizer", cure)
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        # Alike in length, so that a chunk has little padding.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        chunks = [order[i : i + _TEXTS] for i in range(0, len(order), _TEXTS)]
+        vectors = np.empty((0, 0), np.float32)
+        for chunk in _shown(chunks):
+            part = task.encode(model, [texts[i] for i in chunk])
+            if not vectors.size:
+                vectors = np.empty((len(texts), part.shape[1]), np.float32)
+            vectors[chunk] = part
+        return vectors
+
+    return loaded, encode
+
+
+def _shown(chunks: Sequence[list[int]]) -> Iterator[list[int]]:
+    return track(chunks, len(chunks), f"encoding names, {_TEXTS} a step")

@@ -1,0 +1,39 @@
+"""What made an index's vectors, and whether a checkpoint is that."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rayner.config import BaseRecipe
+from rayner.errors import IndexFolderError
+from rayner.tasks.checkpoint import MANIFEST
+from rayner.tasks.fusion import FILE as FITTED
+
+
+def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:
+    """What an index keeps of the checkpoint that encodes its names.
+
+    `version` follows from the files that the vectors depend on: what is fitted afterwards is none of them.
+    """
+    files: Mapping[str, str] = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
+    kept = sorted((name, digest) for name, digest in files.items() if name != FITTED)
+    version = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]
+    return {"version": version, "encoder": recipe.encoder, "checkpoint": str(checkpoint.resolve())}
+
+
+def check_origin(of_index: Mapping[str, Any], origin: Mapping[str, str], folder: Path) -> None:
+    """Refuse an index whose vectors another checkpoint made: they would be compared in silence.
+
+    Raises:
+        IndexFolderError: the two checkpoints.
+    """
+    if of_index.get("version") != origin["version"]:
+        made = f"{of_index.get('checkpoint', 'an unknown checkpoint')} ({of_index.get('version', 'unknown')})"
+        what = f"was built by another encoder: {made}, not {origin['checkpoint']} ({origin['version']})"
+        raise IndexFolderError(
+            str(folder), what, "use that checkpoint, or build the index again with this one"
+        )
