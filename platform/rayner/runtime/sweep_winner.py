@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayner.errors import RaynerError
@@ -58,14 +58,18 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
         "winner": _train_again(plan, corpora, best),
     }
     if len(objectives) > 1:
-        result["pareto"] = [_row(trial, objectives) for trial in pareto(finished, plan)]
+        signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
+        result["pareto"] = [_row(trial, objectives) for trial in pareto_of(finished, signs)]
     return result
 
 
-def pareto(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
-    """Those trials than which no other is as good in every objective and better in one."""
-    signs = [(o.metric, 1 if o.mode == "max" else -1) for o in plan.settings.objectives]
-    points = {trial.key: tuple(sign * trial.last[name] for name, sign in signs) for trial in trials}
+def pareto_of(trials: Sequence[Trial], signs: Mapping[str, int]) -> list[Trial]:
+    """Those trials than which no other is as good in every objective and better in one.
+
+    Args:
+        signs: of each objective 1 where more is better, -1 where less is.
+    """
+    points = {trial.key: tuple(sign * trial.last[name] for name, sign in signs.items()) for trial in trials}
     return [trial for trial in trials if not any(_beats(points[o.key], points[trial.key]) for o in trials)]
 
 
