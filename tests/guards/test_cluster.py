@@ -37,11 +37,51 @@ def test_pools_are_sane(cluster):
         assert 0 <= least <= most <= cluster["max_workers"], name
 
 
+def test_pools_start_from_zero_and_can_be_full_together(cluster):
+    pools = {k: v for k, v in cluster["available_node_types"].items() if k != cluster["head_node_type"]}
+    assert all(pool["min_workers"] == 0 for pool in pools.values())
+    assert sum(pool["max_workers"] for pool in pools.values()) == cluster["max_workers"]
+    assert 0 < cluster["idle_timeout_minutes"] <= 30
+
+
+def test_no_work_lands_on_the_head(cluster):
+    head = cluster["available_node_types"][cluster["head_node_type"]]
+    assert head["resources"]["CPU"] == 0
+    assert head["max_workers"] == 0
+
+
+def test_no_port_is_open_to_the_world(cluster):
+    # For a pool without a security group Ray makes one that opens port 22 to every address.
+    assert cluster["provider"]["use_internal_ips"] is True
+    for pool in cluster["available_node_types"].values():
+        assert pool["node_config"]["SecurityGroupIds"]
+        assert pool["node_config"]["SubnetIds"]
+    assert "0.0.0.0" not in yaml.safe_dump(cluster)
+    assert any("--dashboard-host=127.0.0.1" in command for command in cluster["head_start_ray_commands"])
+
+
+def test_all_nodes_see_one_storage(cluster):
+    from rayner.runtime.run_folder import STORAGE_VARIABLE
+
+    options = cluster["docker"]["run_options"]
+    folder = next(o.split("=")[1] for o in options if o.startswith(f"--env {STORAGE_VARIABLE}="))
+    assert f"--volume {folder}:{folder}" in options
+    assert any(f"mount -t nfs4 $STORAGE {folder}" in c for c in cluster["initialization_commands"])
+
+
+def test_the_package_is_installed_on_the_nodes(cluster):
+    assert cluster["file_mounts"]["/home/ray/rayner"] == "."
+    assert any("pip install -c constraints.txt" in command for command in cluster["setup_commands"])
+
+
 def test_every_node_asks_for_the_token(cluster):
     assert any("RAY_AUTH_MODE=token" in option for option in cluster["docker"]["run_options"])
     assert any(path.endswith("/.ray/auth_token") for path in cluster["file_mounts"])
 
 
-def test_the_image_has_the_pinned_ray(cluster, root):
+def test_the_images_have_the_pinned_ray(cluster, root):
     pins = dict(line.split("==") for line in (root / "constraints.txt").read_text(encoding="utf-8").split())
-    assert f":{pins['ray']}-" in cluster["docker"]["image"]
+    pools = cluster["available_node_types"].values()
+    images = [pool["docker"]["worker_image"] for pool in pools if "docker" in pool]
+    for image in [cluster["docker"]["image"], *images]:
+        assert f":{pins['ray']}-py311" in image
