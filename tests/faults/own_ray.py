@@ -38,11 +38,12 @@ def own_head(
     python: str = sys.executable,
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Iterator[Head]:
     """`ray start --head`, and the end of every process below it."""
     # Short, because the paths of Unix sockets are; not below /tmp/ray, which other clusters use.
     folder = Path(tempfile.mkdtemp(prefix="ry"))
-    gcs, dashboard, client, agent = (free_port() for _ in range(4))
+    gcs, dashboard, client, agent = (port or free_port(), *(free_port() for _ in range(3)))
     known = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | dict(environment or {})
     command = [
         *(python, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
@@ -62,6 +63,37 @@ def own_head(
         end(process.pid)
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def own_node(head: Head, address: str, options: Sequence[str] = ()) -> Iterator[int]:
+    """A further node, at another address of this machine; the process above all of it."""
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--address", head.gcs, "--block"),
+        *("--node-ip-address", address, "--dashboard-agent-listen-port", str(free_port())),
+        *("--min-worker-port", "0", "--max-worker-port", "0", "--object-store-memory", str(100 * 2**20)),
+        *("--disable-usage-stats", *options),
+    ]
+    log = head.folder / f"node-{time.time_ns()}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, env=dict(head.environment), cwd=head.folder, stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None, 90)
+        assert process.poll() is None, log.read_text()
+        yield process.pid
+    finally:
+        end(process.pid)
+        process.wait()
+
+
+def lose(pid: int) -> None:
+    """What a node's loss is: kill -9 for its raylet and all that runs there."""
+    found = psutil.Process(pid).children(recursive=True)
+    for process in sorted(found, key=lambda process: process.name() != "raylet"):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def end(pid: int) -> None:

@@ -1,0 +1,97 @@
+"""The pools of cluster.yaml, driven by Ray's autoscaler with nodes that are processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.faults.own_ray import free_port, own_head
+
+FAKE_HEAD = "ray.head.default"
+"""What Ray's provider of fake nodes calls the head's type."""
+
+DRIVER = """
+import json, sys, time
+import ray
+ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
+
+def pools():
+    return sorted("gpu" if "GPU" in n["Resources"] else "cpu" for n in ray.nodes()
+                  if n["Alive"] and n["Resources"].get("CPU"))
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, pools()
+        time.sleep(0.2)
+
+@ray.remote(num_gpus=1, num_cpus=1)
+def encode():
+    return ray.get_runtime_context().get_assigned_resources()
+
+seen = [pools()]
+given = ray.get(encode.remote(), timeout=150)
+seen.append(pools())
+wait_for(lambda: not pools())
+seen.append(pools())
+print(json.dumps({"given": given, "seen": seen}))
+"""
+
+
+def with_fake_nodes(cluster: dict[str, Any], gcs: str) -> dict[str, Any]:
+    pools = dict(cluster["available_node_types"])
+    head = pools.pop(cluster["head_node_type"])
+    kept = ("resources", "min_workers", "max_workers")
+    fake = {
+        name: {k: pool[k] for k in kept if k in pool} | {"node_config": {}} for name, pool in pools.items()
+    }
+    # Less to wait for: a node starts a process for each CPU.
+    for pool in fake.values():
+        pool["resources"] = pool["resources"] | {"CPU": 1}
+    return {
+        "cluster_name": cluster["cluster_name"],
+        "max_workers": cluster["max_workers"],
+        "upscaling_speed": cluster["upscaling_speed"],
+        "idle_timeout_minutes": 0.1,
+        "provider": {"type": "fake_multinode", "gcs_address": gcs},
+        "auth": {},
+        "docker": {},
+        "head_node_type": FAKE_HEAD,
+        "available_node_types": fake
+        | {FAKE_HEAD: {"resources": head["resources"], "max_workers": 0, "node_config": {}}},
+        "file_mounts": {},
+        "setup_commands": [],
+        "head_start_ray_commands": [],
+        "worker_start_ray_commands": [],
+    }
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(400)
+def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_path: Path) -> None:
+    cluster = yaml.safe_load((root / "cluster.yaml").read_text(encoding="utf-8"))
+    port = free_port()
+    config = tmp_path / "fake.json"
+    config.write_text(json.dumps(with_fake_nodes(cluster, f"127.0.0.1:{port}")))
+    cpus = cluster["available_node_types"][cluster["head_node_type"]]["resources"]["CPU"]
+    environment = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_AUTH_MODE": "disabled"}
+    options = [f"--autoscaling-config={config}", f"--num-cpus={cpus}"]
+    with own_head(options=options, environment=environment, port=port) as head:
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER, head.gcs],
+            env=dict(head.environment),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        monitor = "\n".join(p.read_text() for p in head.folder.glob("session_latest/logs/monitor*"))
+    assert done.returncode == 0, done.stderr[-3000:] + monitor[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["seen"] == [[], ["gpu"], []]
+    assert told["given"]["GPU"] == 1
