@@ -1,0 +1,60 @@
+"""Abbreviations that a knowledge base explains."""
+
+from __future__ import annotations
+
+import pytest
+
+from rayner.data.schema import Entity
+from rayner.retrieval.abbreviations import expand, expansions, is_short_form, split_short_form
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("APC", "adenomatous polyposis coli"),
+        ("HDFS", "Hadoop distributed file system"),
+        ("DB2", "Database 2"),
+    ],
+)
+def test_letters_in_order_make_a_short_form(short: str, long: str) -> None:
+    assert is_short_form(short, long)
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("APC", "coli adenomatous polyposis"),
+        ("Java", "Java Virtual Machine"),
+        ("AWK", "GNU Awk"),
+        ("JAVA", "Java Virtual Access"),
+        ("A", "adenomatous"),
+        ("", "adenomatous"),
+        ("--", "a-b"),
+        ("APCD", "APC"),
+        ("A B", "alpha beta"),
+    ],
+)
+def test_other_names_are_none(short: str, long: str) -> None:
+    assert not is_short_form(short, long)
+
+
+def test_a_short_form_in_brackets_is_split_off() -> None:
+    assert split_short_form("Huntington disease (HD)") == ("Huntington disease", "HD")
+    assert split_short_form("Huntington disease (juvenile)") is None
+    assert split_short_form("(HD)") is None
+
+
+def test_an_abbreviation_of_two_entities_is_not_expanded() -> None:
+    base = [
+        Entity("1", "Active Directory", ("AD",)),
+        Entity("2", "atopic dermatitis", ("AD",)),
+        Entity("3", "Lightweight Access Protocol (LAP)"),
+    ]
+    assert expansions(base) == {"LAP": "Lightweight Access Protocol"}
+
+
+def test_expansion_leaves_a_text_that_is_the_abbreviation() -> None:
+    known = {"APC": "adenomatous polyposis coli"}
+    assert expand("attenuated APC, mild", known) == "attenuated adenomatous polyposis coli, mild"
+    assert expand(" APC ", known) == " APC "
+    assert expand("APCs and capc", known) == "APCs and capc"

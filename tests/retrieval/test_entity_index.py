@@ -1,0 +1,182 @@
+"""Search against a slow loop that scores every entity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.errors import InputError, KnowledgeBaseError
+from rayner.losses.distances import Distance
+from rayner.retrieval import candidates
+from rayner.retrieval.build import build_index
+from rayner.retrieval.entity_index import EntityIndex
+from tests.retrieval.letters import ENTITIES, Letters
+
+PLAIN = IndexSettings(abbreviations=False)
+names = st.text("abcdé Ωß-.", min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
+bases = st.lists(st.lists(names, min_size=1, max_size=5), min_size=1, max_size=12)
+
+
+def slow(
+    base: Sequence[Entity], text: str, weight: float, distance: Distance, excluded: Sequence[str] = ()
+) -> dict[str, float]:
+    """The score of each entity, from the definition."""
+    spaced = {e.entity_id: [" ".join(n.split()) for n in (e.name, *e.aliases) if n.strip()] for e in base}
+    ngrams = TfidfVectorizer(analyzer="char_wb", ngram_range=PLAIN.ngrams)
+    ngrams.fit([name for e in base for name in dict.fromkeys(spaced[e.entity_id])])
+    query = Letters()([text])[0].astype(np.float64)
+    scores = {}
+    for id_, of_entity in spaced.items():
+        vectors = Letters()(of_entity).astype(np.float64)
+        if distance == "cosine":
+            dense = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+        else:
+            far = np.linalg.norm(vectors - query, axis=1)
+            dense = -far if distance == "euclidean" else -(far**2)
+        lexical = (ngrams.transform([text]) @ ngrams.transform(of_entity).T).toarray()
+        if id_ not in excluded:
+            scores[id_] = lexical.max() if math.isinf(weight) else dense.max() + weight * lexical.max()
+    return scores
+
+
+def search(index: EntityIndex, texts: Sequence[str], k: int, weight: float, exclude=None):
+    return index.search(texts, Letters()(texts), k, weight, exclude)
+
+
+@settings(max_examples=60)
+@given(
+    base=bases,
+    text=names,
+    k=st.integers(1, 15),
+    weight=st.sampled_from([0.0, 0.4, 3.0, math.inf]),
+    distance=st.sampled_from(["cosine", "euclidean", "squared_euclidean"]),
+    excluded=st.sets(st.integers(0, 12)),
+)
+def test_search_equals_scoring_every_entity(base, text, k, weight, distance, excluded) -> None:
+    entities = [Entity(str(i), of[0], tuple(of[1:])) for i, of in enumerate(base)]
+    ids = [str(i) for i in excluded]
+    (found,) = search(build_index(entities, Letters(), PLAIN, distance), [text], k, weight, [ids])
+    expected = slow(entities, text, weight, distance, ids)
+    assert len({f.entity_id for f in found}) == len(found) == min(k, len(expected))
+    best = sorted(expected.values(), reverse=True)[:k]
+    tolerance = {"cosine": 1e-5, "euclidean": 1e-4, "squared_euclidean": 1e-3}[distance]
+    np.testing.assert_allclose([f.score for f in found], best, atol=tolerance)
+    for f in found:
+        assert f.score == pytest.approx(expected[f.entity_id], abs=tolerance)
+        assert f.score == pytest.approx(
+            f.lexical if math.isinf(weight) else f.dense + weight * f.lexical, abs=1e-5
+        )
+
+
+def test_small_pools_give_enough_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "POOL", 2)
+    crowd = Entity("crowd", "aaaa", tuple("a" * n for n in range(5, 60)))
+    others = [Entity(f"E{i}", f"b{i} c") for i in range(9)]
+    index = build_index([crowd, *others], Letters(), PLAIN, "cosine")
+    (found,) = search(index, ["aaaaa"], 4, 0.0)
+    assert len(found) == 4
+    assert found[0].entity_id == "crowd"
+    (found,) = search(index, ["aaaaa"], 3, 0.5, [["crowd", "E1", "unknown"]])
+    assert len(found) == 3
+    assert not {"crowd", "E1"} & {f.entity_id for f in found}
+
+
+def test_candidates_of_one_side_are_scored_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "POOL", 1)
+    base = [Entity(str(i), name) for i, name in enumerate(["abcd", "dcba", "acbd", "xyz", "zyx"])]
+    index = build_index(base, Letters(), PLAIN, "cosine")
+    expected = slow(base, "abcd", 1.0, "cosine")
+    for found in search(index, ["abcd"], 2, 1.0)[0]:
+        assert found.score == pytest.approx(expected[found.entity_id], abs=1e-5)
+
+
+def test_the_name_that_matches_is_the_one_told() -> None:
+    index = build_index(ENTITIES, Letters(), IndexSettings(), "cosine")
+    found = search(index, ["mammary cancer", "HD", "Diabetes mellitus"], 1, 0.5)
+    assert [(f[0].entity_id, f[0].name) for f in found] == [
+        ("D2", "mammary cancer"),
+        ("D3", "HD"),
+        ("D5", "diabetes mellitus"),
+    ]
+
+
+def test_abbreviations_are_expanded_for_the_lexical_side() -> None:
+    base = [Entity("1", "adenomatous polyposis coli", ("APC",)), Entity("2", "attenuated apc-like disorder")]
+    lexical = {}
+    for abbreviations in (True, False):
+        index = build_index(base, Letters(), IndexSettings(abbreviations=abbreviations), "cosine")
+        lexical[abbreviations] = search(index, ["attenuated APC"], 2, math.inf)[0]
+    score = {key: {f.entity_id: f.score for f in found} for key, found in lexical.items()}
+    assert score[True]["1"] > score[False]["1"] + 0.1
+
+
+@pytest.mark.parametrize("text", ["", "   ", "...!?", "a" * 10_000, "神経線維腫症", "\n"])
+def test_any_text_has_candidates(text: str) -> None:
+    index = build_index(ENTITIES, Letters(), IndexSettings(), "cosine")
+    (found,) = search(index, [text], 2, 0.7)
+    assert len(found) == 2
+    assert all(math.isfinite(f.score) for f in found)
+
+
+def test_the_order_of_queries_and_their_number_do_not_matter() -> None:
+    index = build_index(ENTITIES, Letters(), IndexSettings(), "euclidean")
+    texts = [name for e in ENTITIES for name in (e.name, *e.aliases)] * 3
+    together = search(index, texts, 3, 0.5)
+    for text, found in zip(texts, together, strict=True):
+        (alone,) = search(index, [text], 3, 0.5)
+        assert [f.entity_id for f in alone] == [f.entity_id for f in found]
+        np.testing.assert_allclose([f.score for f in alone], [f.score for f in found], atol=1e-5)
+
+
+def test_nothing_to_search_or_to_find() -> None:
+    index = build_index(ENTITIES[:1], Letters(), IndexSettings(), "cosine")
+    assert index.search([], np.empty((0, 32), np.float32), 3, 0.5) == []
+    assert search(index, ["breast"], 0, 0.5) == [[]]
+    assert search(index, ["breast"], 3, 0.5, [["D1"]]) == [[]]
+    assert [f.entity_id for f in search(index, ["breast"], 3, 0.5)[0]] == ["D1"]
+
+
+def test_equal_names_are_encoded_once() -> None:
+    base = [Entity("1", "aspirin", ("ASA",)), Entity("2", "ASA", ("aspirin", " ASA ", ""))]
+    encode = Letters()
+    index = build_index(base, encode, PLAIN, "cosine")
+    assert sorted(encode.encoded) == ["ASA", "aspirin"]
+    assert len(index.names) == 4
+
+
+def test_names_alone() -> None:
+    index = build_index(ENTITIES, Letters(), IndexSettings(aliases=False, max_aliases=1), "cosine")
+    assert [index.names.text(i) for i in range(2)] == ["adenomatous polyposis coli", "breast cancer"]
+    assert index.abbreviations == {"HD": "Huntington disease"}
+
+
+@pytest.mark.parametrize(
+    ("base", "settings", "what"),
+    [
+        ([], IndexSettings(), "no entity"),
+        ([Entity("1", " ")], IndexSettings(), "entity 1: has no name"),
+        ([Entity("1", "a"), Entity("1", "b")], IndexSettings(), "entity 1: stands twice"),
+        ([Entity("1", "a", ("b", "c"))], IndexSettings(max_aliases=1), "entity 1: has 2 aliases, more than"),
+    ],
+)
+def test_bases_that_cannot_be_indexed(base, settings, what) -> None:
+    with pytest.raises(KnowledgeBaseError, match=what):
+        build_index(base, Letters(), settings, "cosine")
+
+
+def test_vectors_that_are_none() -> None:
+    with pytest.raises(InputError, match="not finite"):
+        build_index(ENTITIES, lambda t: np.full((len(t), 3), np.nan, np.float32), PLAIN, "cosine")
+    with pytest.raises(InputError, match="shape"):
+        build_index(ENTITIES, lambda t: np.ones((1, 3), np.float32), PLAIN, "cosine")
+    index = build_index(ENTITIES, Letters(), PLAIN, "cosine")
+    with pytest.raises(InputError, match="the index has 32"):
+        index.search(["a"], np.ones((1, 3), np.float32), 1, 0.5)
