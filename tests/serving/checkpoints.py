@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from rayner.data.schema import Entity
+from rayner.metrics.nil import NilCalibration
+from rayner.recipes import parse_recipe
+from rayner.runtime import indexes
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.fusion import Fitted
+from rayner.tasks.registry import train_task
+from rayner.tasks.standardizer import StandardizerTask
 from tests.tasks.small import DOCUMENTS, corpus, recognizer, tagger, trained
 
+PEOPLE = (
+    Entity("ada", "Ada Lovelace", ("Augusta Ada King",)),
+    Entity("curie", "Marie Curie", ("Maria Sklodowska", "Curie")),
+)
+PLACES = (
+    Entity("paris", "Paris"),
+    Entity("london", "London", ("Londinium",)),
+    Entity("rhine", "the Rhine"),
+    Entity("seine", "Seine"),
+)
 TEXTS = [document.text for document in corpus(DOCUMENTS)]
 
 
@@ -31,3 +52,42 @@ def tagger_folder(folder: Path) -> Path:
     task = tagger()
     save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {"f1": 1.0})
     return folder
+
+
+def standardizer_folder(folder: Path, entities: Sequence[Entity], seed: int = 1) -> tuple[Path, Path]:
+    """A checkpoint of a standardizer with a NIL calibration, and an index of the entities."""
+    base = write_entities(folder / "entities.jsonl", entities)
+    recipe = parse_recipe(
+        {
+            "task": "standardizer",
+            "seed": seed,
+            "encoder": "random:32x2",
+            "knowledge_base": {"paths": [str(base)]},
+        },
+        "test",
+    )
+    task = train_task(recipe)
+    assert isinstance(task, StandardizerTask)
+    torch.manual_seed(seed)
+    model = task.build().eval()
+    task.fitted = Fitted(
+        0.5,
+        NilCalibration(
+            (0.9, 0.1),
+            (0.2, 0.2),
+            (2.0, 1.0),
+            0.0,
+            {"balanced": 0.5, "high_precision": 0.9, "high_recall": 0.2},
+        ),
+    )
+    save_checkpoint(folder / "best", recipe, task, model, {"top1": 1.0})
+    indexes.build(folder / "best", [base], folder / "index", device="cpu")
+    return folder / "best", folder / "index"
+
+
+def write_entities(path: Path, entities: Sequence[Entity]) -> Path:
+    """A knowledge base file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{"entity_id": e.entity_id, "name": e.name, "aliases": list(e.aliases)} for e in entities]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path

@@ -14,13 +14,17 @@ import pytest
 import requests
 
 import rayner
+from rayner.data.schema import Entity
+from rayner.retrieval.index_folder import remove_entities
 from rayner.serving.application import NAME
+from rayner.serving.knowledge import index_version
 from rayner.serving.run import deploy, metrics_address
 from rayner.serving.settings import ServeSettings
 from rayner.tasks.checkpoint import version_of
-from tests.serving.checkpoints import TEXTS, recognizer_folder
+from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
 from tests.serving.load import under_load, until
 
+EXTRA = Entity("noether", "Emmy Noether")
 BODY = {"documents": [{"text": text} for text in TEXTS]}
 BOOK = {"documents": [{"text": " ".join(TEXTS * 30)}]}
 
@@ -33,9 +37,11 @@ class Served:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.old, self.new = recognizer_folder(folder / "old", 60), recognizer_folder(folder / "new", 30)
+        people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
         self.settings = ServeSettings.model_validate(
             {
                 "recognizer": str(self.old),
+                "knowledge_bases": {"people": {"index": str(self.index), "standardizer": str(people)}},
                 "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, "ongoing": 8},
                 "http": {"port": self.port},
             }
@@ -47,6 +53,7 @@ class Served:
 
     def change(self, **changes: Any) -> None:
         """Bring the application to other settings and wait until they are in force."""
+        people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
         self.settings = ServeSettings.model_validate({**self.settings.model_dump(), **changes})
         deploy(self.settings)
 
@@ -126,6 +133,25 @@ def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
         made = [len(document["mentions"]) for document in reply["documents"]]
         assert made == expected[reply["versions"]["recognizer"]]
     served.change(recognizer=str(served.old))
+
+
+def test_a_new_index_comes_in_without_a_failed_request(served: Served) -> None:
+    old = index_version(served.index)
+    body = {"mentions": ["Emmy Noether", "Marie Curie"], "operating_point": "never"}
+    with under_load(served.url("/v1/standardize"), lambda: body) as seen:
+        until(lambda: len(seen.replies) > 5)
+        remove_entities(served.index, [EXTRA.entity_id])
+        new = index_version(served.index)
+        served.change(revision="without Noether")
+        until(lambda: seen.replies[-1]["versions"]["knowledge_bases"]["people"]["index"] == new)
+    assert not seen.failed
+    assert not seen.retried
+    for reply in seen.replies:
+        version = reply["versions"]["knowledge_bases"]["people"]["index"]
+        first, second = (answer["entity_id"] for answer in reply["answers"])
+        assert version in (old, new)
+        assert (first == EXTRA.entity_id) is (version == old)
+        assert second == "curie"
 
 
 def test_models_that_do_not_load_change_nothing(served: Served, tmp_path: Path) -> None:

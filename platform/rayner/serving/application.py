@@ -68,7 +68,8 @@ def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
         "target_ongoing_requests": replicas.target,
         "upscale_delay_s": replicas.upscale_delay,
         "downscale_delay_s": replicas.downscale_delay,
-        "look_back_period_s": min(10.0, max(1.0, replicas.upscale_delay)),
+        "metrics_interval_s": 2,
+        "look_back_period_s": max(3.0, min(10.0, replicas.upscale_delay)),
     }
     return options | {"autoscaling_config": autoscaling}
 

@@ -13,7 +13,17 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from rayner.serving.gate import KeyGate, SizeGate
 from rayner.serving.problems import add_problem_handlers
-from rayner.serving.schemas import Health, ModelsReply, Problems, RecognizeReply, RecognizeRequest
+from rayner.serving.schemas import (
+    AnnotateReply,
+    AnnotateRequest,
+    Health,
+    ModelsReply,
+    Problems,
+    RecognizeReply,
+    RecognizeRequest,
+    StandardizeReply,
+    StandardizeRequest,
+)
 from rayner.serving.service import Service
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -57,6 +67,16 @@ def _answers(service: Service) -> APIRouter:
     async def recognize(request: RecognizeRequest, _: Key) -> RecognizeReply:
         """Find the mentions of types in documents."""
         return await service.recognize(request)
+
+    @router.post("/standardize")
+    async def standardize(request: StandardizeRequest, _: Key) -> StandardizeReply:
+        """Name the entities of mentions."""
+        return await service.standardize(request)
+
+    @router.post("/annotate")
+    async def annotate(request: AnnotateRequest, _: Key) -> AnnotateReply:
+        """Find the mentions of types in documents and link them to entities."""
+        return await service.annotate(request)
 
     @router.get("/models")
     async def models(_: Key) -> ModelsReply:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rayner.config import DocumentRecipe, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
-from rayner.serving.predictors import Kept, recognizer_predictors
+from rayner.serving.knowledge import Choice, ServedKnowledgeBase, load_knowledge_bases
+from rayner.serving.predictors import AnyPredictor, Kept, recognizer_predictors
 from rayner.serving.schemas import ModelsReply, RecognizerOut, TypeOut, Versions
 from rayner.serving.settings import ModelSettings
 from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.checkpoint import load_checkpoint, version_of
+from rayner.tasks.linker import Linker
 from rayner.tasks.predict import predict
+from rayner.tasks.standardize import Standardizer
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
 
@@ -43,25 +48,42 @@ class ServedRecognizer:
         )
 
 
+class Linking(NamedTuple):
+    """What is asked of a linker: of the recognizer, of which knowledge bases, and how."""
+
+    options: Options
+    bases: tuple[str, ...]
+    choice: Choice
+
+
 @dataclass(frozen=True, eq=False)
 class Models:
     """All that answers. A request takes it once and keeps it to its end."""
 
     recognizer: ServedRecognizer | None
+    knowledge_bases: Mapping[str, ServedKnowledgeBase]
+    linkers: Kept[Linking]
 
-    def versions(self) -> Versions:
-        """Of everything."""
-        return Versions(recognizer=self.recognizer.version if self.recognizer else None)
+    def versions(self, *, recognizer: bool = False, bases: tuple[str, ...] = ()) -> Versions:
+        """Of what made a reply."""
+        return Versions(
+            recognizer=self.recognizer.version if recognizer and self.recognizer else None,
+            knowledge_bases={name: self.knowledge_bases[name].versions for name in bases},
+        )
 
     def flat_versions(self) -> dict[str, str]:
         """Of everything, by a name each, for metrics."""
-        return {"recognizer": self.recognizer.version} if self.recognizer else {}
+        found = {"recognizer": self.recognizer.version} if self.recognizer else {}
+        for name, served in self.knowledge_bases.items():
+            found |= {f"index {name}": served.versions.index}
+            found |= {f"standardizer {name}": served.versions.standardizer}
+        return found
 
     def describe(self, failed_change: str | None) -> ModelsReply:
         """For `GET /v1/models`."""
         return ModelsReply(
             recognizer=self.recognizer.describe() if self.recognizer else None,
-            knowledge_bases={},
+            knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
             failed_change=failed_change,
         )
 
@@ -78,7 +100,18 @@ def load_models(
     if settings.recognizer is not None:
         before = old.recognizer if old else None
         recognizer = _recognizer(settings.recognizer, type_sets, before, device)
-    return Models(recognizer)
+    bases = load_knowledge_bases(settings.knowledge_bases, old.knowledge_bases if old else {}, device)
+
+    def linker(asked: Linking) -> AnyPredictor:
+        assert recognizer is not None
+        predictor: AnyPredictor = recognizer.predictors.make(asked.options)
+        for name in asked.bases:
+            standardizer = bases[name].standardizers.make(asked.choice)
+            assert isinstance(standardizer, Standardizer)
+            predictor = Linker(predictor, standardizer, bases[name].settings.types or None)
+        return predictor
+
+    return Models(recognizer, bases, Kept(linker, 4 * type_sets))
 
 
 def _recognizer(

@@ -16,6 +16,7 @@ from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
 from rayner.serving.application import NAME, declared
 from rayner.serving.gate import api_keys
+from rayner.serving.knowledge import index_version
 from rayner.serving.settings import ServeSettings, load_serve_settings
 from rayner.tasks.checkpoint import version_of
 
@@ -62,8 +63,13 @@ def checked(path: Path) -> ServeSettings:
         InputError: something in it cannot be used.
     """
     settings = load_serve_settings(path)
-    if settings.recognizer is not None and _is_here(settings.recognizer):
-        version_of(Path(settings.recognizer))
+    checkpoints = [settings.recognizer, *(kb.standardizer for kb in settings.knowledge_bases.values())]
+    for checkpoint in checkpoints:
+        if checkpoint is not None and _is_here(checkpoint):
+            version_of(Path(checkpoint))
+    for served in settings.knowledge_bases.values():
+        if _is_here(served.index):
+            index_version(Path(served.index))
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})

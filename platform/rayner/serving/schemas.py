@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rayner.config import TypeSettings
-from rayner.metrics.nil import OperatingPoint
 
 
 def _encodable(text: str) -> str:
@@ -19,6 +18,7 @@ def _encodable(text: str) -> str:
     return text
 
 
+Point = Literal["balanced", "high_precision", "high_recall", "never"]
 Text = Annotated[str, AfterValidator(_encodable)]
 
 
@@ -81,7 +81,7 @@ class StandardizeRequest(Request):
     knowledge_base: Annotated[Text | None, Field(description="not needed where there is only one")] = None
     top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
     operating_point: Annotated[
-        OperatingPoint | Literal["never"] | None,
+        Point | None,
         Field(description="how sure an entity must be, else NIL; `never` gives the first candidate always"),
     ] = None
 
@@ -93,7 +93,7 @@ class AnnotateRequest(RecognizeRequest):
         Text | None, Field(description="by default all that the service links types to")
     ] = None
     top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
-    operating_point: OperatingPoint | Literal["never"] | None = None
+    operating_point: Point | None = None
 
 
 class KnowledgeBaseVersions(Reply):

@@ -5,27 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
 from rayner.serving.batching import TokenBatcher
+from rayner.serving.knowledge import Choice, bases_of, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.models import Models, ServedRecognizer, load_models
+from rayner.serving.models import Linking, Models, ServedRecognizer, load_models
 from rayner.serving.predictors import AnyPredictor, Kept
 from rayner.serving.problems import NotReady, TooLarge
+from rayner.serving.replies import annotate_reply, documents_of, recognize_reply, standardize_reply
 from rayner.serving.schemas import (
-    DocumentOut,
-    MentionOut,
+    AnnotateReply,
+    AnnotateRequest,
     ModelsReply,
     RecognizeReply,
     RecognizeRequest,
-    TextIn,
-    TypeIn,
-    Versions,
+    StandardizeReply,
+    StandardizeRequest,
 )
 from rayner.serving.settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.tasks.base import Options
@@ -109,50 +110,70 @@ class Service:
             InputError: no recognizer, or options that it does not have.
         """
         began = time.perf_counter()
-        check_documents(request.documents, self.settings.limits)
-        recognizer = _needed(self.models.recognizer)
-        predictor = await self._recognizer(recognizer, request)
+        check_texts(request, self.settings.limits)
+        models = self.models
+        recognizer = _needed(models.recognizer)
+        with _types_by_place(request):
+            predictor = await self._predictor(recognizer.predictors, options_of(request, recognizer))
         found = await self._answers(predictor, documents_of(request.documents))
         self._answered("recognize", found, began)
-        return RecognizeReply(
-            documents=[
-                DocumentOut(
-                    document_id=document.document_id,
-                    windows=windows,
-                    mentions=[MentionOut(**mention_fields(document, m)) for m in document.mentions],
-                )
-                for document, windows in found
-            ],
-            versions=Versions(recognizer=recognizer.version),
-        )
+        return recognize_reply(found, models.versions(recognizer=True))
 
-    def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
-        mentions = sum(len(document.mentions) for document, _ in found)
-        windows = sum(windows for _, windows in found)
-        self._meter.answered(endpoint, len(found), windows, mentions, time.perf_counter() - began)
+    async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
+        """Find mentions and link them.
+
+        Raises:
+            TooLarge: as `recognize`.
+            InputError: as `recognize`, or as `bases_of`.
+        """
+        began = time.perf_counter()
+        check_texts(request, self.settings.limits)
+        models = self.models
+        options = options_of(request, _needed(models.recognizer))
+        bases = bases_of(models.knowledge_bases, request.knowledge_base)
+        asked = Linking(options, bases, Choice(request.top_k, request.operating_point))
+        with _types_by_place(request):
+            predictor = await self._predictor(models.linkers, asked)
+        found = await self._answers(predictor, documents_of(request.documents), models_too=True)
+        self._answered("annotate", found, began)
+        return annotate_reply(found, models.versions(recognizer=True, bases=bases))
+
+    async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
+        """Name the entities of mentions.
+
+        Raises:
+            TooLarge: more mentions than the limits allow.
+            InputError: as `one_base`, or an operating point without a calibration.
+        """
+        began = time.perf_counter()
+        if len(request.mentions) > (most := self.settings.limits.mentions):
+            raise TooLarge("mentions", f"{len(request.mentions):,} mentions", f"send {most:,} at most")
+        models = self.models
+        (name,) = one_base(models.knowledge_bases, request.knowledge_base)
+        choice = Choice(request.top_k, request.operating_point)
+        predictor = await self._predictor(models.knowledge_bases[name].standardizers, choice)
+        answers = [found.out for found in await self._answers(predictor, request.mentions)]
+        linked = sum(answer.entity_id is not None for answer in answers)
+        self._meter.answered("standardize", len(answers), 0, linked, time.perf_counter() - began)
+        return standardize_reply(answers, models.versions(bases=(name,)))
 
     async def close(self) -> None:
         """Stop working."""
         await self._batcher.close()
 
-    async def _recognizer(self, recognizer: ServedRecognizer, request: RecognizeRequest) -> AnyPredictor:
-        if request.types is not None and len(request.types) > self.settings.limits.types:
-            raise TooLarge(
-                "types", f"{len(request.types):,} types", f"{self.settings.limits.types:,} at most"
-            )
-        options = options_of(request, recognizer)
-        try:
-            return await self._predictor(recognizer.predictors, options)
-        except InputError as error:
-            raise _by_place(error, request.types or []) from None
-
     async def _predictor(self, kept: Kept[Any], key: Any) -> AnyPredictor:
         """The predictor of a key; one that must be made takes its turn with the batches."""
         return kept.get(key) or await self._batcher.run(partial(kept.make, key))
 
-    async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
-        """What `predict_and_count` gives, in batches that are shared with other requests."""
-        size = sum(len(item.text) for item in items)
+    async def _answers(
+        self, predictor: AnyPredictor, items: Sequence[Any], models_too: bool = False
+    ) -> list[Predicted]:
+        """What `predict_and_count` gives, in batches that are shared with other requests.
+
+        Args:
+            models_too: whether to finish an answer may need a model, whose place is in the model's thread.
+        """
+        size = sum(len(item if isinstance(item, str) else item.text) for item in items)
 
         def prepare() -> list[tuple[Piece, Any, list[Any]]]:
             parts = ((piece, piece.part) for piece in pieces_of(items))
@@ -169,38 +190,27 @@ class Service:
                 )
             )
 
-        return await _aside(finish, size)
+        return await (self._batcher.run(finish) if models_too else _aside(finish, size))
+
+    def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
+        mentions = sum(len(document.mentions) for document, _ in found)
+        windows = sum(windows for _, windows in found)
+        self._meter.answered(endpoint, len(found), windows, mentions, time.perf_counter() - began)
 
 
-def check_documents(documents: Sequence[TextIn], limits: LimitSettings) -> None:
-    """Raise TooLarge if a request has more documents or characters than it may."""
-    if len(documents) > limits.documents:
-        raise TooLarge("documents", f"{len(documents):,} documents", f"send {limits.documents:,} at most")
+def check_texts(request: RecognizeRequest, limits: LimitSettings) -> None:
+    """Raise TooLarge if a request has more documents, characters or types than it may."""
+    if len(request.documents) > limits.documents:
+        what, cure = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
+        raise TooLarge("documents", what, cure)
     characters = 0
-    for index, document in enumerate(documents):
+    for index, document in enumerate(request.documents):
         characters += len(document.text)
         if characters > limits.characters:
             what = f"the documents up to this one have {characters:,} characters"
             raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
-
-
-def documents_of(given: Sequence[TextIn]) -> list[Document]:
-    """The request's documents."""
-    return [
-        Document(str(index) if document.document_id is None else document.document_id, document.text)
-        for index, document in enumerate(given)
-    ]
-
-
-def mention_fields(document: Document, mention: Mention) -> dict[str, Any]:
-    """The fields of a `MentionOut`."""
-    return {
-        "start": mention.start,
-        "end": mention.end,
-        "text": document.text[mention.start : mention.end],
-        "type": mention.type,
-        "score": mention.score,
-    }
+    if request.types is not None and len(request.types) > limits.types:
+        raise TooLarge("types", f"{len(request.types):,} types", f"send {limits.types:,} at most")
 
 
 def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Options:
@@ -229,13 +239,17 @@ def _needed(recognizer: ServedRecognizer | None) -> ServedRecognizer:
     return recognizer
 
 
-def _by_place(error: InputError, types: Sequence[TypeIn]) -> InputError:
-    """An error of a type, by the type's place in the request."""
-    prefix, _, name = error.where.partition(": ")
-    place = next((i for i, given in enumerate(types) if given.name == name), None)
-    if prefix != "types" or place is None:
-        return error
-    return InputError(f"types.{place}", f"{name} {error.what}", error.cure)
+@contextmanager
+def _types_by_place(request: RecognizeRequest) -> Iterator[None]:
+    """Name a type of which something is wrong by its place in the request."""
+    try:
+        yield
+    except InputError as error:
+        prefix, _, name = error.where.partition(": ")
+        place = next((i for i, given in enumerate(request.types or ()) if given.name == name), None)
+        if prefix != "types" or place is None:
+            raise
+        raise InputError(f"types.{place}", f"{name} {error.what}", error.cure) from None
 
 
 async def _aside(work: Callable[[], T], characters: int) -> T:

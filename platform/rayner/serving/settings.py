@@ -16,7 +16,7 @@ from rayner.tasks.predict import TOKENS_PER_BATCH
 S = TypeVar("S", bound=Settings)
 
 
-class KnowledgeBaseSettings(Settings):
+class ServedBaseSettings(Settings):
     """An index and the standardizer that made its vectors; with `types`, only these are linked to it."""
 
     index: Annotated[str, Field(min_length=1)]
@@ -31,7 +31,7 @@ class ModelSettings(Settings):
     """
 
     recognizer: str | None = None
-    knowledge_bases: Mapping[str, KnowledgeBaseSettings] = {}
+    knowledge_bases: Mapping[str, ServedBaseSettings] = {}
     revision: str = ""
 
     @model_validator(mode="after")

@@ -1,0 +1,126 @@
+"""Knowledge bases to link to: an index, and the standardizer that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from rayner.errors import InputError
+from rayner.metrics.nil import OPERATING_POINTS
+from rayner.retrieval.index_folder import describe_index
+from rayner.serving.predictors import Kept
+from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
+from rayner.serving.settings import ServedBaseSettings
+from rayner.tasks.checkpoint import Loaded, load_checkpoint, version_of
+from rayner.tasks.linking import standardizer_of
+from rayner.tasks.predict import predict
+from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer import StandardizerTask
+
+_KEPT = 64
+
+
+class Choice(NamedTuple):
+    """How many candidates an answer has, and when it is NIL."""
+
+    top_k: int = TOP_K
+    operating_point: NilChoice | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ServedKnowledgeBase:
+    """What answers for a knowledge base."""
+
+    settings: ServedBaseSettings
+    versions: KnowledgeBaseVersions
+    loaded: Loaded
+    base: Standardizer
+    standardizers: Kept[Choice]
+
+    def describe(self) -> KnowledgeBaseOut:
+        """For `GET /v1/models`."""
+        task = self.loaded.task
+        calibrated = isinstance(task, StandardizerTask) and task.fitted.nil is not None
+        return KnowledgeBaseOut(
+            index=self.versions.index,
+            standardizer=self.versions.standardizer,
+            entities=len(self.base.index.entities),
+            types=list(self.settings.types),
+            operating_points=list(OPERATING_POINTS) if calibrated else [],
+        )
+
+
+def load_knowledge_bases(
+    settings: Mapping[str, ServedBaseSettings],
+    old: Mapping[str, ServedKnowledgeBase],
+    device: str | None,
+) -> dict[str, ServedKnowledgeBase]:
+    """The knowledge bases that the settings name; of the old ones, what is the same is kept.
+
+    Raises:
+        InputError: an index or a checkpoint that cannot be used.
+    """
+    checkpoints = {(kb.settings.standardizer, kb.versions.standardizer): kb.loaded for kb in old.values()}
+    served: dict[str, ServedKnowledgeBase] = {}
+    for name, given in settings.items():
+        key = (given.standardizer, version_of(Path(given.standardizer)))
+        versions = KnowledgeBaseVersions(index=index_version(Path(given.index)), standardizer=key[1])
+        before = old.get(name)
+        if before is not None and (before.settings, before.versions) == (given, versions):
+            served[name] = before
+            continue
+        if key not in checkpoints:
+            checkpoints[key] = load_checkpoint(Path(given.standardizer), device)
+        served[name] = _served(given, versions, checkpoints[key])
+    return served
+
+
+def index_version(folder: Path) -> str:
+    """The number of an index's last version, and a hash of its manifest, which has those of its files.
+
+    Raises:
+        IndexFolderError: no index.
+    """
+    described = describe_index(folder)
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+    return f"{described['version']}-{digest[:12]}"
+
+
+def one_base(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tuple[str, ...]:
+    """The knowledge base that a request means, by its name or because it is the only one.
+
+    Raises:
+        InputError: there is none of this name, or it must be named.
+    """
+    if name is None and len(bases) == 1:
+        return tuple(bases)
+    if name is None or name not in bases:
+        what = "must be named" if name is None else f"there is no {name!r}"
+        known = ", ".join(bases)
+        raise InputError("knowledge_base", what, f"one of {known}" if known else "this service has none")
+    return (name,)
+
+
+def bases_of(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tuple[str, ...]:
+    """As `one_base`, but without a name: all of them, if each says which types are linked to it."""
+    if name is None and len(bases) > 1 and all(kb.settings.types for kb in bases.values()):
+        return tuple(bases)
+    return one_base(bases, name)
+
+
+def _served(
+    settings: ServedBaseSettings, versions: KnowledgeBaseVersions, loaded: Loaded
+) -> ServedKnowledgeBase:
+    base = standardizer_of(loaded, Path(settings.standardizer), Path(settings.index), TOP_K, None)
+    assert isinstance(loaded.task, StandardizerTask)
+    fitted = loaded.task.fitted
+
+    def make(choice: Choice) -> Standardizer:
+        return Standardizer(base.index, base.encode, base.weight, fitted.nil, *choice)
+
+    list(predict(base, ["The first name takes longer than any other."]))
+    return ServedKnowledgeBase(settings, versions, loaded, base, Kept(make, _KEPT))

@@ -1,0 +1,79 @@
+"""From answers to what goes over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rayner.data.schema import Document, Mention
+from rayner.serving.schemas import (
+    AnnotateReply,
+    AnswerOut,
+    CandidateOut,
+    DocumentOut,
+    LinkedDocumentOut,
+    LinkedMentionOut,
+    MentionOut,
+    RecognizeReply,
+    StandardizeReply,
+    TextIn,
+    Versions,
+)
+from rayner.tasks.answers import Answer
+from rayner.tasks.predict import Predicted
+
+
+def documents_of(given: Sequence[TextIn]) -> list[Document]:
+    """The request's documents."""
+    return [
+        Document(str(index) if document.document_id is None else document.document_id, document.text)
+        for index, document in enumerate(given)
+    ]
+
+
+def recognize_reply(found: Sequence[Predicted], versions: Versions) -> RecognizeReply:
+    """Documents with mentions."""
+    documents = [
+        DocumentOut(
+            document_id=document.document_id,
+            windows=windows,
+            mentions=[MentionOut(**_fields(document, mention)) for mention in document.mentions],
+        )
+        for document, windows in found
+    ]
+    return RecognizeReply(documents=documents, versions=versions)
+
+
+def annotate_reply(found: Sequence[Predicted], versions: Versions) -> AnnotateReply:
+    """Documents with linked mentions."""
+    documents = [
+        LinkedDocumentOut(
+            document_id=document.document_id,
+            windows=windows,
+            mentions=[_linked(document, mention) for mention in document.mentions],
+        )
+        for document, windows in found
+    ]
+    return AnnotateReply(documents=documents, versions=versions)
+
+
+def standardize_reply(answers: Sequence[Answer], versions: Versions) -> StandardizeReply:
+    """Answers to mentions."""
+    rows = [AnswerOut.model_validate(answer.to_row()) for answer in answers]
+    return StandardizeReply(answers=rows, versions=versions)
+
+
+def _linked(document: Document, mention: Mention) -> LinkedMentionOut:
+    candidates = [CandidateOut(entity_id=entity_id, score=score) for entity_id, score in mention.candidates]
+    fields = _fields(document, mention)
+    return LinkedMentionOut(**fields, entity_id=mention.entity_id, candidates=candidates)
+
+
+def _fields(document: Document, mention: Mention) -> dict[str, Any]:
+    return {
+        "start": mention.start,
+        "end": mention.end,
+        "text": document.text[mention.start : mention.end],
+        "type": mention.type,
+        "score": mention.score,
+    }

@@ -1,0 +1,230 @@
+"""Standardizing and annotating over HTTP, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from rayner.data.schema import Entity
+from rayner.retrieval.index_folder import remove_entities
+from rayner.serving.http import create_app
+from rayner.serving.knowledge import index_version
+from rayner.serving.service import Service
+from rayner.serving.settings import ApplicationSettings, ModelSettings
+from rayner.tasks.checkpoint import version_of
+from rayner.tasks.linking import load_linker, load_standardizer
+from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
+
+MENTIONS = ["Marie Curie", "curie", "Ada Lovelace ", "Zanzibar", "", "!!!", "x" * 600, "Marie Curie"]
+
+
+class Folders:
+    """A recognizer and two knowledge bases of one standardizer each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.recognizer = recognizer_folder(folder / "recognizer")
+        self.people, self.people_index = standardizer_folder(folder / "people", PEOPLE)
+        self.places, self.places_index = standardizer_folder(folder / "places", PLACES, seed=2)
+
+    def settings(self, **changes: Any) -> ModelSettings:
+        bases = {
+            "people": {"index": self.people_index, "standardizer": self.people, "types": ["PER"]},
+            "places": {"index": self.places_index, "standardizer": self.places, "types": ["LOC"]},
+        }
+        plain = {name: {**base, "index": str(base["index"])} for name, base in bases.items()}
+        for base in plain.values():
+            base["standardizer"] = str(base["standardizer"])
+        values = {"recognizer": str(self.recognizer), "knowledge_bases": plain, **changes}
+        return ModelSettings.model_validate(values)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(tmp_path_factory.mktemp("checkpoints"))
+
+
+def client_of(settings: ModelSettings) -> TestClient:
+    service = Service(ApplicationSettings.model_validate({"limits": {"mentions": 50}}), device="cpu")
+    asyncio.run(service.load(settings))
+    return TestClient(create_app(service), raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def client(folders: Folders) -> Iterator[TestClient]:
+    with client_of(folders.settings()) as client:
+        yield client
+
+
+def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def close(row: Any) -> Any:
+    """The same with scores that may be off by what padding does to them."""
+    if isinstance(row, dict):
+        return {key: close(value) for key, value in row.items()}
+    if isinstance(row, list):
+        return [close(value) for value in row]
+    return pytest.approx(row, abs=1e-4) if isinstance(row, float) else row
+
+
+@pytest.mark.parametrize(
+    ("top_k", "point"),
+    [(5, None), (1, "high_precision"), (2, "high_recall"), (3, "never"), (99, "balanced")],
+)
+def test_answers_are_those_of_the_standardizer(
+    client: TestClient, folders: Folders, top_k: int, point: Any
+) -> None:
+    loaded = load_standardizer(folders.people, folders.people_index, top_k, point, "cpu")
+    expected = [answer.to_row() for answer in loaded.predict(MENTIONS)]
+    body: dict[str, Any] = {"mentions": MENTIONS, "top_k": top_k, "knowledge_base": "people"}
+    reply = ask(client, "/v1/standardize", **body, **({"operating_point": point} if point else {}))
+    assert reply["answers"] == close(expected)
+    assert reply["answers"][0]["candidates"][0]["entity_id"] == "curie"
+    assert {answer["reason"] for answer in reply["answers"][4:7]} >= {"empty", "only punctuation"}
+
+
+def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folders) -> None:
+    reply = ask(client, "/v1/standardize", mentions=["Seine"], knowledge_base="places")
+    assert reply["versions"] == {
+        "recognizer": None,
+        "knowledge_bases": {
+            "places": {
+                "index": index_version(folders.places_index),
+                "standardizer": version_of(folders.places),
+            }
+        },
+    }
+    described = client.get("/v1/models").json()["knowledge_bases"]
+    assert described["people"]["entities"] == len(PEOPLE)
+    assert described["people"]["operating_points"]
+    assert described["places"]["types"] == ["LOC"]
+
+
+def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders) -> None:
+    linker = load_linker(
+        folders.recognizer, folders.people, folders.people_index, {"PER"}, 3, "high_recall", "cpu"
+    )
+    expected = [
+        [
+            (m.start, m.end, m.type, m.entity_id, [(c, pytest.approx(s, abs=1e-4)) for c, s in m.candidates])
+            for m in document.mentions
+        ]
+        for document in linker.predict(TEXTS)
+    ]
+    reply = ask(
+        client,
+        "/v1/annotate",
+        documents=[{"text": text} for text in TEXTS],
+        knowledge_base="people",
+        top_k=3,
+        operating_point="high_recall",
+    )
+    assert [
+        [
+            (
+                m["start"],
+                m["end"],
+                m["type"],
+                m["entity_id"],
+                [(c["entity_id"], c["score"]) for c in m["candidates"]],
+            )
+            for m in document["mentions"]
+        ]
+        for document in reply["documents"]
+    ] == expected
+    assert any(m[3] for document in expected for m in document)
+    assert set(reply["versions"]["knowledge_bases"]) == {"people"}
+    assert reply["versions"]["recognizer"] == version_of(folders.recognizer)
+
+
+def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:
+    reply = ask(client, "/v1/annotate", documents=[{"text": text} for text in TEXTS], operating_point="never")
+    people, places = {e.entity_id for e in PEOPLE}, {e.entity_id for e in PLACES}
+    of_type = {"PER": people, "LOC": places, "ORG": {None}}
+    mentions = [m for document in reply["documents"] for m in document["mentions"]]
+    assert {m["type"] for m in mentions} == set(of_type)
+    for mention in mentions:
+        assert mention["entity_id"] in of_type[mention["type"]]
+    assert set(reply["versions"]["knowledge_bases"]) == {"people", "places"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("standardize", {"mentions": ["a"]}, "knowledge_base"),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "plants"}, "knowledge_base"),
+        ("standardize", {"mentions": "a", "knowledge_base": "people"}, "mentions"),
+        ("standardize", {"mentions": [1], "knowledge_base": "people"}, "mentions.0"),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "people", "top_k": 0}, "top_k"),
+        (
+            "standardize",
+            {"mentions": [], "knowledge_base": "x", "operating_point": "b"},
+            "operating_point",
+        ),
+        ("annotate", {"documents": [], "knowledge_base": "plants"}, "knowledge_base"),
+        ("annotate", {"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN"}]}, "types.1"),
+    ],
+)
+def test_422_names_the_field(client: TestClient, path: str, body: dict[str, Any], field: str) -> None:
+    reply = client.post(f"/v1/{path}", json=body)
+    assert reply.status_code == 422, reply.text
+    assert field in [problem["field"] for problem in reply.json()["detail"]]
+
+
+def test_413_over_the_limit_of_mentions(client: TestClient) -> None:
+    reply = client.post("/v1/standardize", json={"mentions": ["a"] * 51, "knowledge_base": "people"})
+    assert reply.status_code == 413
+    assert reply.json()["detail"][0]["field"] == "mentions"
+
+
+def test_without_knowledge_bases_or_recognizer_the_reply_says_so(folders: Folders) -> None:
+    only = folders.settings().knowledge_bases["people"]
+    client = client_of(ModelSettings(knowledge_bases={"people": only}))
+    assert ask(client, "/v1/standardize", mentions=["Curie"])["answers"][0]["name"]
+    for path in ("recognize", "annotate"):
+        assert client.post(f"/v1/{path}", json={"documents": []}).status_code == 422
+    client = client_of(ModelSettings(recognizer=str(folders.recognizer)))
+    reply = client.post("/v1/standardize", json={"mentions": ["a"]})
+    assert reply.status_code == 422
+    assert "this service has none" in reply.text
+
+
+def test_an_index_changes_while_the_rest_stays(tmp_path: Path) -> None:
+    people, index = standardizer_folder(tmp_path / "kb", (*PEOPLE, Entity("noether", "Emmy Noether")))
+    settings = ModelSettings.model_validate(
+        {"knowledge_bases": {"people": {"index": str(index), "standardizer": str(people)}}}
+    )
+    service = Service(ApplicationSettings(), device="cpu")
+    asyncio.run(service.load(settings))
+    before = service.models
+    assert remove_entities(index, ["noether"])
+    asyncio.run(service.load(settings.model_copy(update={"revision": "2"})))
+    after = service.models
+    assert before.knowledge_bases["people"].loaded is after.knowledge_bases["people"].loaded
+    old, new = (models.knowledge_bases["people"] for models in (before, after))
+    assert (len(old.base.index.entities), len(new.base.index.entities)) == (3, 2)
+    assert old.versions.index != new.versions.index
+    assert new.versions.index == index_version(index)
+    # What is the same as before is not loaded again.
+    asyncio.run(service.load(settings.model_copy(update={"revision": "3"})))
+    assert service.models.knowledge_bases["people"] is new
+
+
+def test_a_change_that_fails_leaves_what_answers(folders: Folders, tmp_path: Path) -> None:
+    service = Service(ApplicationSettings(), device="cpu")
+    asyncio.run(service.load(folders.settings()))
+    before = service.models
+    asyncio.run(service.load(folders.settings(recognizer=str(tmp_path))))
+    assert service.models is before
+    assert "checkpoint" in (service.describe().failed_change or "")
+    asyncio.run(service.load(folders.settings(revision="2")))
+    assert service.describe().failed_change is None
+    assert service.models.recognizer is before.recognizer

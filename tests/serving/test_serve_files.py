@@ -1,0 +1,133 @@
+"""The files under serve/ and the settings of `rayner serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ray.serve.schema import ServeDeploySchema
+
+from rayner.errors import InputError, RecipeError
+from rayner.serving.application import NAME, build, declared, deployment_options
+from rayner.serving.gate import KEYS_VARIABLE, api_keys
+from rayner.serving.run import checked
+from rayner.serving.settings import (
+    ApplicationSettings,
+    ModelSettings,
+    ReplicaSettings,
+    ServeSettings,
+    load_serve_settings,
+    parse_settings,
+)
+from tests.serving.checkpoints import recognizer_folder
+
+
+def deployments(root: Path) -> dict[str, dict[str, Any]]:
+    plain = yaml.safe_load((root / "serve/rayner.yaml").read_text("utf-8"))
+    service = yaml.safe_load((root / "serve/rayservice.yaml").read_text("utf-8"))
+    return {"rayner.yaml": plain, "rayservice.yaml": yaml.safe_load(service["spec"]["serveConfigV2"])}
+
+
+@pytest.mark.parametrize("name", ["rayner.yaml", "rayservice.yaml"])
+def test_serve_accepts_them_and_so_do_we(root: Path, name: str) -> None:
+    values = deployments(root)[name]
+    schema = ServeDeploySchema.model_validate(values)
+    (application,) = schema.applications
+    assert application.import_path == "rayner.serving.application:build"
+    settings = parse_settings(ApplicationSettings, application.args, name)
+    assert settings.require_key
+    (deployment,) = application.deployments
+    assert deployment.name == NAME
+    assert isinstance(deployment.user_config, dict)
+    assert parse_settings(ModelSettings, deployment.user_config, name).recognizer
+    build(application.args)
+
+
+def test_the_ray_service_keeps_its_secrets(root: Path) -> None:
+    cluster = yaml.safe_load((root / "serve/rayservice.yaml").read_text("utf-8"))["spec"]["rayClusterConfig"]
+    assert cluster["authOptions"] == {"mode": "token"}
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        (container,) = group["template"]["spec"]["containers"]
+        (key,) = [e for e in container["env"] if e["name"] == KEYS_VARIABLE]
+        assert "secretKeyRef" in key["valueFrom"]
+        assert "value" not in key
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "127.0.0.1"
+
+
+def test_the_local_file_is_one_of_ours(root: Path) -> None:
+    settings = load_serve_settings(root / "serve/local.yaml")
+    assert settings.http.host == "127.0.0.1"
+    schema = ServeDeploySchema.model_validate(declared(settings))
+    assert schema.http_options.host == "127.0.0.1"
+
+
+def test_models_stand_apart_from_what_restarts_replicas() -> None:
+    one = ServeSettings.model_validate({"recognizer": "a"})
+    other = ServeSettings.model_validate({"recognizer": "b", "revision": "2"})
+    (first,), (second,) = declared(one)["applications"], declared(other)["applications"]
+    assert first["args"] == second["args"]
+    assert first["deployments"] != second["deployments"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recognizer: a\nreplicas: {maximum: 3}", "replicas.maximum.*max"),
+        ("recogniser: a", "recogniser.*recognizer"),
+        ("http: {port: 8000}", "neither a recognizer nor a knowledge base"),
+        ("recognizer: a\nhttp: {port: 99999}", "http.port"),
+        ("recognizer: a\nreplicas: {min: 3, max: 2}", "max 2 is below min 3"),
+        ("- recognizer", "not a mapping"),
+        ("recognizer: [", "YAML"),
+    ],
+)
+def test_a_wrong_file_is_told_by_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=message) as error:
+        load_serve_settings(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_checkpoint_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(f"recognizer: {tmp_path}/nowhere")
+    with pytest.raises(InputError, match="nowhere"):
+        checked(path)
+
+
+def test_keys_of_the_driver_are_asked_of_the_replicas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(f"recognizer: {recognizer_folder(tmp_path / 'best')}")
+    monkeypatch.delenv(KEYS_VARIABLE, raising=False)
+    assert not checked(path).require_key
+    monkeypatch.setenv(KEYS_VARIABLE, "s3cret")
+    assert checked(path).require_key
+    assert "s3cret" not in str(declared(checked(path)))
+
+
+def test_keys_that_are_lost_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEYS_VARIABLE, "one, two,")
+    assert api_keys() == ("one", "two")
+    monkeypatch.setenv(KEYS_VARIABLE, " , ")
+    with pytest.raises(InputError, match="holds no key"):
+        api_keys()
+    monkeypatch.delenv(KEYS_VARIABLE)
+    assert api_keys() == ()
+    with pytest.raises(InputError, match=KEYS_VARIABLE):
+        api_keys(required=True)
+
+
+def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
+    fixed = deployment_options(ReplicaSettings(min=2, max=2))
+    assert fixed["num_replicas"] == 2
+    assert "autoscaling_config" not in fixed
+    scaled = deployment_options(ReplicaSettings(min=1, max=4, target=2))
+    assert scaled["autoscaling_config"]["target_ongoing_requests"] == 2
+    assert "num_replicas" not in scaled
+    assert scaled["backpressure_config"] == {"status_code": 503, "retry_after_s": 1}
