@@ -16,7 +16,7 @@ NAMES = {
     "nes": ("Netscape Enterprise Server",),
     "iib": ("IBM Integration Bus",),
     "cordova": ("Apache Cordova",),
-    "mq": ("IBM Websphere MQ",),
+    "mq": ("IBM Websphere MQ", "IBM WebSphere Messages"),
     "msmq": ("Microsoft MQ",),
     "liberty": ("WebSphere Liberty",),
     "minio": ("MinIO",),
@@ -61,6 +61,8 @@ class Given:
         # and what could be taken for something else
         ("Lava", "java", "no_match"),
         ("nes 4", "nes", "acronym"),
+        ("IWM", "mq", "acronym"),
+        ("WSL", "liberty", "acronym"),
         ("DNS", "dns", "acronym"),
         ("Netscape Enterprise Srever", "nes", "misspelling"),
         ("minio-server", "minio", "multi_match"),

@@ -140,11 +140,14 @@ def _is_acronym(short: str, long: str) -> bool:
 
 
 def _initials(name: str) -> set[str]:
-    """The first letters of all words and of all but the small ones; MinIO counts as two words."""
-    parts = [part for word in _WORDS.findall(name) if word.isalpha() for part in _humps(word)]
+    """The first letters of all words and of all but the small ones; MinIO counts as one word and as two."""
+    words = [word for word in _WORDS.findall(name) if word.isalpha()]
     small = {"of", "the", "and", "for", "in", "to"}
-    long = [part for part in parts if fold(part) not in small]
-    return {"".join(fold(part)[0] for part in some) for some in (parts, long) if some}
+    found = set()
+    for parts in (words, [part for word in words for part in _humps(word)]):
+        for some in (parts, [part for part in parts if fold(part) not in small]):
+            found.add("".join(fold(part)[0] for part in some))
+    return found
 
 
 def _humps(word: str) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rayner.errors import InputError
-from rayner.runtime.report_inputs import Absent
-from rayner.runtime.report_parts import CATEGORY_NAMES, PARTS, Part
+from rayner.runtime.report_inputs import Absent, read_recipe
+from rayner.runtime.report_parts import CATEGORY_NAMES, COMMON, OF_DOCUMENTS, OF_MENTIONS, Part
 from rayner.runtime.sweep_trials import SWEEP
 
 
@@ -35,7 +35,8 @@ def report(run: Path, out: Path | None = None) -> Path:
         return sweep_report(run, out)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
-    for name, build in PARTS.items():
+    links = _links(run)
+    for name, build in (COMMON | (OF_MENTIONS if links else OF_DOCUMENTS)).items():
         try:
             parts[name] = build(run)
         except Absent as reason:
@@ -44,12 +45,21 @@ def report(run: Path, out: Path | None = None) -> Path:
         raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
     out = run / "report.html" if out is None else Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(_render(run.resolve().name, parts, absent), encoding="utf-8")
+    out.write_text(_render(run.resolve().name, parts, absent, links), encoding="utf-8")
     return out
 
 
-def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str]) -> str:
-    return render("report.html.j2", name=name, parts=parts, absent=absent, categories=CATEGORY_NAMES)
+def _links(run: Path) -> bool:
+    """Whether it is the run of a standardizer; one that cannot be told is taken for one over documents."""
+    try:
+        return read_recipe(run).get("task") == "standardizer"
+    except Absent:
+        return False
+
+
+def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str], links: bool) -> str:
+    values = {"name": name, "parts": parts, "absent": absent, "categories": CATEGORY_NAMES, "links": links}
+    return render("report.html.j2", **values)
 
 
 def render(template: str, **values: Any) -> str:

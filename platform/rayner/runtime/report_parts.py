@@ -12,7 +12,7 @@ import numpy as np
 from rayner.errors import CorpusError
 from rayner.metrics.errors import CATEGORIES, categorize, summarize_errors
 from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
-from rayner.runtime import figures
+from rayner.runtime import figures, report_linking
 from rayner.runtime.report_inputs import (
     METRICS,
     Absent,
@@ -34,6 +34,13 @@ NAMES = {
     "loose_f1": "loose F1",
     "support": "gold mentions",
     "ignored": "predictions of types that were not annotated",
+    "top1": "top 1",
+    "top3": "top 3",
+    "top5": "top 5",
+    "mrr": "mean reciprocal rank",
+    "nil_precision": "NIL precision",
+    "nil_recall": "NIL recall",
+    "nil_auc": "NIL area under ROC",
 }
 CATEGORY_NAMES = {name: name.replace("_", " ") for name in CATEGORIES}
 
@@ -46,6 +53,16 @@ def _setup(run: Path) -> Part:
     rows = {"task": recipe.get("task"), "encoder": recipe.get("encoder"), "seed": recipe.get("seed")}
     if isinstance(corpus, Mapping):
         rows |= {name: ", ".join(map(str, _many(corpus.get(name)))) for name in ("train", "dev")}
+    for name, key in (
+        ("knowledge_base", "paths"),
+        ("mentions", "train"),
+        ("mentions", "dev"),
+        ("mentions", "negatives"),
+    ):
+        section = recipe.get(name)
+        if isinstance(section, Mapping):
+            title = "knowledge base" if key == "paths" else f"{name}, {key}"
+            rows[title] = ", ".join(map(str, _many(section.get(key))))
     types = recipe.get("types")
     if isinstance(types, list):
         rows["types"] = ", ".join(str(t.get("name") if isinstance(t, Mapping) else t) for t in types)
@@ -72,8 +89,9 @@ def _curves(run: Path) -> Part:
         for name in dict.fromkeys(name for row in steps for name in row.get("parts") or {})
     }
     flat = [{"step": row["step"], **row["metrics"]} for row in evaluations]
-    shown = [name for name in ("f1", "macro_f1", "loose_f1") if any(name in row for row in flat)]
-    # A task that has no F1 is judged by whatever it reports first.
+    curves = ("f1", "macro_f1", "loose_f1", "top1", "top5", "nil_auc")
+    shown = [name for name in curves if any(isinstance(row.get(name), float) for row in flat)]
+    # A task that has none of these is judged by whatever it reports first.
     shown = shown or [name for row in flat[:1] for name, value in row.items() if isinstance(value, float)][:1]
     scores = {NAMES.get(name, name): _points(flat, name) for name in shown}
     speed = [row["words_per_second"] for row in steps if "words_per_second" in row]
@@ -195,13 +213,16 @@ def _many(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
-PARTS: dict[str, Callable[[Path], Part]] = {
-    "setup": _setup,
-    "scores": _scores,
-    "curves": _curves,
+Build = Callable[[Path], Part]
+COMMON: dict[str, Build] = {"setup": _setup, "scores": _scores, "curves": _curves, "recipe": _recipe}
+OF_DOCUMENTS: dict[str, Build] = {
     "types": _types,
     "thresholds": _thresholds,
     "similarities": _similarities,
     "errors": _errors,
-    "recipe": _recipe,
+}
+OF_MENTIONS: dict[str, Build] = {
+    "top": report_linking.top,
+    "confidence": report_linking.confidence,
+    "mistakes": report_linking.mistakes,
 }

@@ -90,7 +90,7 @@ def _of_names(recipe: StandardizerRecipe) -> _Words:
             f"rayner index build THIS_FOLDER {' '.join(recipe.knowledge_base.paths)} --out index",
             "rayner standardize THIS_FOLDER mentions.jsonl --index index",
         ],
-        python=['answers = rayner.load("THIS_FOLDER", index="index").predict(["Some name"])'],
+        python=['answers = rayner.load_standardizer("THIS_FOLDER", "index").predict(["Some name"])'],
     )
 
 
