@@ -53,7 +53,6 @@ class Served:
 
     def change(self, **changes: Any) -> None:
         """Bring the application to other settings and wait until they are in force."""
-        people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
         self.settings = ServeSettings.model_validate({**self.settings.model_dump(), **changes})
         deploy(self.settings)
 
