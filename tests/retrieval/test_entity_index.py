@@ -51,7 +51,7 @@ def search(index: EntityIndex, texts: Sequence[str], k: int, weight: float, excl
     return index.search(texts, Letters()(texts), k, weight, exclude)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     base=bases,
     text=names,

@@ -54,7 +54,7 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
         "origin": dict(origin),
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
     }
-    (folder / MANIFEST).write_text(_json(manifest), encoding="utf-8")
+    (folder / MANIFEST).write_text(_json({**manifest, "checksum": _checksum(manifest)}), encoding="utf-8")
 
 
 def read_files(folder: Path, version: int) -> EntityIndex:
@@ -115,6 +115,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise IndexFolderError(str(path), "is cut short or not the file that was written", CURE) from None
     if known != FORMAT:
         raise IndexFolderError(str(path), f"format {known!r} is unknown", "use the rayner that wrote it")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise IndexFolderError(str(path), "is not the file that was written", CURE)
     return manifest
 
 
@@ -155,6 +157,10 @@ def _read_array(path: Path) -> np.ndarray:
 
 def _json(value: Any) -> str:
     return json.dumps(dict(value), indent=1, ensure_ascii=False)
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(manifest), sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -1,0 +1,95 @@
+"""Approximate search reaches the recall that it was asked for, and says what it has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.retrieval import build
+from rayner.retrieval.approximate import build_approximate, measure_recall
+from rayner.retrieval.build import build_index, without_entities
+from rayner.retrieval.dense import DenseSide
+from rayner.retrieval.kmeans import kmeans
+
+
+def clustered(rows: int, normalized: bool) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    middles = rng.normal(size=(40, 24))
+    vectors = middles[rng.integers(0, 40, rows)] + 0.5 * rng.normal(size=(rows, 24))
+    if normalized:
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_it_reaches_the_recall(kind, distance) -> None:
+    cosine = distance == "cosine"
+    vectors = clustered(3000, cosine)
+    built = build_approximate(vectors, kind, 0.95, cosine)
+    assert built.recall >= 0.95
+    dense = DenseSide(vectors, distance, built, device="cpu")
+    queries = dense.prepare(clustered(3000, False)[::30] + np.float32(0.1))
+    found, true = dense.nearest(queries, 10), dense.nearest(queries, 10, approximately=False)
+    assert measure_recall(found, true) > 0.9
+
+
+def test_recall_is_the_share_that_was_found() -> None:
+    assert measure_recall(np.array([[1, 2, -1], [4, 5, 6]]), np.array([[1, 3], [5, 4]])) == 0.75
+
+
+def test_little_effort_is_found_out() -> None:
+    vectors = clustered(3000, True)
+    easy, hard = (build_approximate(vectors, "ivf", recall, True) for recall in (0.0, 1.0))
+    assert easy.effort == 1
+    assert easy.recall < hard.recall == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+def test_few_vectors(kind) -> None:
+    for rows in (1, 2, 5):
+        built = build_approximate(clustered(rows, True), kind, 0.99, True)
+        assert sorted(built.nearest(clustered(rows, True)[:1], 10)[0].tolist())[-rows:] == list(range(rows))
+
+
+def test_an_index_over_it_finds_distinct_entities_even_where_lists_are_short() -> None:
+    vectors = clustered(400, True)
+    base = [Entity(f"E{i}", f"name {i}", (f"other {i}",)) for i in range(200)]
+    rows = {name: vectors[i] for i, name in enumerate(n for e in base for n in (e.name, *e.aliases))}
+    index = build_index(
+        base,
+        lambda texts: np.stack([rows[t] for t in texts]),
+        IndexSettings(search="ivf", recall=0),
+        "cosine",
+    )
+    assert index.dense.approximate is not None
+    assert index.dense.approximate.effort == 1
+    (found,) = index.search(["name 7"], vectors[14:15], 150, 0.0)
+    assert len({f.entity_id for f in found}) == 150
+    fewer = without_entities(index, ["E7"])
+    assert fewer.dense.approximate is not None
+    assert fewer.search(["name 7"], vectors[14:15], 1, 0.0)[0][0].entity_id != "E7"
+
+
+def test_auto_is_exact_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(texts) -> np.ndarray:
+        return clustered(len(texts), True)
+
+    base = [Entity(str(i), f"n{i}") for i in range(50)]
+    assert build_index(base, encode, IndexSettings(), "cosine").dense.approximate is None
+    monkeypatch.setattr(build, "MOST_EXACT", 49)
+    approximate = build_index(base, encode, IndexSettings(), "cosine").dense.approximate
+    assert approximate is not None
+    assert approximate.kind == "ivf"
+
+
+def test_centroids_lie_in_the_clusters() -> None:
+    middles = torch.eye(4) * 10
+    rows = middles.repeat(50, 1) + 0.01 * torch.randn(200, 4, generator=torch.Generator().manual_seed(1))
+    found = kmeans(rows, 16)
+    assert found.shape == (16, 4)
+    assert torch.cdist(found, middles).amin(1).max() < 1
+    assert torch.isfinite(kmeans(torch.zeros(5, 3), 5)).all()

@@ -1,0 +1,263 @@
+"""An index on disk: the same answers, whole versions, clear errors."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.errors import IndexFolderError, InputError, KnowledgeBaseError
+from rayner.retrieval import index_folder
+from rayner.retrieval.build import build_index
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.index_folder import (
+    KEPT,
+    add_entities,
+    describe_index,
+    open_index,
+    remove_entities,
+    write_index,
+)
+from tests.retrieval.letters import ENTITIES, Letters
+
+QUERIES = ["breast cancer", "APC carrier", "huntington", "диабет", ""]
+
+
+def built(entities=ENTITIES, **settings) -> EntityIndex:
+    return build_index(entities, Letters(), IndexSettings(**settings), "cosine")
+
+
+def answers(index: EntityIndex):
+    return index.search(QUERIES, Letters()(QUERIES), 3, 0.5)
+
+
+def versions(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("search", ["exact", "ivf", "hnsw"])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "squared_euclidean"])
+def test_it_answers_as_before(tmp_path: Path, search, distance) -> None:
+    settings = IndexSettings(search=search, ngrams=(2, 3))
+    index = build_index(ENTITIES, Letters(), settings, distance)
+    assert write_index(index, tmp_path / "new" / "index", {"version": "abc"}) == 1
+    opened = open_index(tmp_path / "new" / "index")
+    assert answers(opened) == answers(index)
+    assert list(opened.entities) == list(ENTITIES)
+    assert list(opened.entities[1:3]) == list(ENTITIES[1:3])
+    assert opened.entities[-1] == ENTITIES[-1]
+    assert (opened.settings, opened.origin, opened.version) == (settings, {"version": "abc"}, 1)
+
+
+def test_vectors_stay_on_disk(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    vectors = open_index(tmp_path).dense.vectors
+    while vectors.base is not None and not isinstance(vectors, np.memmap):
+        vectors = vectors.base
+    assert isinstance(vectors, np.memmap)
+
+
+@pytest.mark.parametrize("search", ["exact", "ivf"])
+def test_added_and_removed_equals_built(tmp_path: Path, search) -> None:
+    write_index(built(ENTITIES[:3], search=search), tmp_path, {"version": "abc"})
+    encode = Letters()
+    added = add_entities(tmp_path, ENTITIES[3:], encode)
+    assert sorted(encode.encoded) == sorted(n for e in ENTITIES[3:] for n in (e.name, *e.aliases))
+    assert answers(added) == answers(open_index(tmp_path)) == answers(built(search=search))
+    removed = remove_entities(tmp_path, ["D2", "D5"])
+    kept = [e for e in ENTITIES if e.entity_id not in ("D2", "D5")]
+    assert answers(removed) == answers(open_index(tmp_path)) == answers(built(kept, search=search))
+    assert (removed.version, removed.origin) == (3, {"version": "abc"})
+    assert describe_index(tmp_path)["entities"] == 3
+
+
+def test_the_abbreviations_follow(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    assert open_index(tmp_path).expand("APC test") == "adenomatous polyposis coli test"
+    add_entities(tmp_path, [Entity("D9", "activated protein C", ("APC",))], Letters())
+    assert open_index(tmp_path).expand("APC test") == "APC test"
+    remove_entities(tmp_path, ["D1"])
+    assert open_index(tmp_path).expand("APC test") == "activated protein C test"
+
+
+def test_few_versions_stay(tmp_path: Path) -> None:
+    for _ in range(4):
+        write_index(built(), tmp_path)
+    assert versions(tmp_path) == ["000003", "000004"]
+    assert len(versions(tmp_path)) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda path: remove_entities(path, ["D1", "X1", "X2"]), "entity X1, X2: not in the index"),
+        (lambda path: remove_entities(path, [e.entity_id for e in ENTITIES]), "no entity would be left"),
+        (lambda path: add_entities(path, [ENTITIES[0], Entity("D9", "x")], Letters()), "D1: the index has"),
+        (lambda path: add_entities(path, [Entity("D9", "x"), Entity("D9", "y")], Letters()), "stands twice"),
+        (lambda path: add_entities(path, [Entity("D9", "x")], Letters(8)), "8 dimensions, the index has 32"),
+        (lambda path: add_entities(path, [], Letters()), "no entity"),
+    ],
+)
+def test_changes_that_are_refused_change_nothing(tmp_path: Path, change, what) -> None:
+    write_index(built(), tmp_path)
+    with pytest.raises(KnowledgeBaseError, match=what):
+        change(tmp_path)
+    assert versions(tmp_path) == ["000001"]
+    assert answers(open_index(tmp_path)) == answers(built())
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    encoding, go = threading.Event(), threading.Event()
+
+    def encode(texts):
+        encoding.set()
+        assert go.wait(20)
+        return Letters()(texts)
+
+    first = threading.Thread(target=add_entities, args=(tmp_path, [Entity("D9", "x")], encode))
+    first.start()
+    assert encoding.wait(20)
+    for write in (
+        lambda: remove_entities(tmp_path, ["D1"]),
+        lambda: add_entities(tmp_path, [Entity("D8", "y")], Letters()),
+        lambda: write_index(built(), tmp_path),
+    ):
+        with pytest.raises(IndexFolderError, match="another process is writing"):
+            write()
+    assert len(open_index(tmp_path).entities) == len(ENTITIES)
+    go.set()
+    first.join()
+    assert [e.entity_id for e in open_index(tmp_path).entities][-1] == "D9"
+    remove_entities(tmp_path, ["D9"])
+
+
+def test_readers_see_whole_versions_while_writers_go_on(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    seen: list[tuple[int, int]] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                index = open_index(tmp_path)
+                assert answers(index)[0][0].entity_id == "D2"
+                seen.append((index.version, len(index.entities)))
+        except BaseException as error:
+            errors.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        remove_entities(tmp_path, ["D1"])
+        add_entities(tmp_path, ENTITIES[:1], Letters())
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert not errors
+    assert len({version for version, _ in seen}) > 2
+    # The odd versions have all entities, the even ones one fewer.
+    assert all(entities == len(ENTITIES) - 1 + version % 2 for version, entities in seen)
+
+
+def test_an_open_index_outlives_its_version(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    opened, before = open_index(tmp_path), answers(built())
+    for _ in range(3):
+        write_index(built(ENTITIES[:2]), tmp_path)
+    assert "000001" not in versions(tmp_path)
+    assert answers(opened) == before
+
+
+@pytest.mark.parametrize("step", ["write_files", "_flush", "rename"])
+def test_killed_between_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    write_index(built(), tmp_path)
+
+    def die(*_args, **_keywords):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if step == "rename":
+            patch.setattr(Path, "rename", die)
+        elif step == "write_files":
+            whole = index_folder.write_files
+
+            def half(index, folder, origin):
+                whole(index, folder, origin)
+                (folder / "vectors.npy").write_bytes(b"half")
+                die()
+
+            patch.setattr(index_folder, "write_files", half)
+        else:
+            patch.setattr(index_folder, step, die)
+        with pytest.raises(KeyboardInterrupt):
+            remove_entities(tmp_path, ["D1"])
+    assert answers(open_index(tmp_path)) == answers(built())
+    assert remove_entities(tmp_path, ["D1"]).version == 2
+    assert versions(tmp_path) == ["000001", "000002"]
+
+
+def test_a_full_disk_leaves_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_index(built(), tmp_path)
+
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(index_folder, "write_files", full)
+    with pytest.raises(InputError, match=r"No space left on device.*unharmed"):
+        remove_entities(tmp_path, ["D1"])
+    assert versions(tmp_path) == ["000001"]
+
+
+@pytest.mark.parametrize(
+    "name", ["entities.arrow", "vectors.npy", "postings-data.npy", "approximate.faiss", "index.json"]
+)
+@pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
+def test_damage_is_found(tmp_path: Path, name: str, damage: str) -> None:
+    write_index(built(search="ivf"), tmp_path)
+    path = tmp_path / "000001" / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.write_bytes(content[:-9] + b"?" + content[-8:])
+    what = {"missing": "is missing", "cut": "is cut short", "changed": "not the file"}[damage]
+    with pytest.raises(IndexFolderError, match=rf"{name}: .*{what}"):
+        open_index(tmp_path)
+
+
+def test_folders_that_hold_no_index(tmp_path: Path) -> None:
+    with pytest.raises(IndexFolderError, match="no such folder"):
+        open_index(tmp_path / "none")
+    with pytest.raises(IndexFolderError, match="holds no index"):
+        remove_entities(tmp_path, ["D1"])
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(IndexFolderError, match=r"holds 'thesis.txt' and no index"):
+        write_index(built(), tmp_path)
+    with pytest.raises(IndexFolderError, match="is a file"):
+        write_index(built(), tmp_path / "thesis.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    path = tmp_path / "000001" / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"format": 99}), "utf-8")
+    with pytest.raises(IndexFolderError, match="format 99 is unknown"):
+        open_index(tmp_path)
+
+
+def test_one_entity(tmp_path: Path) -> None:
+    write_index(built(ENTITIES[:1], search="ivf"), tmp_path)
+    assert [f.entity_id for f in answers(open_index(tmp_path))[0]] == ["D1"]
