@@ -82,8 +82,8 @@ def interactions(points: Sequence[Point], pairs: Sequence[tuple[str, str]], name
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
     scores = np.array([point.score for point in points])
-    low, high = np.nanpercentile(scores, 10), scores.max()
-    weights = np.clip((scores - low) / max(high - low, 1e-9), 0, 1)
+    # By rank: a few trials that learned nothing must not make all others look alike.
+    weights = np.argsort(np.argsort(scores)) / max(len(scores) - 1, 1)
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(rows, columns, squeeze=False)
@@ -94,7 +94,7 @@ def interactions(points: Sequence[Point], pairs: Sequence[tuple[str, str]], name
                 _ticks(axes, values, ticks, way)
                 getattr(axes, f"set_{way}label")(short(names[key]))
                 # Trials of a grid lie on each other where the other settings differ.
-                spread = _spread(len(points), place if ticks is not None else None)
+                spread = _spread(len(points), way) if ticks is not None else 0.0
                 place = np.asarray(place, float) + spread
                 if way == "x":
                     x = place
@@ -178,7 +178,14 @@ def _ticks(axes: Axes, values: Sequence[Any], ticks: list[str] | None, way: str 
         getattr(axes, f"set_{way}ticks")(range(len(ticks)), [short(name) for name in ticks])
         getattr(axes, f"set_{way}lim")(-0.5, len(ticks) - 0.5)
     elif min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
         getattr(axes, f"set_{way}scale")("log")
+        # The usual labels are formulas, which the page does not typeset.
+        axis = getattr(axes, f"{way}axis")
+        axis.set_major_locator(LogLocator(numticks=5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _medians(axes: Axes, x: Sequence[float], points: Sequence[Point]) -> None:
@@ -190,7 +197,5 @@ def _medians(axes: Axes, x: Sequence[float], points: Sequence[Point]) -> None:
         axes.plot((place - 0.2, place + 0.2), (median, median), color=INK, linewidth=1.4, label="median")
 
 
-def _spread(count: int, places: Sequence[float] | None) -> np.ndarray:
-    if places is None:
-        return np.zeros(count)
-    return np.random.default_rng(0).uniform(-0.18, 0.18, count)
+def _spread(count: int, way: str) -> np.ndarray:
+    return np.random.default_rng(way == "x").uniform(-0.18, 0.18, count)

@@ -1,0 +1,159 @@
+"""What is read of a sweep's folder: progress over runs, the table, the page."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rayner.errors import InputError
+from rayner.recipes import parse_recipe
+from rayner.runtime.report import report
+from rayner.runtime.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweep_space import key_of
+from rayner.runtime.sweep_table import line_of, short_names, trials_table
+from rayner.runtime.sweep_trials import (
+    Plan,
+    note_failure,
+    plan_of,
+    read_progress,
+    read_trials,
+    write_json,
+    write_outcome,
+)
+from rayner.runtime.sweep_winner import pareto_of
+from tests.runtime.several_workers import tiny_recipe
+
+EPOCHS = 4
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    out = tmp_path / "sweep"
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1", "seconds"], recipe), folds=2)
+    nature = {
+        "space": {"training.learning_rate": "1e-05 to 0.01 (log)"},
+        "recipe": recipe.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
+    }
+    write_json(out / "sweep.json", nature)
+    return plan_of(out)
+
+
+def write_trial(plan: Plan, number: int, settings: dict[str, Any], scores: list[list[float]]) -> Path:
+    """A trial with the scores of each epoch of each run; runs with all epochs are done."""
+    folder = plan.folder(settings)
+    write_json(folder / "trial.json", {"number": number, "settings": settings})
+    for name, run in zip(plan.runs, scores, strict=False):
+        (folder / name).mkdir()
+        rows: list[dict[str, Any]] = []
+        for epoch, f1 in enumerate(run, 1):
+            rows.append({"step": 10 * epoch, "seconds": 2.0 * epoch, "loss": 1.0})
+            rows.append({"step": 10 * epoch, "epoch": epoch, "metrics": {"f1": f1}})
+        (folder / name / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"cut')
+        if len(run) == EPOCHS:
+            write_json(folder / name / "result.json", {"steps": 40, "seconds": 9.0})
+    return folder
+
+
+def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> None:
+    settings = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, settings, [[0.2, 0.6, 0.5, 0.4], [0.4, 0.3]])
+    reports, values = read_progress(plan, folder, settings)
+    assert [report["f1"] for report in reports] == pytest.approx([0.2, 0.6, 0.6, 0.6, 0.6, 0.5, 0.5])
+    assert [report["epochs"] for report in reports] == [1, 2, 3, 4, 4, 5, 6]
+    assert [report["seconds"] for report in reports] == [2, 4, 6, 8, 9, 11, 13]
+    assert reports[-1]["steps"] == 60
+    assert values == [0.6, 0.4]
+    [trial] = read_trials(plan)
+    assert trial.state == "running"
+    assert trial.spread == pytest.approx(math.sqrt(0.02))
+
+
+def fill(plan: Plan) -> None:
+    for number in range(1, 11):
+        rate, scheme = 10 ** (-number / 2), "BIO" if number % 2 else "BIOES"
+        settings = {"training.learning_rate": rate, "model.scheme": scheme}
+        top = 0.9 - 0.02 * abs(number - 4)
+        run = [top * (1 - math.exp(-epoch)) for epoch in range(1, EPOCHS + 1)]
+        stopped = number > 6
+        folder = write_trial(plan, number, settings, [run[:2]] if stopped else [run, run])
+        write_outcome(folder, "stopped" if stopped else "finished")
+    folder = plan.folder({"training.learning_rate": 9.0, "model.scheme": "BIO"})
+    settings = {"training.learning_rate": 9.0, "model.scheme": "BIO"}
+    write_json(folder / "trial.json", {"number": 11, "settings": settings})
+    note_failure(folder, "a <bad> loss", diverged=True)
+    write_outcome(folder, "failed", "a <bad> loss")
+
+
+def test_the_table_shows_the_searched_keys_and_the_best_first(plan: Plan) -> None:
+    fill(plan)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(trials_table(read_trials(plan), plan, rows=4))
+    lines = console.export_text().splitlines()
+    assert lines[0].split() == ["learning_rate", "scheme", "f1", "seconds", "epochs", "state"]
+    assert lines[1].split()[0] == "4"
+    assert "and 7 more" in lines[-1]
+    line = line_of(read_trials(plan)[10], plan, 11)
+    assert line.startswith("trial 11/11  learning_rate 9.0  scheme BIO")
+    assert line.endswith("failed: a <bad> loss")
+
+
+def test_names_are_short_where_that_is_clear() -> None:
+    assert short_names(["training.dropout", "model.dropout", "loss.beta"]) == {
+        "training.dropout": "training.dropout",
+        "model.dropout": "model.dropout",
+        "loss.beta": "beta",
+    }
+
+
+class Page(HTMLParser):
+    """Counts elements and keeps the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:
+    fill(plan)
+    page = Page(report(plan.out).read_text())
+    assert page.tags.count("svg") == 4
+    assert "Left out" not in page.text.replace("Left out: the sweep is not over", "")
+    assert page.text.count("stopped") >= 4
+    assert "a <bad> loss" in page.text
+    assert "mathdefault" not in page.text
+
+
+def test_a_sweep_that_has_just_begun_has_no_page(plan: Plan) -> None:
+    with pytest.raises(InputError, match="no trial has a score"):
+        report(plan.out)
+    write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.2]])
+    assert "Left out: all trials have the same settings" in report(plan.out).read_text()
+
+
+def test_the_front_has_what_nothing_beats(plan: Plan) -> None:
+    fill(plan)
+    trials = [trial for trial in read_trials(plan) if trial.state == "finished"]
+    front = pareto_of(trials, {"f1": 1, "epochs": -1})
+    assert [trial.number for trial in front] == [4]
+    assert pareto_of(trials, {"seconds": -1}) == trials
+
+
+def test_a_key_is_the_folder_of_its_settings(plan: Plan) -> None:
+    assert plan.folder({"a": 1}).name == key_of({"a": 1})
