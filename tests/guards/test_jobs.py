@@ -1,0 +1,40 @@
+"""jobs/: what `ray job submit` runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from rayner.cli import app
+
+VERBS = {
+    *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),
+    *(group.name for group in app.registered_groups if group.name),
+} - {"quickstart"}
+"""Those for a cluster; the quick start is for one's own machine."""
+
+
+def test_jobs_mirror_the_verbs(root):
+    assert {path.stem for path in (root / "jobs").glob("*.py")} - {"__init__"} == VERBS
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_job_runs_its_verb(root, verb):
+    text = (root / f"jobs/{verb}.py").read_text(encoding="utf-8")
+    assert f'main(["{verb}", *sys.argv[1:]])' in text
+
+
+def test_a_job_finds_the_package_by_its_runtime_environment_alone(root):
+    environment = yaml.safe_load((root / "jobs/runtime_env.yaml").read_text(encoding="utf-8"))["env_vars"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.train", "--help"],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "RECIPE" in done.stdout
