@@ -1,0 +1,228 @@
+"""What HTTP costs: requests a second and latency of `rayner serve`, beside a process that calls the model.
+
+The replica has one thread and a core of its own; locust, the proxy and the rest of Ray have the other cores.
+The process beside it has the same core, one thread and the same requests, one after another, while no server
+runs.
+
+    PYTHONPATH=platform python -m benchmarks.serve_load RUN/best --corpus PATH --json
+    PYTHONPATH=platform python -m benchmarks.serve_load --standardizer RUN/best --names 1000 100000 1000000
+
+Needs the extra `bench`. Figures of a busy machine mean little: see the row `idle` for what the others used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.serve_process import ROOT, served
+
+Body = dict[str, Any]
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure and print the rows."""
+    options = _options()
+    if options.floor:
+        print(json.dumps(floor(Path(options.checkpoint), Path(options.floor), options.core, options.seconds)))
+        return
+    rows: list[Row] = [{"what": "idle", "percent": 100 - psutil.cpu_percent(3)}]
+    with tempfile.TemporaryDirectory() as folder:
+        if options.checkpoint:
+            for sentences in options.sentences:
+                rows += recognition(options, sentences, Path(folder))
+        for names in options.names if options.standardizer else ():
+            rows += standardization(options, names, Path(folder))
+    if options.json:
+        print(json.dumps({"rows": rows}))
+
+
+def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> list[Row]:
+    """Rows of `/v1/recognize` with so many sentences a request."""
+    bodies = _write(folder / "bodies.json", requests_of(options.corpus, sentences))
+    command = [sys.executable, "-m", "benchmarks.serve_load", options.checkpoint, "--floor", str(bodies)]
+    command += ["--core", str(options.core), "--seconds", str(options.seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment(), cwd=ROOT, check=True)
+    alone = {"what": "process", "sentences": sentences, **json.loads(done.stdout.splitlines()[-1])}
+    rows = [_shown(alone)]
+    settings = {"recognizer": str(Path(options.checkpoint).resolve()), **_replica(options)}
+    with served(settings, folder, options.core, _rest(options.core)) as address:
+        for clients in options.clients:
+            row = load(address, "/v1/recognize", bodies, clients, options, folder)
+            row = {"what": "recognize", "sentences": sentences, "clients": clients, **row}
+            row["of_process"] = row["requests_per_second"] / alone["requests_per_second"]
+            row["p50_beyond_process"] = row["p50"] - alone["p50"]
+            rows.append(_shown(row))
+    return rows
+
+
+def standardization(options: argparse.Namespace, names: int, folder: Path) -> list[Row]:
+    """Rows of `/v1/standardize` over an index of so many names, whose vectors are random."""
+    from benchmarks.synthetic_index import write_synthetic_index
+
+    checkpoint = Path(options.standardizer).resolve()
+    index, known = write_synthetic_index(checkpoint, folder / f"index-{names}", names)
+    settings = {
+        "knowledge_bases": {"names": {"index": str(index), "standardizer": str(checkpoint)}},
+        **_replica(options),
+    }
+    rows = []
+    with served(settings, folder, options.core, _rest(options.core)) as address:
+        for mentions in (1, 100):
+            texts = [known[i : i + mentions] for i in range(0, len(known) - mentions + 1, mentions)][:200]
+            bodies = _write(folder / "mentions.json", [{"mentions": list(text)} for text in texts])
+            row = load(address, "/v1/standardize", bodies, 1, options, folder)
+            rows.append(_shown({"what": "standardize", "names": names, "mentions": mentions, **row}))
+    return rows
+
+
+def load(
+    address: str, path: str, bodies: Path, clients: int, options: argparse.Namespace, folder: Path
+) -> Row:
+    """Requests a second and percentiles in milliseconds under a number of clients."""
+    times = folder / "times.json"
+    variables = {
+        "SERVE_BODIES": bodies,
+        "SERVE_PATH": path,
+        "SERVE_TIMES": times,
+        "SERVE_WARM_UP": options.warm_up,
+    }
+    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "benchmarks/serve_user.py"), "--headless"]
+    command += ["--host", address, "-u", str(clients), "-r", str(clients)]
+    command += ["-t", f"{options.seconds + options.warm_up:g}s", "--only-summary", "--loglevel", "ERROR"]
+    environment = _environment() | {name: str(value) for name, value in variables.items()}
+    subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, _rest(options.core)),
+        check=False,
+    )
+    found = json.loads(times.read_text("utf-8"))
+    return {**summary(found["milliseconds"], found["seconds"]), "failures": len(found["failures"])}
+
+
+def floor(checkpoint: Path, bodies: Path, core: int, seconds: float) -> Row:
+    """The same of this process, which calls the model on one core."""
+    os.sched_setaffinity(0, [core])
+    import torch
+
+    import rayner
+
+    torch.set_num_threads(1)
+    loaded = rayner.load(checkpoint, "cpu")
+    texts = [[d["text"] for d in body["documents"]] for body in json.loads(bodies.read_text("utf-8"))]
+    predictor = loaded.task.predictor(loaded.model)
+
+    def call(turn: int) -> None:
+        _predict(predictor, texts[turn % len(texts)])
+
+    return _timed(call, seconds)
+
+
+def requests_of(corpus: str | None, sentences: int) -> list[Body]:
+    """Bodies of so many sentences of a corpus; without one, of the quick start's."""
+    from rayner.data.readers import read_corpus
+
+    path = Path(corpus) if corpus else ROOT / "platform/rayner/examples/software"
+    documents = list(read_corpus([path]).documents)
+    texts = [text for d in documents for text in _sentences(d)]
+    texts = (texts * (1 + 64 * sentences // len(texts)))[: max(64 * sentences, 64)]
+    return [
+        {"documents": [{"text": text} for text in texts[i : i + sentences]]}
+        for i in range(0, len(texts) - sentences + 1, sentences)
+    ]
+
+
+def summary(milliseconds: Sequence[float], seconds: float) -> Row:
+    """Requests a second, and percentiles."""
+    if not milliseconds or not seconds:
+        return {"requests": 0, "requests_per_second": 0.0, "p50": 0.0, "p95": 0.0, "p99": 0.0}
+    p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99]).tolist()
+    rate = (len(milliseconds) - 1) / seconds
+    return {"requests": len(milliseconds), "requests_per_second": rate, "p50": p50, "p95": p95, "p99": p99}
+
+
+def _timed(call: Callable[[int], None], seconds: float) -> Row:
+    for turn in range(3):
+        call(turn)
+    times, began, turn = [], time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        start = time.perf_counter()
+        call(turn)
+        times.append(1000 * (time.perf_counter() - start))
+        turn += 1
+    return summary(times, time.perf_counter() - began)
+
+
+def _predict(predictor: Any, texts: Sequence[str]) -> list[Any]:
+    from rayner.data.schema import Document
+    from rayner.tasks.predict import predict
+
+    return list(predict(predictor, [Document(str(i), text) for i, text in enumerate(texts)]))
+
+
+def _sentences(document: Any) -> list[str]:
+    spans = document.sentences or ((0, len(document.text)),)
+    return [document.text[start:end] for start, end in spans if end - start > 1]
+
+
+def _replica(options: argparse.Namespace) -> dict[str, Any]:
+    replicas = {"cpus": 0.5, "threads": 1, "ongoing": 256, "queued": -1}
+    return {"replicas": replicas, "batching": {"tokens": options.tokens}, "limits": {"mentions": 1000}}
+
+
+def _rest(core: int) -> list[int]:
+    cores = sorted(os.sched_getaffinity(0) - {core})
+    return cores or [core]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'platform'}{os.pathsep}{ROOT}"}
+
+
+def _write(path: Path, bodies: Sequence[Body]) -> Path:
+    path.write_text(json.dumps(bodies), "utf-8")
+    return path
+
+
+def _shown(row: Row) -> Row:
+    line = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+    print(line, file=sys.stderr, flush=True)
+    return row
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", nargs="?", help="a recognizer")
+    parser.add_argument("--standardizer", help="a standardizer's checkpoint")
+    parser.add_argument("--corpus", help="sentences to send, in any format")
+    parser.add_argument("--clients", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 64])
+    parser.add_argument("--sentences", nargs="+", type=int, default=[16, 1])
+    parser.add_argument("--names", nargs="+", type=int, default=[10**3, 10**5, 10**6])
+    parser.add_argument("--tokens", type=int, default=2048, help="padded tokens a batch")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--warm-up", type=float, default=3)
+    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--floor", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
