@@ -1,0 +1,170 @@
+"""`rayner index` over a checkpoint with a random tiny encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from rayner import cli, load_standardizer
+from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
+from rayner.recipes import parse_recipe
+from rayner.retrieval.index_folder import open_index
+from rayner.runtime.indexes import add, build, list_index, remove
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import train_task
+
+ROWS = (
+    {"entity_id": "C1", "name": "gout", "aliases": ["podagra", "gouty arthritis"]},
+    {"entity_id": "C2", "name": "asthma"},
+    {"entity_id": "C3", "name": "chronic obstructive pulmonary disease", "aliases": ["COPD"]},
+)
+MORE = ({"entity_id": "C4", "name": "hay fever", "aliases": ["pollinosis"]},)
+
+
+def knowledge_base(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def checkpoint(folder: Path, seed: int, **index) -> Path:
+    torch.manual_seed(seed)
+    recipe = parse_recipe(
+        {
+            "task": "standardizer",
+            "encoder": "random:32x2",
+            "seed": seed,
+            "knowledge_base": {"paths": ["nowhere.jsonl"]},
+            "index": index,
+        },
+        "test",
+    )
+    task = train_task(recipe)
+    save_checkpoint(folder, recipe, task, task.build(), {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp("trained") / "best", 1)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return knowledge_base(tmp_path / "base.jsonl", ROWS)
+
+
+def test_build_then_standardize(trained: Path, base: Path, tmp_path: Path) -> None:
+    result = build(trained, [base], tmp_path / "index")
+    facts = {"version": 1, "entities": 3, "names": 6, "dimensions": 32, "search": "exact", "recall": 1.0}
+    assert result.items() >= {**facts, "rejected": 0, "distance": "cosine"}.items()
+    loaded = load_standardizer(trained, tmp_path / "index")
+    answers = loaded.predict(["podagra", "COPD", "asthma"])
+    assert [answer.candidates[0].entity_id for answer in answers] == ["C1", "C3", "C2"]
+    assert build(trained, [base], tmp_path / "index")["version"] == 2
+
+
+def test_added_and_removed_without_encoding_the_rest(trained: Path, base: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    build(trained, [base], index)
+    before = open_index(index).dense.vectors.copy()
+    result = add(index, [knowledge_base(tmp_path / "more.jsonl", MORE)])
+    assert result.items() >= {"added": 1, "entities": 4, "names": 8, "version": 2}.items()
+    assert (open_index(index).dense.vectors[:6] == before).all()
+    assert remove(index, ["C1", "C1"]).items() >= {"removed": 1, "entities": 3, "names": 5}.items()
+    listed = list_index(index)
+    assert [row["entity_id"] for row in listed["listed"]] == ["C2", "C3", "C4"]
+    assert listed["checkpoint"] == str(trained)
+    assert len(list_index(index, limit=1)["listed"]) == 1
+
+
+def test_another_encoder_is_refused(trained: Path, base: Path, tmp_path: Path) -> None:
+    other = checkpoint(tmp_path / "other", 2)
+    build(trained, [base], tmp_path / "index")
+    with pytest.raises(IndexFolderError, match="was built by another encoder") as refused:
+        load_standardizer(other, tmp_path / "index")
+    assert str(trained) in refused.value.what
+    with pytest.raises(IndexFolderError, match="was built by another encoder"):
+        add(tmp_path / "index", [knowledge_base(tmp_path / "more.jsonl", MORE)], checkpoint=other)
+    assert open_index(tmp_path / "index").version == 1
+
+
+def test_a_checkpoint_that_moved(base: Path, tmp_path: Path) -> None:
+    moving, more = checkpoint(tmp_path / "before", 3), knowledge_base(tmp_path / "more.jsonl", MORE)
+    build(moving, [base], tmp_path / "index")
+    moving.rename(tmp_path / "after")
+    with pytest.raises(CheckpointError, match="not there any more; name where it lies now"):
+        add(tmp_path / "index", [more])
+    assert add(tmp_path / "index", [more], checkpoint=tmp_path / "after")["entities"] == 4
+
+
+def test_thresholds_fitted_later_do_not_part_a_checkpoint_from_its_index(base: Path, tmp_path: Path) -> None:
+    fitted = checkpoint(tmp_path / "best", 4)
+    build(fitted, [base], tmp_path / "index")
+    manifest = json.loads((fitted / "checkpoint.json").read_text("utf-8"))
+    (fitted / "standardizer.json").write_text(json.dumps({"weight": 0.9, "nil": None}), "utf-8")
+    digest = hashlib.sha256((fitted / "standardizer.json").read_bytes()).hexdigest()
+    manifest["files"]["standardizer.json"] = digest
+    (fitted / "checkpoint.json").write_text(json.dumps(manifest), "utf-8")
+    assert load_standardizer(fitted, tmp_path / "index").predictor.weight == 0.9
+
+
+def test_the_recipe_and_the_caller_limit_aliases(trained: Path, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(KnowledgeBaseError, match="aliases"):
+        build(checkpoint(tmp_path / "strict", 1, max_aliases=1), [base], tmp_path / "index")
+    with pytest.raises(KnowledgeBaseError, match="aliases"):
+        build(trained, [base], tmp_path / "index", max_aliases=1)
+    assert not (tmp_path / "index").exists()
+    assert build(trained, [base], tmp_path / "index", max_aliases=2, search="ivf")["search"] == "ivf"
+
+
+def test_what_cannot_be_used(trained: Path, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="missing"):
+        build(tmp_path, [base], tmp_path / "index")
+    build(trained, [base], tmp_path / "index")
+    with pytest.raises(KnowledgeBaseError, match="entity C1, C2, C3: the index has them already"):
+        add(tmp_path / "index", [base])
+    with pytest.raises(KnowledgeBaseError, match="entity C8, C9: not in the index"):
+        remove(tmp_path / "index", ["C8", "C1", "C9"])
+    with pytest.raises(InputError, match="no entity named"):
+        remove(tmp_path / "index", [])
+    vectors = tmp_path / "index" / "000001" / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-40])
+    with pytest.raises(IndexFolderError, match=r"vectors\.npy: is cut short"):
+        load_standardizer(trained, tmp_path / "index")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: object) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            cli.main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return exited.value.code, printed.out, printed.err
+
+    return run
+
+
+def test_the_command(run, trained: Path, base: Path, tmp_path: Path) -> None:
+    index, more = tmp_path / "index", knowledge_base(tmp_path / "more.jsonl", MORE)
+    status, out, _ = run("index", "build", trained, base, "--out", index)
+    assert status == 0
+    assert f"rayner standardize {trained} --index {index} FILE" in out
+    status, out, _ = run("index", "add", index, more, "--json")
+    assert (status, json.loads(out.splitlines()[-1])["entities"]) == (0, 4)
+    status, out, _ = run("index", "list", index, "--limit", "1")
+    assert status == 0
+    assert "C1  gout (podagra, gouty arthritis)" in out
+    assert "3 more" in out
+    status, out, _ = run("index", "remove", index, "C2", "C4", "--json")
+    assert (status, json.loads(out.splitlines()[-1])["removed"]) == (0, 2)
+    status, out, _ = run("index", "list", index, "--json")
+    assert [row["entity_id"] for row in json.loads(out.splitlines()[-1])["listed"]] == ["C1", "C3"]
+    status, out, err = run("index", "remove", index, "nobody")
+    assert (status, out) == (2, "")
+    assert "entity nobody: not in the index" in err
