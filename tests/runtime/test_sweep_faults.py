@@ -1,0 +1,138 @@
+"""Sweeps that are killed, lose a trial's process, train on several workers, or are a population."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rayner.recipes import load_recipe, parse_recipe
+from rayner.runtime.sweep import sweep
+from rayner.runtime.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweep_space import load_space
+from rayner.runtime.sweep_trials import plan_of, read_lines, read_trials
+from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.test_train_ray import wait_for
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+
+SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
+
+
+@pytest.fixture
+def values(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "space.py").write_text(SPACE)
+    return tiny_recipe(tmp_path / "corpus", "tagger", epochs=40, checkpoint_every=5)
+
+
+def settings(recipe: Any, **changes: Any) -> Any:
+    return sweep_settings(**{"search": "grid", "objectives": objectives(["f1"], recipe)} | changes)
+
+
+def steps_of(out: Path) -> dict[str, list[int]]:
+    """Logged steps of training of each trial."""
+    logs = {path.parent.parent.name: path for path in out.glob("trials/*/*/log.jsonl")}
+    return {key: [row["step"] for row in read_lines(path) if "loss" in row] for key, path in logs.items()}
+
+
+def states(out: Path) -> list[str]:
+    return [trial.state for trial in read_trials(plan_of(out))] if (out / "sweep.json").exists() else []
+
+
+def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "sweep"
+    recipe.write_text(yaml.safe_dump(values))
+    command = [sys.executable, "-m", "rayner.cli", "tune", str(tmp_path / "space.py"), str(recipe)]
+    command += ["--search", "grid", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
+
+    def begun() -> bool:
+        under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
+        return "finished" in states(out) and len(under_way) > 1
+
+    with subprocess.Popen(command, env=environment, cwd=tmp_path) as process:
+        wait_for(begun, 400)
+        process.send_signal(signal.SIGKILL)
+    finished = {t.key for t in read_trials(plan_of(out)) if t.state == "finished"}
+    written = {
+        path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
+    }
+    assert len(finished) < 4
+    # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
+    time.sleep(15)
+    reached = steps_of(out)
+    printed = subprocess.run(
+        [*command, "--json"], check=True, env=environment, cwd=tmp_path, capture_output=True
+    )
+    result = json.loads(printed.stdout.splitlines()[-1])
+    assert result["trials"] == {"finished": 4}
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    for key, steps in steps_of(out).items():
+        assert steps == list(range(1, steps[-1] + 1)), key
+        assert steps[-1] >= max(reached.get(key, [0]))
+    assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: dict[str, Any]) -> None:
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    killed = in_background(lambda: kill_a_trial(out))
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, settings(recipe))
+    killed.join()
+    assert result["trials"] == {"finished": 4}
+    assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any]) -> None:
+    values["training"]["epochs"] = 3
+    (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
+    recipe = parse_recipe(values, "recipe")
+    given = settings(recipe, workers=2, scheduler="asha", grace=1)
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
+    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert sum(result["trials"].values()) == 2
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str, Any]) -> None:
+    values["training"] |= {"epochs": 8, "log_every": 1, "tokens_per_step": 200}
+    space = (
+        'from ray import tune\ndef space(): return {"training.learning_rate": tune.loguniform(1e-6, 3e-2)}\n'
+    )
+    (tmp_path / "space.py").write_text(space)
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    given = settings(recipe, search="random", scheduler="pbt", grace=1, trials=4)
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, given)
+    assert result["trials"] == {"finished": 4}
+    changes = [read_lines(path) for path in out.glob("trials/*/schedule.jsonl")]
+    assert max(map(len, changes)) > 1
+    assert not list(out.glob("ray/*/*/checkpoint_*"))
+
+
+def in_background(call: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def kill_a_trial(out: Path) -> None:
+    """Kill -9 one process that trains a trial, once it has a checkpoint."""
+    import psutil
+
+    def trials() -> list[psutil.Process]:
+        below = psutil.Process().children(recursive=True)
+        return [process for process in below if "ImplicitFunc" in " ".join(process.cmdline())]
+
+    wait_for(lambda: any(steps and steps[-1] > 10 for steps in steps_of(out).values()), 400)
+    trials()[0].kill()
