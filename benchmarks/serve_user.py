@@ -14,9 +14,7 @@ from typing import Any
 
 from locust import FastHttpUser, constant, events, task
 
-BODIES = [
-    json.dumps(body).encode() for body in json.loads(Path(os.environ["SERVE_BODIES"]).read_text("utf-8"))
-]
+BODIES = [json.dumps(body) for body in json.loads(Path(os.environ["SERVE_BODIES"]).read_text("utf-8"))]
 PATH = os.environ["SERVE_PATH"]
 WARM_UP = float(os.environ["SERVE_WARM_UP"])
 HEADERS = {"Content-Type": "application/json"}
