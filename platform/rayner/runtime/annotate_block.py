@@ -21,7 +21,6 @@ from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Reject
 from rayner.data.readers.rows import add_row
 from rayner.data.schema import Document, mention_to_row
-from rayner.data.words import find_words
 from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.annotate_attempts import Attempts
@@ -32,6 +31,7 @@ from rayner.tasks.predict import Predicted, predict_and_count
 
 Also = Literal["jsonl", "brat"]
 
+_SLICE = 2**16
 _PROBE = Document("probe", "A few plain words.")
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class BlockAnnotator:
         attempts = Attempts.begin(self._output.attempts(name))
         predicted = self._predict(work, attempts)
         found = [answer.out for answer in predicted]
-        words = sum(len(find_words(document.text)) for document in found)
+        words = sum(count_words(document.text) for document in found)
         self._write(name, predicted, work.sources)
         lost = sum(reject["lost"] == "document" for reject in work.rejects)
         sidecar = {
@@ -227,6 +227,11 @@ def _keep_first(work: _Work) -> int:
     others = len(work.documents) - len(kept)
     work.documents, work.sources = [d for d, _ in kept], [s for _, s in kept]
     return others
+
+
+def count_words(text: str) -> int:
+    """What spaces part, for figures of speed: to find words as a model does would take part of its time."""
+    return sum(len(text[i : i + _SLICE].split()) for i in range(0, len(text), _SLICE))
 
 
 def second(document_id: str, source: str, first: str) -> Reject:
