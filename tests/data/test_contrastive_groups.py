@@ -1,0 +1,72 @@
+"""Steps of groups: whatever the entities, every string once, and no group cut in two."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayner.data.contrastive_groups import plan
+
+sizes = st.lists(st.integers(1, 25), min_size=2, max_size=12)
+shapes = st.tuples(st.integers(2, 6), st.integers(2, 5), st.booleans())
+
+
+def entities_of(counts: list[int]) -> list[str]:
+    return [str(number) for number, count in enumerate(counts) for _ in range(count)]
+
+
+@given(sizes, shapes, st.integers(0, 5))
+def test_every_string_is_seen_and_groups_keep_their_size(
+    counts: list[int], shape: tuple[int, int, bool], epoch: int
+) -> None:
+    group_size, groups_per_step, anchored = shape
+    entities = entities_of(counts)
+    names = {entities.index(entity) for entity in entities}
+    steps = plan(entities, 1, epoch, group_size, groups_per_step, anchored)
+    seen = Counter(int(i) for step in steps for i in step)
+    assert set(seen) == set(range(len(entities)))
+    # Only a name, as the anchor of several groups, is seen more than once, and never twice in a step.
+    assert all(count == 1 for i, count in seen.items() if not (anchored and i in names))
+    assert all(len(set(step.tolist())) == len(step) for step in steps)
+    for step in steps:
+        of = Counter(entities[i] for i in step)
+        # The last step may have taken in the step after it.
+        assert len(step) <= 2 * group_size * groups_per_step
+        if anchored:
+            assert all(entities.index(entity) in step for entity in of)
+
+
+@given(sizes, shapes)
+def test_a_plan_is_a_function_of_seed_and_epoch(counts: list[int], shape: tuple[int, int, bool]) -> None:
+    entities = entities_of(counts)
+    once, again = (plan(entities, 7, 3, *shape) for _ in range(2))
+    assert [step.tolist() for step in once] == [step.tolist() for step in again]
+
+
+def test_a_last_step_of_one_entity_joins_the_step_before() -> None:
+    entities = entities_of([2, 2, 2, 2, 2])
+    assert [len(step) for step in plan(entities, 1, 0, 2, 4, True)] == [10]
+    assert sorted(len(step) for step in plan(entities, 1, 0, 2, 3, True)) == [4, 6]
+
+
+def test_epochs_cut_groups_anew() -> None:
+    entities = entities_of([30] * 4)
+    first, second = (plan(entities, 1, epoch, 10, 2, True) for epoch in (0, 1))
+    assert [step.tolist() for step in first] != [step.tolist() for step in second]
+
+
+def test_groups_are_of_one_entity_and_as_many_as_a_step_holds() -> None:
+    # 28 strings beside the name make 4 groups of at most 9 and a name: papers/002's 10 and 16, scaled down.
+    steps = plan(entities_of([29] * 3), 1, 0, 10, 4, True)
+    assert len(steps) == 3
+    assert sum(len(np.unique(step)) for step in steps) >= 3 * 28 + 3
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 9))
+def test_an_entity_with_one_string_is_a_group_of_its_own(count: int) -> None:
+    steps = plan(entities_of([1] * count), 1, 0, 10, 16, True)
+    assert [len(step) for step in steps] == [count]

@@ -1,0 +1,110 @@
+"""Mentions without texts: each format, what is rejected, and the counts of the public corpora."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rayner.data.mention_strings import MentionString, ids_of, read_mention_strings
+from rayner.errors import CorpusError
+
+
+def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
+    path = tmp_path / "mentions.jsonl"
+    rows = [
+        {"mention": " IIS ", "entity_id": "7"},
+        {"mention": "nothing", "entity_id": None},
+        {"mention": "Spring", "entity_id": ["1", 2], "type": "Lib"},
+    ]
+    path.write_text("\ufeff" + "\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    reading = read_mention_strings(path)
+    assert reading.mentions == [
+        MentionString("IIS", ("7",)),
+        MentionString("nothing", ()),
+        MentionString("Spring", ("1", "2"), "Lib"),
+    ]
+    assert reading.mended == {"byte-order mark removed": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "no `mention`"),
+        ('{"mention": "x"}', "no `entity_id`"),
+        ('{"mention": "  ", "entity_id": "1"}', "no text"),
+        ('{"mention": 3, "entity_id": "1"}', "no text"),
+        ('{"mention": "x", "entity_id": 1.5}', "no string"),
+        ('{"mention": "x", "entity_id": ["1", null]}', "no string"),
+    ],
+)
+def test_a_row_that_is_no_mention_is_rejected_with_its_line(tmp_path: Path, line: str, what: str) -> None:
+    path = tmp_path / "mentions.jsonl"
+    path.write_text('{"mention": "a", "entity_id": "1"}\n' + line + "\n")
+    reading = read_mention_strings(path)
+    assert len(reading.mentions) == 1
+    assert [(r.where, what in r.what) for r in reading.rejects] == [(f"{path}:2", True)]
+    path.write_text(line + "\n")
+    with pytest.raises(CorpusError, match=r"mentions\.jsonl"):
+        read_mention_strings(path, "mentions")
+
+
+def test_esappmod_with_lists_single_mentions_and_nil(tmp_path: Path) -> None:
+    path = tmp_path / "infer.json"
+    rows = {
+        "0": {"mentions": ["a", "b\n"], "entity_id": 4},
+        "1": {"mention": "c", "entity_id": 0},
+        "2": {"mention": "d"},
+        "3": {"entity_id": 4},
+    }
+    path.write_text(json.dumps({"label": "entity_id", "data": rows}))
+    reading = read_mention_strings(path)
+    assert [(m.text, m.entity_ids) for m in reading.mentions] == [("a", ("4",)), ("b", ("4",)), ("c", ())]
+    assert [reject.where for reject in reading.rejects] == [f"{path}:data.2", f"{path}:data.3"]
+
+
+def test_mentions_of_documents_are_those_of_the_types_that_have_an_id(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    lines = [
+        "1|t|Skin  tumour and IIS",
+        "1|a|",
+        "1\t0\t12\tSkin  tumour\tDisease\tD1|D2",
+        "1\t0\t4\tSkin\tDisease\t-1",
+        "1\t17\t20\tIIS\tSoftware\t7",
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    reading = read_mention_strings(path, types=["Disease"])
+    assert reading.mentions == [MentionString("Skin tumour", ("D1", "D2"), "Disease")]
+    assert reading.ignored["mention without an entity id"] == 1
+    assert reading.ignored["mention of another type"] == 1
+    with pytest.raises(CorpusError, match="no mention of"):
+        read_mention_strings(path, types=["Gene"])
+
+
+def test_ids_of_a_field() -> None:
+    assert ids_of("D1|D2+MESH:D3") == ("D1", "D2", "MESH:D3")
+    assert ids_of("-1") == ids_of(" ") == ()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"none\.json: no such file"):
+        read_mention_strings(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "types", "mentions", "strings", "composite"),
+    [
+        ("esappmod/train.json", (), 4525, 4460, 0),
+        ("ncbi-normalization-pairs/train_data.txt", (), 5932, 1779, 145),
+        ("bc5cdr-pubtator/CDR_TrainingSet.PubTator.txt", ("Disease",), 4150, 1488, 94),
+    ],
+)
+def test_counts_of_the_corpora(
+    corpora: Path, path: str, types: tuple[str, ...], mentions: int, strings: int, composite: int
+) -> None:
+    found = read_mention_strings(corpora / path, types=types).mentions
+    assert len(found) == mentions
+    assert len({mention.text for mention in found}) == strings
+    assert sum(len(mention.entity_ids) > 1 for mention in found) == composite

@@ -1,0 +1,107 @@
+"""Variants of names: changed as the kind says, never empty, and drawn at their rates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.config import VariantSettings
+from rayner.supervision.name_variants import (
+    abbreviate,
+    always_vary,
+    first_prefix,
+    misspell,
+    move_prefix,
+    punctuate,
+    reorder,
+    vary,
+)
+
+VENDORS = ("Microsoft", "MS", "Red Hat")
+SETTINGS = VariantSettings(prefixes=VENDORS)
+seeds = st.integers(0, 2**32)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@given(st.text(min_size=1).filter(str.strip), seeds, st.sampled_from([None, "IBM"]))
+def test_any_text_has_a_variant_that_is_not_empty_and_the_same_again(
+    text: str, seed: int, prefix: str | None
+) -> None:
+    for change in (vary, always_vary):
+        once, again = (change(text, SETTINGS, rng(seed), prefix) for _ in range(2))
+        assert once == again
+        assert once.strip()
+
+
+@given(seeds)
+def test_a_misspelling_is_one_letter_off(seed: int) -> None:
+    changed = misspell("Windows Server", rng(seed))
+    assert abs(len(changed) - len("Windows Server")) <= 1
+    assert changed[0] == "W"
+    assert sum(a != b for a, b in zip(changed[::-1], "Windows Server"[::-1], strict=False)) <= 14
+    assert misspell("AIX", rng(seed)) == "AIX", "in a short word another letter is another word"
+
+
+@given(seeds)
+def test_a_reordering_has_the_same_words(seed: int) -> None:
+    changed = reorder("Internet Information Server", rng(seed))
+    assert changed != "Internet Information Server"
+    assert sorted(changed.replace(",", "").split()) == ["Information", "Internet", "Server"]
+    assert reorder("Java", rng(seed)) == "Java"
+
+
+@given(seeds)
+def test_an_acronym_has_the_initials(seed: int) -> None:
+    assert abbreviate("job control language", rng(seed)) in {"JCL", "job CL", "JC language"}
+    assert abbreviate("Visual Basic", rng(seed)) == "VB"
+    assert abbreviate("Java", rng(seed)) == "Java"
+    assert abbreviate("a name of more than six words in all", rng(seed)).startswith("a name")
+
+
+@given(seeds)
+def test_punctuation_leaves_the_letters(seed: int) -> None:
+    changed = punctuate("Oracle-WebLogic (10g)", rng(seed))
+    assert changed != "Oracle-WebLogic (10g)"
+    assert "".join(c for c in changed.lower() if c.isalnum()) == "oracleweblogic10g"
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "found"),
+    [
+        ("Microsoft Word", None, "Word"),
+        ("red hat  linux", None, "linux"),
+        ("Word", "Microsoft", "Microsoft Word"),
+        ("Word", None, "Word"),
+        ("MS", None, "MS"),
+        ("MSN Messenger", None, "MSN Messenger"),
+    ],
+)
+def test_a_vendor_is_left_out_or_put_before(name: str, prefix: str | None, found: str) -> None:
+    assert move_prefix(name, prefix, VENDORS) == found
+
+
+def test_the_longest_prefix_is_found() -> None:
+    assert first_prefix("red hat linux", ("Red", "Red Hat")) == "red hat"
+
+
+def test_rates_are_what_the_settings_say() -> None:
+    name = "Internet Information Server"
+    generator = rng()
+    drawn = [vary(name, SETTINGS, generator) for _ in range(3000)]
+    # Without a vendor, the fifth kind changes nothing.
+    expected = SETTINGS.total - SETTINGS.prefix
+    assert sum(text != name for text in drawn) / 3000 == pytest.approx(expected, abs=0.04)
+    always = [always_vary(name, SETTINGS.model_copy(update={"prefix": 0.0}), generator) for _ in range(300)]
+    assert all(text != name for text in always)
+    none = VariantSettings(misspelling=0, acronym=0, reordering=0, punctuation=0, prefix=0)
+    assert {vary(name, none, generator) for _ in range(50)} == {name}
+
+
+def test_rates_above_one_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"sum to 1\.25"):
+        VariantSettings(misspelling=1, acronym=0.1)
