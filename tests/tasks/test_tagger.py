@@ -82,3 +82,8 @@ def test_it_has_no_options() -> None:
     task = TASKS["BIO"]
     with pytest.raises(InputError, match="tagger"):
         task.predictor(UNTRAINED["BIO"], Options(types=recognizer().recipe.types))
+
+
+def test_examples_of_another_scheme_are_others() -> None:
+    one, other = (tagger(model={"scheme": scheme}).settings_of_examples() for scheme in ("BIO", "BIOES"))
+    assert one != other

@@ -58,6 +58,10 @@ class TaggerTask(DocumentTask):
         self.prefixes = "BI" if recipe.model.scheme == "BIO" else "BIES"
         self.labels = ["O", *(f"{prefix}-{name}" for name in self.names for prefix in self.prefixes)]
 
+    def settings_of_examples(self) -> Mapping[str, Any]:
+        """The scheme, too: the labels of words are numbers of its tags."""
+        return {**super().settings_of_examples(), "scheme": "".join(self.prefixes)}
+
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `labels` holds the label of each word that starts in it."""
         of_word = np.zeros(0, dtype=np.int32)
