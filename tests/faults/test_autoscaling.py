@@ -16,6 +16,23 @@ from tests.faults.own_ray import free_port, own_head
 FAKE_HEAD = "ray.head.default"
 """What Ray's provider of fake nodes calls the head's type."""
 
+FAKE_NODES = {
+    "type": "fake_multinode",
+    "use_node_id_as_ip": True,
+    "disable_node_updaters": True,
+    "disable_launch_config_check": True,
+}
+COMMANDS = (
+    "cluster_synced_files",
+    "initialization_commands",
+    "setup_commands",
+    "head_setup_commands",
+    "worker_setup_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+)
+"""What the autoscaler expects to be there; fake nodes need none of it."""
+
 DRIVER = """
 import json, sys, time
 import ray
@@ -59,16 +76,14 @@ def with_fake_nodes(cluster: dict[str, Any], gcs: str) -> dict[str, Any]:
         "max_workers": cluster["max_workers"],
         "upscaling_speed": cluster["upscaling_speed"],
         "idle_timeout_minutes": 0.1,
-        "provider": {"type": "fake_multinode", "gcs_address": gcs},
+        "provider": FAKE_NODES | {"gcs_address": gcs},
         "auth": {},
         "docker": {},
         "head_node_type": FAKE_HEAD,
         "available_node_types": fake
         | {FAKE_HEAD: {"resources": head["resources"], "max_workers": 0, "node_config": {}}},
         "file_mounts": {},
-        "setup_commands": [],
-        "head_start_ray_commands": [],
-        "worker_start_ray_commands": [],
+        **{key: [] for key in COMMANDS},
     }
 
 
@@ -80,7 +95,12 @@ def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_pa
     config = tmp_path / "fake.json"
     config.write_text(json.dumps(with_fake_nodes(cluster, f"127.0.0.1:{port}")))
     cpus = cluster["available_node_types"][cluster["head_node_type"]]["resources"]["CPU"]
-    environment = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_AUTH_MODE": "disabled"}
+    environment = {
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_AUTH_MODE": "disabled",
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "AUTOSCALER_METRIC_PORT": str(free_port()),
+    }
     options = [f"--autoscaling-config={config}", f"--num-cpus={cpus}"]
     with own_head(options=options, environment=environment, port=port) as head:
         done = subprocess.run(
@@ -91,7 +111,7 @@ def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_pa
             text=True,
         )
         monitor = "\n".join(p.read_text() for p in head.folder.glob("session_latest/logs/monitor*"))
-    assert done.returncode == 0, done.stderr[-3000:] + monitor[-3000:]
+    assert done.returncode == 0, done.stderr[-3000:] + monitor[-9000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["seen"] == [[], ["gpu"], []]
     assert told["given"]["GPU"] == 1

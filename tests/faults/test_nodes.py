@@ -103,7 +103,7 @@ class Training:
 
     def finish(self) -> dict[str, Any]:
         self.may_go_to(FREE)
-        assert self.process.wait(200) == 0
+        assert self.process.wait(300) == 0, (self.out.parent / "driver.log").read_text()[-3000:]
         return json.loads((self.out / "result.json").read_text())
 
 
@@ -114,15 +114,19 @@ def training(nodes: Nodes, values: dict[str, Any], folder: Path, first: int) -> 
     seen.mkdir(parents=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
     (seen / "limit").write_text(str(first))
-    process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(folder / "recipe.yaml"), str(folder / "run")],
-        env=dict(nodes.head.environment) | {"RAY_ADDRESS": nodes.head.gcs, FOLDER_VARIABLE: str(seen)},
-        cwd=folder,
-    )
+    with (folder / "driver.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(folder / "recipe.yaml"), str(folder / "run")],
+            env=dict(nodes.head.environment) | {"RAY_ADDRESS": nodes.head.gcs, FOLDER_VARIABLE: str(seen)},
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
     try:
         yield Training(process, folder / "run", seen)
     finally:
         end(process.pid)
+        process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +158,9 @@ def test_a_run_shrinks_to_one_worker_and_grows_back(nodes, recipe, undisturbed, 
     with training(nodes, elastic, tmp_path, 12) as run:
         run.wait_for_step(11, workers=2)
         nodes.lose_one()
-        run.may_go_to(24)
-        run.wait_for_step(23, workers=1)
+        # The last checkpoint is that of step 20: what two workers do next they have not done yet.
+        run.may_go_to(23)
+        run.wait_for_step(22, workers=1)
         nodes.start()
         run.wait_for_step(20, workers=2)
         result = run.finish()
