@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,8 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure and print the rows."""
     options = _options()
+    # So that a server which was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.floor:
         print(json.dumps(floor(Path(options.checkpoint), Path(options.floor), options.core, options.seconds)))
         return

@@ -17,7 +17,7 @@ import psutil
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-_PATIENCE = 180.0
+_PATIENCE = 300.0
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from tests.serving.load import under_load, until
 
 EXTRA = Entity("noether", "Emmy Noether")
 BODY = {"documents": [{"text": text} for text in TEXTS]}
+PRESSURE = {"ongoing": 2, "queued": 8, "retry_after": 2}
 BOOK = {"documents": [{"text": " ".join(TEXTS * 30)}]}
 
 
@@ -42,7 +43,7 @@ class Served:
             {
                 "recognizer": str(self.old),
                 "knowledge_bases": {"people": {"index": str(self.index), "standardizer": str(people)}},
-                "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, "ongoing": 8},
+                "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, **PRESSURE},
                 "http": {"port": self.port},
             }
         )
@@ -99,17 +100,13 @@ def test_metrics_are_on_the_port_of_ray(served: Served) -> None:
 
 
 def test_under_pressure_some_are_told_when_to_come_again(served: Served) -> None:
-    before = served.settings
-    served.change(**served.replicas(ongoing=1, queued=1, retry_after=2))
-
     def ask(_: int) -> requests.Response:
         return requests.post(served.url("/v1/recognize"), json=BOOK, timeout=120)
 
-    with ThreadPoolExecutor(10) as pool:
-        replies = list(pool.map(ask, range(10)))
+    with ThreadPoolExecutor(24) as pool:
+        replies = list(pool.map(ask, range(24)))
     assert {reply.status_code for reply in replies} == {200, 503}
     assert {reply.headers["Retry-After"] for reply in replies if reply.status_code == 503} == {"2"}
-    served.change(replicas=before.replicas.model_dump())
 
 
 def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
