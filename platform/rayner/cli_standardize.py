@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rayner.runtime.console import print_summary
+from rayner.runtime.console_linking import MOST_ROWS, answers_table, proposals_table
 
 Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
 
@@ -21,7 +20,6 @@ OperatingPoint = Annotated[
     Literal["balanced", "high_precision", "high_recall", "never"] | None,
     typer.Option(help="Where NIL begins; balanced if unset and calibrated. never: no NIL."),
 ]
-MOST_ROWS = 100
 
 
 def add_standardize(app: typer.Typer, run: Run) -> None:
@@ -42,7 +40,7 @@ def add_standardize(app: typer.Typer, run: Run) -> None:
         ] = False,
         least_similarity: Annotated[
             float, typer.Option(min=0, max=1, help="Among the names of a proposal, on average.")
-        ] = 0.5,
+        ] = 0.4,
         out: Annotated[Path | None, typer.Option(help="A file for the answers, as JSON lines.")] = None,
         as_json: Annotated[
             bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
@@ -75,51 +73,7 @@ def _show(result: dict[str, Any]) -> None:
         return
     console = Console()
     if rows is not None:
-        console.print(_proposals_table(rows) if "proposals" in result else _answers_table(rows))
+        console.print(proposals_table(rows) if "proposals" in result else answers_table(rows))
         if len(rows) > MOST_ROWS:
             console.print(f"... and {len(rows) - MOST_ROWS:,} more; --out FILE writes them all")
     print_summary(console, {name: v for name, v in result.items() if not isinstance(v, list)}, [])
-
-
-def _answers_table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table("mention", "entity", "id")
-    for name in ("score", "probability"):
-        table.add_column(name, justify="right")
-    table.add_column("next")
-    for row in rows[:MOST_ROWS]:
-        others = row["candidates"][row["entity_id"] is not None :]
-        entity = Text(row["name"]) if row["entity_id"] is not None else Text(f"NIL: {row['reason']}", "dim")
-        table.add_row(
-            Text(_short(row["mention"] or f"line {row['line']}")),
-            entity,
-            Text(row["entity_id"] or ""),
-            _number(row["score"]),
-            _number(row["probability"]),
-            Text(", ".join(found["name"] for found in others[:2])),
-        )
-    return table
-
-
-def _proposals_table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table("name", "other names")
-    table.add_column("mentions", justify="right")
-    table.add_column("nearest entity")
-    table.add_column("score", justify="right")
-    for row in rows[:MOST_ROWS]:
-        near = row["nearest"]
-        table.add_row(
-            Text(_short(row["name"])),
-            Text(", ".join(map(_short, row["aliases"]))),
-            f"{row['mentions']:,}",
-            Text(near["name"] if near else ""),
-            _number(near and near["score"]),
-        )
-    return table
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:59] + "…"

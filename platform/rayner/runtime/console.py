@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rayner.runtime.console_linking import linking_table
+
 if TYPE_CHECKING:
     from rayner.data.schema import Document
 
@@ -32,10 +34,12 @@ def print_findings(found: Mapping[str, Any]) -> None:
 
 
 def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
-    """Scores per type where the metrics have them, else every number."""
+    """Scores per type where the metrics have them, those of linking, or else every number."""
     console = Console()
     if "per_type" in metrics:
         console.print(scores_table(metrics, title))
+    elif "top1" in metrics:
+        console.print(linking_table(metrics, title))
     else:
         console.print(numbers_table(metrics, title))
 

@@ -24,7 +24,13 @@ MISTAKE_NAMES = {
     "judged_nil": "right, but judged NIL",
     "nil_linked": "NIL, but linked",
 }
-_COLUMNS = (*(f"top{k}" for k in TOP), "mrr", "nil_precision", "nil_recall", "nil_auc", "accuracy")
+_COLUMNS = {f"top{k}": f"top {k}" for k in TOP} | {
+    "mrr": "MRR",
+    "nil_precision": "NIL precision",
+    "nil_recall": "NIL recall",
+    "nil_auc": "NIL area",
+    "accuracy": "accuracy",
+}
 
 
 def top(run: Path) -> Part:
@@ -50,7 +56,7 @@ def top(run: Path) -> Part:
         raise Absent(f"{METRICS} holds no top1")
     intervals = metrics.get("intervals") or {}
     svg = figures_linking.top_bars(bars, {f"top {k}": intervals.get(f"top{k}") for k in TOP})
-    return {"svg": svg, "columns": [column.replace("_", " ") for column in _COLUMNS], "rows": rows}
+    return {"svg": svg, "columns": list(_COLUMNS.values()), "rows": rows}
 
 
 def confidence(run: Path) -> Part:

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from rayner.metrics.linking import fold
 from rayner.tasks.answers import Answer
 
-LEAST_SIMILARITY = 0.5
+LEAST_SIMILARITY = 0.4
 MOST_TOGETHER = 8000
 """Strings that are clustered at once: their similarities are a square matrix."""
 _ROWS_PER_BLOCK = 1024

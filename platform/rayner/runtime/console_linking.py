@@ -1,0 +1,94 @@
+"""What people read on a terminal about linking: scores, answers, proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+MOST_ROWS = 100
+_GROUPS = {"all": "all", "seen": "strings of the index", "unseen": "other strings"}
+_SCORES = {
+    "top1": "top 1",
+    "top3": "top 3",
+    "top5": "top 5",
+    "mrr": "MRR",
+    "nil_precision": "NIL P",
+    "nil_recall": "NIL R",
+    "nil_auc": "NIL area",
+    "accuracy": "accuracy",
+}
+
+
+def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
+    """The metrics of `score_linking` in percent: of all mentions, and of seen and unseen strings."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("mentions")
+    for name in (*_SCORES.values(), "number"):
+        table.add_column(name, justify="right")
+    for group, name in _GROUPS.items():
+        scores = metrics if group == "all" else metrics.get(group)
+        if scores is not None:
+            table.add_row(name, *(_percent(scores.get(key)) for key in _SCORES), f"{scores['mentions']:,}")
+    counts = (metrics.get("errors") or {}).get("counts", {})
+    mistakes = [f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count]
+    interval = (metrics.get("intervals") or {}).get("top1")
+    lines = (
+        ["95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))]
+        if interval
+        else []
+    )
+    table.caption = "\n".join([*lines, *(["mistakes: " + ", ".join(mistakes)] if mistakes else [])]) or None
+    return table
+
+
+def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The first answers: the entity by the name that matched, and the next candidate."""
+    table = Table()
+    table.add_column("mention", no_wrap=True, max_width=40)
+    table.add_column("entity", no_wrap=True, max_width=40)
+    table.add_column("id", no_wrap=True, max_width=30)
+    for name in ("score", "prob."):
+        table.add_column(name, justify="right", no_wrap=True, min_width=5)
+    table.add_column("next", no_wrap=True, max_width=30)
+    for row in rows[:MOST_ROWS]:
+        linked = row["entity_id"] is not None
+        why = "" if row["candidates"] else f": {row['reason']}"
+        others = [found["name"] for found in row["candidates"][linked:]]
+        table.add_row(
+            Text(row["mention"] or f"(line {row['line']})"),
+            Text(row["name"]) if linked else Text(f"NIL{why}", "dim"),
+            Text(row["entity_id"] or ""),
+            _number(row["score"]),
+            _number(row["probability"]),
+            Text(others[0] if others else ""),
+        )
+    return table
+
+
+def proposals_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The first proposals, and the entity nearest to each."""
+    table = Table("name", "other names")
+    table.add_column("mentions", justify="right")
+    table.add_column("nearest entity")
+    table.add_column("score", justify="right")
+    for row in rows[:MOST_ROWS]:
+        near = row["nearest"]
+        table.add_row(
+            Text(row["name"]),
+            Text(", ".join(row["aliases"])),
+            f"{row['mentions']:,}",
+            Text(near["name"] if near else ""),
+            _number(near and near["score"]),
+        )
+    return table
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

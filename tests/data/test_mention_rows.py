@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from rayner.data.mention_rows import MentionRow, read_mention_rows
+from rayner.errors import CorpusError
+
+
+def rows(path: Path, content: str) -> list[MentionRow]:
+    path.write_text(content, encoding="utf-8", newline="")
+    return list(read_mention_rows(path))
+
+
+def test_each_line_of_a_text_is_a_mention(tmp_path: Path):
+    long = "x" * 10_000
+    assert rows(tmp_path / "m.txt", f"\ufeffnginx\r\n\n Go\u2028lang \n{long}") == [
+        MentionRow(1, "nginx"),
+        MentionRow(2, ""),
+        MentionRow(3, " Go\u2028lang "),
+        MentionRow(4, long),
+    ]
+    assert rows(tmp_path / "empty.txt", "") == []
+
+
+def test_json_lines_keep_the_place_of_what_cannot_be_read(tmp_path: Path):
+    content = '{"mention": "nginx", "id": 3}\n\n{"mention": 5}\n{"mention": ""}\n[1]\n{"men\n'
+    found = rows(tmp_path / "m.jsonl", content)
+    assert [(row.line, row.text) for row in found] == [(1, "nginx"), (3, None), (4, ""), (5, None), (6, None)]
+    assert found[1].fault == "no text under `mention`"
+    assert "not JSON" in (found[4].fault or "")
+
+
+def test_tables_have_a_column_of_mentions(tmp_path: Path):
+    content = 'id,mention\n1,"a, ""b""\nc"\n\n2\n3,d\n'
+    assert rows(tmp_path / "m.csv", content) == [
+        MentionRow(3, 'a, "b"\nc'),
+        MentionRow(5, None, "1 cells, none under `mention`"),
+        MentionRow(6, "d"),
+    ]
+    assert rows(tmp_path / "m.tsv", 'mention\tid\n5" gun\t1\n') == [MentionRow(2, '5" gun')]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("m.csv", b"name\nx\n", "m.csv:1: no column 'mention' among 'name'"),
+        ("m.csv", b"", "no column 'mention' among none"),
+        ("m.csv", b'mention\na\n"b\n', "m.csv:3"),
+        ("m.txt", b"ok\n\xff\n", "m.txt:2"),
+    ],
+)
+def test_files_that_cannot_be_read_say_where(tmp_path: Path, name: str, content: bytes, expected: str):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError, match=expected):
+        list(read_mention_rows(tmp_path / name))
+    with pytest.raises(CorpusError, match=r"none\.txt"):
+        list(read_mention_rows(tmp_path / "none.txt"))
+
+
+def test_a_packed_file_is_read(tmp_path: Path):
+    (tmp_path / "m.jsonl.gz").write_bytes(gzip.compress(b'{"mention": "nginx"}\n'))
+    assert list(read_mention_rows(tmp_path / "m.jsonl.gz")) == [MentionRow(1, "nginx")]
