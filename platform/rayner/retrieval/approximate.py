@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +47,7 @@ class Approximate:
 
     def nearest(self, queries: np.ndarray, k: int) -> np.ndarray:
         """The rows [Q, k] of near vectors, best first; -1 where it found fewer."""
-        faiss = load_faiss()
+        faiss = _checked()
         if self.kind == "ivf":
             options = faiss.SearchParametersIVF(nprobe=self.effort)
         else:
@@ -99,6 +100,12 @@ def read_approximate(path: str, kind: Kind, effort: int, recall: float) -> Appro
         raise FileNotFoundError(path)
     index = faiss.read_index(path, faiss.IO_FLAG_MMAP if kind == "ivf" else 0)
     return Approximate(kind, index, effort, recall)
+
+
+@cache
+def _checked() -> Any:
+    # Looking for two builds takes longer than a search does.
+    return load_faiss()
 
 
 def _lists(vectors: np.ndarray) -> Any:

@@ -12,7 +12,6 @@ from rayner.losses.distances import Distance
 from rayner.retrieval import exact
 from rayner.retrieval.approximate import Approximate
 
-_PAIRS = 16_384
 _SHARE_OF_GPU = 0.8
 
 
@@ -62,15 +61,17 @@ class DenseSide:
         return rows.cpu().numpy()
 
     def similarities(self, queries: Tensor, query: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """How similar are pairs [P] of a query and a vector, given by their numbers."""
-        found = np.empty(len(row), np.float32)
-        for begin in range(0, len(row), _PAIRS):
-            part = slice(begin, begin + _PAIRS)
-            chosen = torch.as_tensor(row[part], device=self._device)
-            with torch.inference_mode():
-                ours = queries[torch.as_tensor(query[part], device=self._device)]
-                found[part] = _similarity(ours, self._on_device()[chosen], self.distance).cpu().numpy()
-        return found
+        """How similar are pairs [P] of a query and a vector, by their numbers; those of a query together."""
+        table, rows = self._on_device(), torch.as_tensor(row, device=self._device)
+        begins = np.flatnonzero(np.diff(query, prepend=-1))
+        ends = np.append(begins, len(query))[1:]
+        with torch.inference_mode():
+            # One query at a time: repeating it for each of its vectors would take most of the time.
+            parts = [
+                _similarity(queries[number], table[rows[begin:end]], self.distance)
+                for number, begin, end in zip(query[begins], begins, ends, strict=True)
+            ]
+            return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
 
     def _on_device(self) -> Tensor:
         if self._table is None:
@@ -101,10 +102,10 @@ def as_vectors(rows: np.ndarray, distance: Distance, texts: int) -> np.ndarray:
     return F.normalize(torch.as_tensor(kept), dim=1).numpy() if distance == "cosine" else kept
 
 
-def _similarity(queries: Tensor, vectors: Tensor, distance: Distance) -> Tensor:
+def _similarity(query: Tensor, vectors: Tensor, distance: Distance) -> Tensor:
     if distance == "cosine":
-        return (queries * vectors).sum(1)
-    squared = (queries - vectors).square().sum(1)
+        return vectors @ query
+    squared = (vectors - query).square().sum(1)
     return -squared if distance == "squared_euclidean" else -squared.sqrt()
 
 

@@ -1,0 +1,169 @@
+"""The dense side of an index beside FAISS as it comes: build time, memory, queries a second, recall.
+
+    python -m benchmarks.index_speed --vectors 407600 1000000
+
+Vectors are synthetic: members of clusters within clusters, queries are members that were moved by half their
+length. All methods run in one process on one thread; times are CPU seconds. Recall is of the ten nearest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import faiss
+import numpy as np
+import torch
+
+from benchmarks.meter import Meter
+from rayner.retrieval.approximate import build_approximate, measure_recall
+from rayner.retrieval.candidates import POOL
+from rayner.retrieval.dense import DenseSide
+
+DIMENSIONS = 384
+QUERIES = 2000
+SLOW_QUERIES = 100
+SINGLE = 50
+K = 10
+RECALL = 0.99
+BLOCK = 65_536
+
+Search = Callable[[np.ndarray], np.ndarray]
+log = logging.getLogger("index_speed")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row for each method and number of vectors."""
+    parser = argparse.ArgumentParser(description="Rows of the table of index speeds, as JSON.")
+    parser.add_argument("--vectors", type=int, nargs="+", default=[407_600, 1_000_000])
+    parser.add_argument("--hnsw", action="store_true", help="also graphs, which take minutes to build")
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    rows = [row for number in chosen.vectors for row in measure(number, chosen.hnsw)]
+    print(json.dumps({"rows": rows}, indent=1))
+
+
+def measure(number: int, hnsw: bool) -> list[dict[str, Any]]:
+    """The rows of so many vectors."""
+    vectors, queries = clustered(number)
+    log.info("%d vectors, %.0f MB", number, vectors.nbytes / 2**20)
+    true = ours(vectors, None)(queries)
+    rows = [row("rayner exact", vectors, queries, true, lambda: None, lambda _: ours(vectors, None))]
+    rows.append(
+        row("FAISS flat, default", vectors, queries[:SLOW_QUERIES], true, lambda: flat(vectors), theirs)
+    )
+    kinds: list[Literal["ivf", "hnsw"]] = ["ivf", "hnsw"] if hnsw else ["ivf"]
+    for kind in kinds:
+
+        def build(kind: Literal["ivf", "hnsw"] = kind) -> Any:
+            return build_approximate(vectors, kind, RECALL, normalized=True)
+
+        name = f"rayner {kind}, recall {RECALL}"
+        rows.append(row(name, vectors, queries, true, build, lambda built: ours(vectors, built)))
+        rule = {"ivf": "IVF1024,Flat", "hnsw": "HNSW32"}[kind]
+
+        def default(rule: str = rule) -> Any:
+            index = faiss.index_factory(DIMENSIONS, rule, faiss.METRIC_INNER_PRODUCT)
+            index.train(vectors)
+            index.add(vectors)
+            return index
+
+        rows.append(row(f"FAISS {rule}, default", vectors, queries, true, default, theirs))
+    return rows
+
+
+def row(
+    name: str,
+    vectors: np.ndarray,
+    queries: np.ndarray,
+    true: np.ndarray,
+    build: Callable[[], Any],
+    search_of: Callable[[Any], Search],
+) -> dict[str, Any]:
+    """Build once and search once, in CPU seconds; memory beside the vectors themselves."""
+    meter, built, seconds = Meter("cpu", "float32"), [], []
+
+    def timed() -> None:
+        begin = time.process_time()
+        built.append(build())
+        seconds.append(time.process_time() - begin)
+
+    memory = meter.peak_mb(timed)
+    search = search_of(built[0])
+    search(queries[:2])
+    found: list[np.ndarray] = []
+    batch = meter.seconds(lambda: found.append(search(queries)))
+    single = meter.seconds(lambda: [search(queries[i : i + 1]) for i in range(SINGLE)])
+    measured = {
+        "method": name,
+        "vectors": len(vectors),
+        "build_seconds": round(seconds[0], 1),
+        "build_peak_mb": round(memory),
+        "search_peak_mb": round(meter.peak_mb(lambda: search(queries))),
+        "queries_per_second": round(len(queries) / batch, 1),
+        "single_query_ms": round(1000 * single / SINGLE, 2),
+        "recall": round(measure_recall(found[0], true[: len(queries)]), 4),
+        "effort": getattr(built[0], "effort", None),
+    }
+    log.info("%s", measured)
+    return measured
+
+
+def ours(vectors: np.ndarray, approximate: Any) -> Search:
+    """The ten nearest by the dense side, exactly scored again as the index does."""
+    dense = DenseSide(vectors, "cosine", approximate, device="cpu")
+
+    def search(queries: np.ndarray) -> np.ndarray:
+        prepared = dense.prepare(queries)
+        if approximate is None:
+            return dense.nearest(prepared, K)
+        near = dense.nearest(prepared, POOL)
+        query = np.repeat(np.arange(len(near)), near.shape[1])
+        scores = dense.similarities(prepared, query, np.maximum(near, 0).ravel()).reshape(near.shape)
+        order = np.argsort(np.where(near < 0, np.inf, -scores), axis=1)[:, :K]
+        return np.take_along_axis(near, order, 1)
+
+    return search
+
+
+def flat(vectors: np.ndarray) -> Any:
+    """FAISS's exact search."""
+    index = faiss.IndexFlatIP(DIMENSIONS)
+    index.add(vectors)
+    return index
+
+
+def theirs(index: Any) -> Search:
+    """The ten nearest by a FAISS index."""
+    return lambda queries: index.search(queries, K)[1]
+
+
+def clustered(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors in 5,000 clusters of 100 topics, and queries beside some of them."""
+    rng = np.random.default_rng(0)
+    topics = rng.normal(size=(100, DIMENSIONS)).astype(np.float32)
+    clusters = topics[rng.integers(0, 100, 5000)] + 0.7 * _noise(rng, 5000)
+    vectors = np.empty((number, DIMENSIONS), np.float32)
+    for begin in range(0, number, BLOCK):
+        block = vectors[begin : begin + BLOCK]
+        block[:] = clusters[rng.integers(0, 5000, len(block))] + 0.5 * _noise(rng, len(block))
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    chosen = vectors[rng.integers(0, number, QUERIES)]
+    moved = _noise(rng, QUERIES)
+    queries = chosen + moved / np.linalg.norm(moved, axis=1, keepdims=True) / 2
+    return vectors, queries / np.linalg.norm(queries, axis=1, keepdims=True)
+
+
+def _noise(rng: np.random.Generator, rows: int) -> np.ndarray:
+    return rng.standard_normal((rows, DIMENSIONS), np.float32)
+
+
+if __name__ == "__main__":
+    main()
