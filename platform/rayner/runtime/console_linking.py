@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 MOST_ROWS = 100
-_GROUPS = {"all": "all", "seen": "strings of the index", "unseen": "other strings"}
+_GROUPS = {"all": "all", "seen": "in the index", "unseen": "not in it"}
 _SCORES = {
     "top1": "top 1",
     "top3": "top 3",
@@ -25,8 +25,8 @@ _SCORES = {
 def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
     """The metrics of `score_linking` in percent: of all mentions, and of seen and unseen strings."""
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("mentions")
-    for name in (*_SCORES.values(), "number"):
+    table.add_column("strings", no_wrap=True)
+    for name in (*_SCORES.values(), "mentions"):
         table.add_column(name, justify="right")
     for group, name in _GROUPS.items():
         scores = metrics if group == "all" else metrics.get(group)
