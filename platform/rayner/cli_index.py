@@ -69,7 +69,8 @@ def indexes(run: Run) -> typer.Typer:
             )
 
         def show(built: dict[str, Any]) -> None:
-            _show(built, [f"rayner standardize {checkpoint} --index {out} FILE"])
+            check = [f"rayner kb check {' '.join(map(str, files))}"] if built["rejected"] else []
+            _show(built, [*check, f"rayner standardize {checkpoint} --index {out} FILE"])
 
         run(verb, as_json, show)
 
