@@ -56,7 +56,7 @@ def own_head(
     with (folder / "start.log").open("wb") as log:
         process = subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
     try:
-        wait_for(lambda: _listens(dashboard) or process.poll() is not None, 90)
+        wait_for(lambda: _listens(dashboard) or process.poll() is not None, 240)
         assert process.poll() is None, (folder / "start.log").read_text()
         yield Head(f"127.0.0.1:{gcs}", f"http://127.0.0.1:{dashboard}", folder, known)
     finally:
@@ -80,7 +80,7 @@ def own_node(head: Head, address: str, options: Sequence[str] = ()) -> Iterator[
             command, env=dict(head.environment), cwd=head.folder, stdout=file, stderr=subprocess.STDOUT
         )
     try:
-        wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None, 90)
+        wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None, 240)
         assert process.poll() is None, log.read_text()
         yield process.pid
     finally:
@@ -112,7 +112,7 @@ def end(pid: int) -> None:
     psutil.wait_procs(alive, timeout=10)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it took too long"

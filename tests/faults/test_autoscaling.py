@@ -88,7 +88,7 @@ def with_fake_nodes(cluster: dict[str, Any], gcs: str) -> dict[str, Any]:
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_path: Path) -> None:
     cluster = yaml.safe_load((root / "cluster.yaml").read_text(encoding="utf-8"))
     port = free_port()

@@ -140,7 +140,7 @@ def undisturbed(nodes: Nodes, recipe: dict[str, Any], tmp_path_factory: pytest.T
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> None:
     with training(nodes, recipe, tmp_path, 12) as run:
         run.wait_for_step(11, workers=2)
@@ -152,7 +152,7 @@ def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> No
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_a_run_shrinks_to_one_worker_and_grows_back(nodes, recipe, undisturbed, tmp_path) -> None:
     elastic = recipe | {"scaling": recipe["scaling"] | {"workers": 1, "max_workers": 2}}
     with training(nodes, elastic, tmp_path, 12) as run:

@@ -43,7 +43,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_submitted_training_leaves_its_checkpoint(clone: Path, bare_python: str, tmp_path: Path) -> None:
     environment = {
         "RAY_AUTH_MODE": "token",
