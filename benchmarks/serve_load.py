@@ -155,7 +155,7 @@ def summary(milliseconds: Sequence[float], seconds: float) -> Row:
     if not milliseconds or not seconds:
         return {"requests": 0, "requests_per_second": 0.0, "p50": 0.0, "p95": 0.0, "p99": 0.0}
     p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99]).tolist()
-    rate = (len(milliseconds) - 1) / seconds
+    rate = len(milliseconds) / seconds
     return {"requests": len(milliseconds), "requests_per_second": rate, "p50": p50, "p95": p95, "p99": p99}
 
 

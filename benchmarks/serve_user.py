@@ -47,6 +47,6 @@ def _note(response_time: float, exception: BaseException | None, response: Any, 
 
 @events.quitting.add_listener
 def _write(**_: Any) -> None:
-    seconds = _times[-1][0] - _times[0][0] if len(_times) > 1 else 0.0
+    seconds = _times[-1][0] - _began - WARM_UP if _times else 0.0
     found = {"seconds": seconds, "milliseconds": [ms for _, ms in _times], "failures": _failures}
     Path(os.environ["SERVE_TIMES"]).write_text(json.dumps(found), "utf-8")
