@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
-from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.errors import CheckpointError, CorpusError, InputError, RaynerError
 from rayner.runtime import annotate_run
 from rayner.runtime.annotate import annotate
 from tests.runtime.annotate_model import CAPITALIZED, Capitals
@@ -343,3 +343,10 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
             return super().load(device)
 
     assert here(given, tmp_path / "out", model=RunsAnother())["documents"] == len(TEXTS)
+
+
+def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    with pytest.raises(CheckpointError):
+        here(given, tmp_path / "out", model=Capitals("broken", broken=True))
+    assert here(given, tmp_path / "out", model=Capitals("mended"))["documents"] == len(TEXTS)

@@ -117,7 +117,7 @@ def annotate(
     settings = {
         "input": digest_of(sources),
         "model": version,
-        "options": _digest([options, tokens_per_batch, sorted(set(also))]),
+        "set of options": _digest([options, tokens_per_batch, sorted(set(also))]),
         "cut into blocks": LAYOUT,
     }
     with output.locked():

@@ -113,10 +113,11 @@ class Output:
         if any(name.startswith("documents-") for name in entries) and not earlier:
             what = "holds documents that are not from here"
             raise InputError(f"--out {self.place.shown}", what, "name another folder")
-        if fresh:
+        empty = SUMMARY not in entries and not self.finished_blocks()
+        if fresh or (empty and earlier != settings):
             for name in ours:
                 self.place.below(name).delete()
-        elif earlier and earlier != settings:
+        elif earlier != settings:
             changed = sorted(k for k in {**earlier, **settings} if earlier.get(k) != settings.get(k))
             what = f"holds an annotation with another {', another '.join(changed)}"
             raise InputError(
@@ -124,7 +125,10 @@ class Output:
             )
         elif SUMMARY in entries:
             return True
-        self.place.below(f"{WORK}/settings.json").write(_dumps(dict(settings)))
+        try:
+            self.place.below(f"{WORK}/settings.json").write(_dumps(dict(settings)))
+        except OSError as error:
+            raise self._unusable(error) from None
         return False
 
     @contextmanager
@@ -138,8 +142,12 @@ class Output:
             yield
             return
         path = Path(self.place.path, ".lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as file:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opened = path.open("w")
+        except OSError as error:
+            raise self._unusable(error) from None
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -150,6 +158,10 @@ class Output:
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:
         """Write a JSON object whole or not at all."""
         place.write(_dumps(value))
+
+    def _unusable(self, error: OSError) -> InputError:
+        what = f"cannot be written to ({error.strerror or error})"
+        return InputError(f"--out {self.place.shown}", what, "name a folder that can be")
 
     def _names(self) -> list[str]:
         selector = fs.FileSelector(self.place.path, allow_not_found=True)

@@ -1,0 +1,103 @@
+"""`rayner annotate` with models that were trained, against `predict`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import rayner
+from rayner import cli
+from rayner.tasks.checkpoint import save_checkpoint
+from tests.tasks.small import corpus, recognizer, tagger, trained
+
+
+@pytest.fixture(scope="module", params=["recognizer", "tagger"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trained model."""
+    task: Any = recognizer() if request.param == "recognizer" else tagger()
+    folder = tmp_path_factory.mktemp(request.param) / "best"
+    save_checkpoint(folder, task._recipe, task, trained(task, corpus()), {})
+    return folder
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """Texts of one and of many windows, and none."""
+    texts = [d.text for d in corpus()] + [" ".join(d.text for d in corpus()) * 20, "", " \n"]
+    path = tmp_path / "in.jsonl"
+    path.write_text(
+        "".join(json.dumps({"document_id": f"d{i}", "text": t}) + "\n" for i, t in enumerate(texts))
+    )
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of `rayner annotate`."""
+    with pytest.raises(SystemExit) as exited:
+        cli.main(["annotate", *map(str, arguments)])
+    printed = capsys.readouterr()
+    assert isinstance(exited.value.code, int)
+    return exited.value.code, printed.out, printed.err
+
+
+def test_annotate_answers_as_predict_does(
+    checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    status, printed, err = run(capsys, checkpoint, given, "--out", out, "--workers", 0, "--json")
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    rows = [json.loads(line) for line in given.read_text().splitlines()]
+    wanted = rayner.load(checkpoint).predict([row["text"] for row in rows])
+    assert (counts["documents"], counts["rejected"]) == (len(rows), 0)
+    assert counts["words_per_second"] > 0
+    assert counts["model_version"].startswith(
+        json.loads((checkpoint / "checkpoint.json").read_text())["task"]
+    )
+    found = {row["document_id"]: row for row in pq.read_table(out).to_pylist()}
+    assert counts["mentions"] == sum(len(document.mentions) for document in wanted) > 0
+    for row, document in zip(rows, wanted, strict=True):
+        mentions = [(m["start"], m["end"], m["type"]) for m in found[row["document_id"]]["mentions"]]
+        assert mentions == [(m.start, m.end, m.type) for m in document.mentions]
+        scores = [m["score"] for m in found[row["document_id"]]["mentions"]]
+        assert scores == pytest.approx([m.score for m in document.mentions], abs=1e-4)
+
+
+def test_without_json_a_summary_and_the_next_command(
+    checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, printed, _ = run(capsys, checkpoint, given, "--out", tmp_path / "out", "--workers", 0)
+    assert status == 0
+    assert "documents:" in printed
+    assert "startup_seconds:" in printed
+    assert "next:" in printed
+
+
+def test_what_the_user_can_mend_is_one_line_and_status_2(
+    checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "types.yaml").write_text("- 7\n")
+    (tmp_path / "broken").mkdir()
+    for arguments, named in (
+        ([checkpoint, tmp_path / "none.jsonl", "--out", out], "no such file or folder"),
+        ([checkpoint, given, "--out", given], "lies in the input"),
+        ([checkpoint, given, "--out", tmp_path / "types.yaml"], "is a file"),
+        (
+            [checkpoint, given, "--out", tmp_path / "types.yaml" / "out"],
+            "cannot be written to (Not a directory)",
+        ),
+        ([checkpoint, given, "--out", "nowhere://x/y"], "cannot be reached"),
+        ([checkpoint, given, "--out", out, "--types", tmp_path / "types.yaml"], "types.yaml"),
+        ([tmp_path / "broken", given, "--out", out], "recipe.yaml: is missing"),
+        ([checkpoint, given, "--out", out, "--workers", "-1"], "--workers"),
+        ([checkpoint, given], "--out"),
+    ):
+        status, printed, err = run(capsys, *arguments)
+        assert (status, printed) == (2, ""), err
+        assert named in err.splitlines()[-1]
+        assert "Traceback" not in err
