@@ -59,6 +59,18 @@ def test_errors_name_what_was_seen(tmp_path: Path) -> None:
         find_units(tmp_path, "brat")
 
 
+def test_paths_may_be_of_several_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann\tB-PER\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "Ann"}\n')
+    reading = read_corpus([tmp_path / "b.jsonl", tmp_path / "a.txt"])
+    assert [document.text for document in reading.documents] == ["Ann", "Ann"]
+    assert [len(document.mentions) for document in reading.documents] == [0, 1]
+    assert {unit.format for unit in find_units([tmp_path / "a.txt", tmp_path / "b.jsonl"])} == {
+        "columns",
+        "jsonl",
+    }
+
+
 def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Ann\tB-PER\n")
     (tmp_path / "figure.png").write_bytes(b"\x89PNG")

@@ -163,7 +163,9 @@ def _process(
         remove_parts(out)
         first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
         raise CorpusError(first["where"], first["what"], first["cure"])
-    counts = _counts(units[0].format, assembled, time.monotonic() - started)
+    counts = _counts(
+        ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
+    )
     reasons = {"mended": assembled.mended, "ignored": assembled.ignored}
     finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
     with whole_file(out / COUNTS) as path:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rayner.data.readers.base import Reading, Reject, Unit
-from rayner.data.readers.detect import PathLikes, detect, files_for, other_files
+from rayner.data.readers.detect import PathLikes, by_format, detect, files_for, other_files
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
 from rayner.errors import CorpusError
@@ -22,11 +24,12 @@ __all__ = [
 
 
 def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
-    """The units of files and folders, in the order of their paths, ready for one parallel task each."""
-    name = detect(paths) if format == "auto" else format
-    if name not in FORMATS:
-        raise CorpusError("--format", f"no format {name!r}", f"one of auto, {', '.join(FORMATS)}")
-    return FORMATS[name].units(files_for(paths, name))
+    """The units of files and folders, in the order of their paths, ready for one parallel task each.
+
+    The paths may be of several formats, but not the files of one folder.
+    """
+    groups = _groups(paths, format)
+    return [unit for name, group in groups.items() for unit in FORMATS[name].units(files_for(group, name))]
 
 
 def read_unit(unit: Unit) -> Reading:
@@ -43,11 +46,19 @@ def read_unit(unit: Unit) -> Reading:
 
 def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
     """All documents of files and folders; an error where there is not one that can be read."""
-    name = detect(paths) if format == "auto" else format
-    reading = merge(map(read_unit, find_units(paths, name)))
-    if aside := other_files(paths, name):
-        reading.ignored["file of another kind"] += len(aside)
+    reading = merge(map(read_unit, find_units(paths, format)))
+    for name, group in _groups(paths, format).items():
+        if aside := other_files(group, name):
+            reading.ignored["file of another kind"] += len(aside)
     if not reading.documents:
         first = reading.rejects[0]
         raise CorpusError(first.where, first.what, first.cure)
     return reading
+
+
+def _groups(paths: PathLikes, format: str) -> Mapping[str, PathLikes]:
+    if format == "auto":
+        return by_format(paths)
+    if format not in FORMATS:
+        raise CorpusError("--format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
+    return {format: paths}

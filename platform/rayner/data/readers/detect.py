@@ -56,8 +56,36 @@ def find_files(paths: PathLikes) -> list[Path]:
     return list(found)
 
 
+def by_format(paths: PathLikes) -> dict[str, list[Path]]:
+    """The paths by their format, in order; each path by itself must be of one.
+
+    Raises:
+        CorpusError: as `detect`.
+    """
+    named = _as_paths(paths)
+    found, _ = _formats_in(named)
+    if len(found) < 2 or len(named) == 1:
+        return {detect(named): named}
+    groups: dict[str, list[Path]] = {}
+    for path in named:
+        groups.setdefault(detect(path), []).append(path)
+    return groups
+
+
 def detect(paths: PathLikes) -> str:
     """The format of files or folders; where there is none, or more than one, an error names what was seen."""
+    found, strange = _formats_in(paths)
+    if len(found) == 1:
+        return next(iter(found))
+    cure = f"give --format: {', '.join(FORMATS)}"
+    if not found:
+        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", cure)
+    several = ", ".join(f"{name} ({path})" for name, path in found.items())
+    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {cure}")
+
+
+def _formats_in(paths: PathLikes) -> tuple[dict[str, Path], list[Path]]:
+    """A file of each format, and files of none."""
     found: dict[str, Path] = {}
     strange: list[Path] = []
     groups: dict[tuple[Path, str], list[Path]] = {}
@@ -76,13 +104,7 @@ def detect(paths: PathLikes) -> str:
     if len(found) > 1:
         # Texts stand beside annotations; what has none becomes a reject of the format that has.
         found.pop("text", None)
-    if len(found) == 1:
-        return next(iter(found))
-    cure = f"give --format: {', '.join(FORMATS)}"
-    if not found:
-        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", cure)
-    several = ", ".join(f"{name} ({path})" for name, path in found.items())
-    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {cure}")
+    return found, strange
 
 
 def files_for(paths: PathLikes, format: str) -> list[Path]:
