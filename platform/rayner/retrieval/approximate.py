@@ -23,7 +23,7 @@ from rayner.retrieval.kmeans import kmeans
 Kind = Literal["ivf", "hnsw"]
 
 NEIGHBOURS = 10
-QUERIES = 256
+QUERIES = 1024
 _LINKS, _CONSTRUCTION = 32, 100
 _MOST_CANDIDATES = 1024
 _BLOCK = 65_536
@@ -66,8 +66,8 @@ def build_approximate(vectors: np.ndarray, kind: Kind, recall: float, normalized
     """
     index = _lists(vectors) if kind == "ivf" else _graph(vectors)
     queries = _queries(vectors, normalized)
-    offsets = torch.as_tensor(vectors).square().sum(1).mul(-0.5)
-    _, rows = exact.nearest(queries, torch.as_tensor(vectors), offsets, NEIGHBOURS)
+    table = torch.as_tensor(vectors)
+    _, rows = exact.nearest(queries, table, exact.half_squares(table), NEIGHBOURS)
     true, asked = rows.numpy(), queries.numpy()
     most = index.nlist if kind == "ivf" else min(_MOST_CANDIDATES, len(vectors))
     effort = 1 if kind == "ivf" else 16
@@ -119,7 +119,7 @@ def _lists(vectors: np.ndarray) -> Any:
     kind = faiss.ScalarQuantizer.QT_fp16
     index = faiss.IndexIVFScalarQuantizer(quantizer, size, lists, kind, faiss.METRIC_L2, False)
     index.is_trained = True
-    half = centroids.square().sum(1).mul(-0.5)
+    half = exact.half_squares(centroids)
     for begin in range(0, rows, _BLOCK):
         block = np.ascontiguousarray(vectors[begin : begin + _BLOCK])
         # FAISS assigns vectors to lists without BLAS; the product of matrices is ten times as fast.

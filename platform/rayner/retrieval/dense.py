@@ -82,9 +82,7 @@ class DenseSide:
         if self.distance == "cosine":
             return None
         if self._offsets is None:
-            table = self._on_device()
-            blocks = [table[i : i + exact.ROWS].square().sum(1) for i in range(0, len(table), exact.ROWS)]
-            self._offsets = torch.cat(blocks).mul_(-0.5)
+            self._offsets = exact.half_squares(self._on_device())
         return self._offsets
 
 

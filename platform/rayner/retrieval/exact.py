@@ -13,8 +13,6 @@ _GROUP = 32
 def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
     """The k largest of `queries @ vectors.T + offsets`, and where they are.
 
-    With the offsets -|x|^2 / 2 these are the rows x with the smallest Euclidean distance.
-
     Args:
         queries: [Q, D] float32, on the device of the vectors.
         vectors: [M, D] float32.
@@ -30,6 +28,12 @@ def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) ->
     if not parts:
         return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.long, device=queries.device)
     return torch.cat([values for values, _ in parts]), torch.cat([rows for _, rows in parts])
+
+
+def half_squares(vectors: Tensor) -> Tensor:
+    """The offsets [M] that make `nearest` find the rows at the smallest Euclidean distance."""
+    blocks = [vectors[begin : begin + ROWS].square().sum(1) for begin in range(0, len(vectors), ROWS)]
+    return torch.cat(blocks).mul_(-0.5)
 
 
 def _of_batch(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) -> tuple[Tensor, Tensor]:

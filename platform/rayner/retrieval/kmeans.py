@@ -22,7 +22,7 @@ def kmeans(vectors: Tensor, k: int) -> Tensor:
     sample = vectors[order.sort().values]
     centroids = sample[torch.randperm(len(sample), generator=generator)[:k]].clone()
     for _ in range(ROUNDS):
-        nearest = exact.nearest(sample, centroids, centroids.square().sum(1).mul(-0.5), 1)[1][:, 0]
+        nearest = exact.nearest(sample, centroids, exact.half_squares(centroids), 1)[1][:, 0]
         sums = torch.zeros_like(centroids).index_add_(0, nearest, sample)
         counts = torch.bincount(nearest, minlength=k)
         centroids = sums / counts.clamp_min(1)[:, None]
