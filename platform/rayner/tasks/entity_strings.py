@@ -54,8 +54,8 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     held_out = {mention.text.casefold() for mention in dev}
     kept = [m for m in mentions if m.text.casefold() not in held_out]
     names = _names_of(base.entities, recipe.aliases)
-    learned = _unshared(_with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
-    indexed = _with_mentions(base.entities, kept if settings.are_aliases else [])
+    learned = _unshared(with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
+    indexed = with_mentions(base.entities, kept if settings.are_aliases else [])
     negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, "negatives"))
     return EntityStrings(learned, indexed, [*dev, *negatives])
 
@@ -161,7 +161,7 @@ def _names_of(entities: Iterable[Entity], aliases: bool) -> list[Entity]:
     return [entity if aliases else replace(entity, aliases=()) for entity in entities]
 
 
-def _with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString]) -> list[Entity]:
+def with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString]) -> list[Entity]:
     """The entities with their mentions as aliases."""
     texts: Mapping[str, dict[str, None]] = {entity.entity_id: {} for entity in entities}
     for mention in mentions:
