@@ -57,6 +57,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
 
     def begun() -> bool:
+        assert process.poll() is None, "it was over before it could be killed"
         under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
         return "finished" in states(out) and len(under_way) > 1
 
