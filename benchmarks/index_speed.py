@@ -26,9 +26,9 @@ from rayner.retrieval.candidates import POOL
 from rayner.retrieval.dense import DenseSide
 
 DIMENSIONS = 384
-QUERIES = 2000
-SLOW_QUERIES = 100
-SINGLE = 50
+QUERIES = 1000
+SLOW_QUERIES = 64
+SINGLE = 20
 K = 10
 RECALL = 0.99
 BLOCK = 65_536

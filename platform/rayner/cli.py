@@ -197,7 +197,7 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="The folder for the run.")] = Path("runs/quickstart"),
     as_json: Json = False,
 ) -> None:
-    """Train a recognizer on the example corpus, score it and show what it finds. Takes a few minutes."""
+    """Train on the example corpus and knowledge base, score, and link new sentences. Takes a few minutes."""
 
     def run() -> dict[str, Any]:
         from rayner.runtime.quickstart import quickstart

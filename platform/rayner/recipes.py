@@ -166,7 +166,7 @@ def _put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 
 def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
-    """The first thing wrong with the values of a settings model, and the nearest known key to an unknown one."""
+    """The first thing wrong with the values of a settings model; an unknown key with the nearest known."""
     # A misspelt key is often what makes another one missing.
     first = min(error.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key"))
     location = [str(part) for part in first["loc"] if part not in RECIPES]

@@ -1,4 +1,4 @@
-"""The quick start, end to end but short: conversion, check, two workers, scores, new sentences."""
+"""The quick start, end to end but short: conversion, check, two workers, index, scores, new sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rayner.runtime import quickstart as module
 @pytest.fixture(scope="module")
 def result(ray_cluster, tmp_path_factory):
     out = tmp_path_factory.mktemp("quickstart")
-    return module.quickstart(out, ["training.epochs=1", "training.tokens_per_step=2048"])
+    return module.quickstart(out, ["training.epochs=1"])
 
 
 def test_it_leaves_a_checkpoint_and_scores_the_test_part(result):
@@ -31,6 +31,13 @@ def test_it_answers_for_each_new_sentence(result):
     assert [row["text"] for row in result["documents"]] == list(module.SENTENCES)
     for row in result["documents"]:
         assert all(0 <= m["start"] < m["end"] <= len(row["text"]) for m in row["mentions"])
+
+
+def test_it_links_the_test_part_and_the_new_sentences(result):
+    assert result["linking"]["top1"] > 0.5
+    linked = [m for row in result["documents"] for m in row["mentions"] if m["entity_id"]]
+    assert all(m["entity"] and m["type"] in module.LINKED for m in linked)
+    assert all(not m["entity"] for row in result["documents"] for m in row["mentions"] if not m["entity_id"])
 
 
 def test_its_result_is_json_and_can_be_shown(result, capsys):

@@ -13,9 +13,9 @@ class IndexSettings(Settings):
     """What an index of entities holds, and how it is searched.
 
     `abbreviations` of the knowledge base are expanded. `ngrams` is the shortest and the longest run of
-    characters that the lexical side counts. `distance` null is that of the training. `search: auto` is exact up
-    to a million names and `ivf` above; `recall` is the share of the nearest names that an approximate search
-    is to find.
+    characters that the lexical side counts. `distance` null is that of the training. `search: auto` is exact
+    up to a million names and `ivf` above; `recall` is the share of the nearest names that an approximate
+    search is to find.
     """
 
     aliases: bool = True

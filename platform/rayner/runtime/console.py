@@ -91,10 +91,13 @@ def colours_of(types: Iterable[str]) -> dict[str, str]:
     return dict(zip(types, cycle(COLOURS), strict=False))
 
 
-def marked_text(document: Document, colours: Mapping[str, str]) -> Text:
-    """The text with every mention in the colour of its type and the type's name after it.
+def marked_text(
+    document: Document, colours: Mapping[str, str], entities: Mapping[str, str] | None = None
+) -> Text:
+    """The text with every mention in the colour of its type, and after it the type and the entity's name.
 
-    A mention inside a longer one, or crossing one that starts earlier, is left unmarked.
+    `entities` are names by id. A mention inside a longer one, or crossing one that starts earlier, is left
+    unmarked.
     """
     marked, position = Text(), 0
     for mention in sorted(document.mentions, key=lambda m: (m.start, -m.end)):
@@ -103,7 +106,8 @@ def marked_text(document: Document, colours: Mapping[str, str]) -> Text:
         colour = colours.get(mention.type, "bold")
         marked.append(document.text[position : mention.start])
         marked.append(document.text[mention.start : mention.end], style=f"bold {colour}")
-        marked.append(f" [{mention.type}]", style=colour)
+        name = (entities or {}).get(mention.entity_id or "")
+        marked.append(f" [{mention.type}: {name}]" if name else f" [{mention.type}]", style=colour)
         position = mention.end
     return marked.append(document.text[position:])
 

@@ -16,6 +16,8 @@ import rayner
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
 WORKERS = 2
+LINKED = ("Software", "Language", "Organization")
+"""The types that the example knowledge base has entities of."""
 
 log = logging.getLogger(__name__)
 
@@ -28,60 +30,123 @@ SENTENCES = (
 
 
 def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Convert and check the example corpus, train on it with two workers, score the test part, find mentions.
+    """From the example corpus and knowledge base to mentions in new sentences, each with its entity.
+
+    Converts and checks the corpus, trains a recognizer on it with two workers and scores the test part; then
+    converts the knowledge base, trains a standardizer, builds an index and scores that.
 
     Args:
-        out: the folder for the converted corpus and the run. A run that was cut short goes on; a finished one
-            is scored again.
-        overrides: `key=value` changes of the example recipe.
+        out: the folder for what is converted, the runs and the index. A run that was cut short goes on; a
+            finished one is scored again.
+        overrides: `key=value` changes of what both example recipes have, such as `training.epochs=1`.
 
     Returns:
-        `checkpoint`, `steps`, `seconds` of everything, `metrics` of the test part, and `documents`: rows
-        `text, mentions` of sentences that are in no part of the corpus.
+        `checkpoint, standardizer, index` (paths), `steps` of both trainings, `seconds` of everything,
+        `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of sentences that are
+        in no part of the corpus; a mention's `entity` is the name of its entity.
     """
-    from rayner.recipes import load_recipe
-    from rayner.runtime.corpora import check, convert
-    from rayner.runtime.evaluate import evaluate
-    from rayner.runtime.train import train
-
     start = time.perf_counter()
+    corpus = _convert_corpus(out)
+    recognizer, metrics = _recognizer(out, corpus, overrides)
+    standardizer, index, linking = _standardizer(out, corpus, overrides)
+    linker = rayner.load_linker(recognizer["checkpoint"], standardizer["checkpoint"], index["index"], LINKED)
+    names = {entity["entity_id"]: entity["name"] for entity in index["listed"]}
+    return {
+        "checkpoint": recognizer["checkpoint"],
+        "standardizer": standardizer["checkpoint"],
+        "index": index["index"],
+        "steps": recognizer["steps"] + standardizer["steps"],
+        "seconds": round(time.perf_counter() - start, 1),
+        "metrics": metrics,
+        "linking": linking,
+        "documents": [
+            {
+                "text": document.text,
+                "mentions": [asdict(m) | {"entity": names.get(m.entity_id or "")} for m in document.mentions],
+            }
+            for document in linker.predict(SENTENCES)
+        ],
+    }
+
+
+def _convert_corpus(out: Path) -> dict[str, str]:
+    """The folder of each part."""
+    from rayner.runtime.corpora import convert
+
     parts = {name: out / "corpus" / name for name in ("train", "dev")}
     for name, folder in parts.items():
         counts = convert([EXAMPLES / f"{name}.jsonl"], folder)
         log.info("%s: %d documents, %d mentions", name, counts["documents"], counts["mentions"])
-    converted = [f"corpus.{name}={json.dumps([str(folder)])}" for name, folder in parts.items()]
+    return {name: str(folder) for name, folder in parts.items()}
+
+
+def _recognizer(
+    out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result of the training, and the scores of the test part."""
+    from rayner.recipes import load_recipe
+    from rayner.runtime.corpora import check
+    from rayner.runtime.evaluate import evaluate
+    from rayner.runtime.train import train
+
+    converted = [f"corpus.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
     recipe = load_recipe(EXAMPLES / "recipe.yaml", [*converted, *overrides])
     found = check([], recipe)
     log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
     trained = train(recipe, out / "run", fresh=False, workers=WORKERS)
-    checkpoint = Path(trained["checkpoint"])
-    metrics = evaluate(checkpoint, EXAMPLES / "test.jsonl")
-    documents = rayner.load(checkpoint).predict(SENTENCES)
-    return {
-        "checkpoint": str(checkpoint),
-        "steps": trained["steps"],
-        "seconds": round(time.perf_counter() - start, 1),
-        "metrics": metrics,
-        "documents": [{"text": d.text, "mentions": [asdict(m) for m in d.mentions]} for d in documents],
-    }
+    return trained, evaluate(Path(trained["checkpoint"]), EXAMPLES / "test.jsonl")
+
+
+def _standardizer(
+    out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The result of the training, the index, and the scores of the test part."""
+    from rayner.recipes import load_recipe
+    from rayner.runtime.evaluate_linking import evaluate_linking
+    from rayner.runtime.indexes import build, list_index
+    from rayner.runtime.knowledge_bases import convert
+    from rayner.runtime.train import train
+
+    entities = out / "knowledge_base.parquet"
+    counts = convert([EXAMPLES / "knowledge_base.jsonl"], entities)
+    log.info("knowledge base: %d entities, %d names", counts["entities"], counts["names"])
+    converted = [f"mentions.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
+    converted.append(f"knowledge_base.paths={json.dumps([str(entities)])}")
+    recipe = load_recipe(EXAMPLES / "standardizer.yaml", [*converted, *overrides])
+    # Its steps are too short to be worth two workers.
+    trained = train(recipe, out / "standardizer", fresh=False, workers=0)
+    checkpoint, index = Path(trained["checkpoint"]), out / "index"
+    build(checkpoint, [entities], index)
+    scores = evaluate_linking(checkpoint, EXAMPLES / "test.jsonl", index, types=LINKED)
+    return trained, list_index(index), scores
 
 
 def show(result: Mapping[str, Any]) -> None:
-    """Print the scores per type, the sentences with their mentions in colour, and what to run next."""
+    """Print the scores, the sentences with their mentions in colour, and what to run next."""
     from rich.console import Console
 
     from rayner.data.schema import Document, Mention
     from rayner.runtime.console import colours_of, marked_text, print_summary, scores_table
+    from rayner.runtime.console_linking import linking_table
 
     console = Console()
-    console.print(scores_table(result["metrics"], "The example corpus, test part"))
+    console.print(scores_table(result["metrics"], "Mentions of the example corpus, test part"))
+    console.print(linking_table(result["linking"], "Their entities in the example knowledge base"))
     colours = colours_of(result["metrics"]["per_type"])
     for row in result["documents"]:
-        mentions = tuple(Mention(m["start"], m["end"], m["type"]) for m in row["mentions"])
-        document = Document("", row["text"], mentions)
-        console.print(marked_text(document, colours), soft_wrap=True)
+        mentions = tuple(Mention(m["start"], m["end"], m["type"], m["entity_id"]) for m in row["mentions"])
+        names = {m["entity_id"]: m["entity"] for m in row["mentions"] if m["entity"]}
+        console.print(marked_text(Document("", row["text"], mentions), colours, names), soft_wrap=True)
     console.print()
-    checkpoint = Path(os.path.relpath(result["checkpoint"]))
-    facts = {"checkpoint": checkpoint, "steps": result["steps"], "seconds": result["seconds"]}
+    checkpoint, standardizer, index = (
+        Path(os.path.relpath(result[name])) for name in ("checkpoint", "standardizer", "index")
+    )
+    facts = {
+        "checkpoint": checkpoint,
+        "standardizer": standardizer,
+        "index": index,
+        "seconds": result["seconds"],
+    }
     report = shlex.join(["rayner", "report", str(checkpoint.parent)])
-    print_summary(console, facts, [report, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])
+    mine = f"rayner standardize {standardizer} --index {index} YOUR_NAMES.txt"
+    print_summary(console, facts, [report, mine, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])
