@@ -4,14 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
+from rayner.cli_standardize import OperatingPoint
+from rayner.errors import InputError
 from rayner.runtime.console import print_summary
 
+if TYPE_CHECKING:
+    from rayner.runtime.annotate_models import Linking
+    from rayner.tasks.standardize import NilChoice
+
 Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
+
+
+def linking_of(
+    standardizer: Path | None,
+    index: Path | None,
+    types: list[str] | None,
+    operating_point: NilChoice | None,
+) -> Linking | None:
+    """What the options say of linking; None if nothing.
+
+    Raises:
+        InputError: a part of it alone.
+    """
+    from rayner.runtime.annotate_models import Linking
+
+    if standardizer and index:
+        chosen = tuple(types) if types else None
+        return Linking(standardizer, index, chosen, operating_point=operating_point)
+    if standardizer or index or types or operating_point:
+        missing = "--index" if standardizer else "--standardizer" if index else "--standardizer and --index"
+        raise InputError("annotate", f"mentions cannot be linked without {missing}", "give both")
+    return None
 
 
 def add_annotate(app: typer.Typer, run: Run) -> None:
@@ -43,6 +71,18 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
         overlap: Annotated[
             Literal["flat", "nested"] | None, typer.Option(help="Whether mentions may be nested.")
         ] = None,
+        standardizer: Annotated[
+            Path | None,
+            typer.Option(exists=True, help="A standardizer, as RUN/best: link the mentions."),
+        ] = None,
+        index: Annotated[
+            Path | None, typer.Option(exists=True, help="The index that it built: what they are linked to.")
+        ] = None,
+        linked_type: Annotated[
+            list[str] | None,
+            typer.Option(metavar="TYPE", help="Link mentions of this type; may be repeated. All if unset."),
+        ] = None,
+        operating_point: OperatingPoint = None,
         workers: Annotated[
             int | None, typer.Option(min=0, help="A fixed number of workers; 0: this process, without Ray.")
         ] = None,
@@ -76,6 +116,7 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
                 inputs,
                 out,
                 options=Options(load_types(types) if types else None, shift, overlap),
+                linking=linking_of(standardizer, index, linked_type, operating_point),
                 also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
                 workers=workers,
                 max_workers=max_workers,

@@ -11,7 +11,10 @@ import pytest
 
 import rayner
 from rayner import cli
+from rayner.retrieval.index_folder import version_of_index
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.linking import load_linker
+from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder
 from tests.tasks.small import corpus, recognizer, tagger, trained
 
 
@@ -65,6 +68,38 @@ def test_annotate_answers_as_predict_does(
         assert mentions == [(m.start, m.end, m.type) for m in document.mentions]
         scores = [m["score"] for m in found[row["document_id"]]["mentions"]]
         assert scores == pytest.approx([m.score for m in document.mentions], abs=1e-4)
+
+
+def test_with_an_index_mentions_are_linked_in_the_same_pass(
+    given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recognizer = recognizer_folder(tmp_path / "recognizer")
+    standardizer, index = standardizer_folder(tmp_path / "places", PLACES)
+    linking = ["--standardizer", standardizer, "--index", index, "--linked-type", "LOC"]
+    plain = [recognizer, given, "--out", tmp_path / "out", "--workers", 0, "--json"]
+    status, printed, err = run(capsys, *plain, *linking)
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    wanted = load_linker(recognizer, standardizer, index, ["LOC"]).predict(
+        [json.loads(line)["text"] for line in given.read_text().splitlines()]
+    )
+    found = pq.read_table(tmp_path / "out").sort_by("document_id").to_pylist()
+    by_id = {row["document_id"]: row["mentions"] for row in found}
+    for i, document in enumerate(wanted):
+        mentions = [(m["start"], m["end"], m["entity_id"]) for m in by_id[f"d{i}"]]
+        assert mentions == [(m.start, m.end, m.entity_id) for m in document.mentions]
+        assert [bool(m["candidates"]) for m in by_id[f"d{i}"]] == [m.type == "LOC" for m in document.mentions]
+    linked = sum(m.entity_id is not None for document in wanted for m in document.mentions)
+    assert counts["linked"] == linked > 0
+    assert version_of_index(index) in counts["model_version"]
+    # The same run with another operating point has other answers, and must not go on with these.
+    status, _, err = run(capsys, *plain, *linking, "--operating-point", "never")
+    assert status == 2, err
+    for alone, missing in ((linking[:2], "--index"), (linking[2:4], "--standardizer")):
+        status, _, err = run(capsys, *plain, *alone)
+        assert (status, f"without {missing}" in err) == (2, True)
+    status, _, err = run(capsys, *plain, *linking[:-1], "LOCATION", "--fresh")
+    assert (status, "has no type 'LOCATION'" in err) == (2, True), err
 
 
 def test_without_json_a_summary_and_the_next_command(

@@ -11,9 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from rayner.data.schema import Entity
-from rayner.retrieval.index_folder import remove_entities
+from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.http import create_app
-from rayner.serving.knowledge import index_version
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.checkpoint import version_of
@@ -97,7 +96,7 @@ def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folde
         "recognizer": None,
         "knowledge_bases": {
             "places": {
-                "index": index_version(folders.places_index),
+                "index": version_of_index(folders.places_index),
                 "standardizer": version_of(folders.places),
             }
         },
@@ -212,7 +211,7 @@ def test_an_index_changes_while_the_rest_stays(tmp_path: Path) -> None:
     old, new = (models.knowledge_bases["people"] for models in (before, after))
     assert (len(old.base.index.entities), len(new.base.index.entities)) == (3, 2)
     assert old.versions.index != new.versions.index
-    assert new.versions.index == index_version(index)
+    assert new.versions.index == version_of_index(index)
     # What is the same as before is not loaded again.
     asyncio.run(service.load(settings.model_copy(update={"revision": "3"})))
     assert service.models.knowledge_bases["people"] is new

@@ -15,9 +15,8 @@ import requests
 
 import rayner
 from rayner.data.schema import Entity
-from rayner.retrieval.index_folder import remove_entities
+from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
-from rayner.serving.knowledge import index_version
 from rayner.serving.run import deploy, metrics_address
 from rayner.serving.settings import ServeSettings
 from rayner.tasks.checkpoint import version_of
@@ -132,12 +131,12 @@ def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
 
 
 def test_a_new_index_comes_in_without_a_failed_request(served: Served) -> None:
-    old = index_version(served.index)
+    old = version_of_index(served.index)
     body = {"mentions": ["Emmy Noether", "Marie Curie"], "operating_point": "never"}
     with under_load(served.url("/v1/standardize"), lambda: body) as seen:
         until(lambda: len(seen.replies) > 5)
         remove_entities(served.index, [EXTRA.entity_id])
-        new = index_version(served.index)
+        new = version_of_index(served.index)
         served.change(revision="without Noether")
         until(lambda: seen.replies[-1]["versions"]["knowledge_bases"]["people"]["index"] == new)
     assert not seen.failed

@@ -8,6 +8,8 @@ process that holds it.
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -79,6 +81,17 @@ def describe_index(folder: Path) -> dict[str, Any]:
         IndexFolderError: no index, or a manifest that cannot be read.
     """
     return _last(folder, lambda path: {"version": int(path.name), **read_manifest(path)})
+
+
+def version_of_index(folder: Path) -> str:
+    """The number of an index's last version, and a hash of its manifest, which has those of its files.
+
+    Raises:
+        IndexFolderError: as `describe_index`.
+    """
+    described = describe_index(folder)
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+    return f"{described['version']}-{digest[:12]}"
 
 
 def add_entities(folder: Path, entities: Sequence[Entity], encode: Encode) -> EntityIndex:

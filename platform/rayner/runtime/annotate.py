@@ -5,23 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rayner.data.example_shards import canonical
-from rayner.data.schema import Document
-from rayner.errors import CheckpointError, CorpusError, InputError
+from rayner.errors import CorpusError, InputError
 from rayner.runtime.annotate_block import Also, BlockAnnotator, Model
 from rayner.runtime.annotate_finish import finish
 from rayner.runtime.annotate_inputs import Source, cut_shards, digest_of, find_sources
+from rayner.runtime.annotate_models import Linking, SavedModel
 from rayner.runtime.annotate_output import SUMMARY, WORK, Output
 from rayner.runtime.annotate_progress import Speed, follow
 from rayner.runtime.annotate_run import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.storage import place_of
-from rayner.tasks.base import DEFAULTS, Options, Predictor
-from rayner.tasks.checkpoint import MANIFEST, check_files, load_checkpoint, read_recipe
+from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.predict import TOKENS_PER_BATCH
 
 LAYOUT = "1"
@@ -35,43 +33,13 @@ LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SavedModel:
-    """A checkpoint folder as a `Model`."""
-
-    checkpoint: Path
-    options: Options = DEFAULTS
-
-    @property
-    def version(self) -> str:
-        """The task, and a hash of the hashes of the checkpoint's files.
-
-        Raises:
-            CheckpointError: the folder is no checkpoint of a model over documents.
-        """
-        recipe = read_recipe(self.checkpoint)
-        task = recipe.model_dump()["task"]
-        if not hasattr(recipe, "windows"):
-            what = f"a {task} does not find mentions in documents"
-            raise CheckpointError(str(self.checkpoint), what, "name a recognizer or a tagger")
-        try:
-            manifest = (self.checkpoint / MANIFEST).read_bytes()
-        except OSError:
-            manifest = b""  # check_files names it
-        return f"{task}-{hashlib.sha256(manifest).hexdigest()[:12]}"
-
-    def load(self, device: str | None) -> Predictor[Document, Any, Any, Document]:
-        """The predictor, on a device; None for a GPU where there is one."""
-        loaded = load_checkpoint(self.checkpoint, device)
-        return loaded.task.predictor(loaded.model, self.options)
-
-
 def annotate(
     model: Model | Path,
     inputs: Sequence[str | Path],
     out: str | Path,
     *,
     options: Options = DEFAULTS,
+    linking: Linking | None = None,
     also: Sequence[Also] = (),
     workers: int | None = None,
     max_workers: int | None = None,
@@ -90,6 +58,8 @@ def annotate(
         inputs: local files and folders, or URIs that pyarrow or fsspec know.
         out: a local folder or a URI.
         options: other types, thresholds or nesting than the recipe's; only with a checkpoint folder.
+        linking: a standardizer and its index, which name the entities of the mentions in the same pass; only
+            with a checkpoint folder.
         also: write JSONL with the texts, or brat, beside Parquet.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
@@ -99,25 +69,26 @@ def annotate(
         fresh: start over.
 
     Returns:
-        `documents, rejected, duplicates, mentions, types, windows, words, first_reject, model_version,
-        words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`.
+        `documents, rejected, duplicates, mentions, linked, types, windows, words, first_reject,
+        model_version, words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`.
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.
         RaynerError: documents got lost, or a worker failed.
     """
     speed = Speed()
-    source = model if not isinstance(model, str | Path) else SavedModel(Path(model).absolute(), options)
+    source = model if not isinstance(model, str | Path) else SavedModel.of(Path(model), options, linking)
     version = source.version
     sources, aside = find_sources([str(given) for given in inputs])
     if aside:
         log.warning("%d files of other kinds are left aside", aside)
     output = Output(place_of(out))
     _guard(inputs, sources, output)
+    chosen = [options, linking and linking.choices, tokens_per_batch, sorted(set(also))]
     settings = {
         "input": digest_of(sources),
         "model": version,
-        "set of options": _digest([options, tokens_per_batch, sorted(set(also))]),
+        "set of options": _digest(chosen),
         "cut into blocks": LAYOUT,
     }
     with output.locked():
@@ -125,7 +96,7 @@ def annotate(
             log.info("%s is up to date", output.place.shown)
             return {k: v for k, v in output.summary().items() if k != "settings"}
         if isinstance(source, SavedModel):
-            check_files(source.checkpoint)
+            source.check()
         used = _run(source, sources, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch)
         counts = finish(output, len(cut_shards(sources)))
         first = counts["first_reject"]

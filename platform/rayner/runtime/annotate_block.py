@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,10 @@ _PROBE = Document("probe", "A few plain words.")
 log = logging.getLogger(__name__)
 
 
+DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
+"""What finds mentions in documents."""
+
+
 class Model(Protocol):
     """Where a predictor over documents comes from; it must pickle."""
 
@@ -45,7 +49,7 @@ class Model(Protocol):
         """What tells its answers from those of any other model."""
         ...
 
-    def load(self, device: str | None) -> Predictor[Document, Any, Any, Document]:
+    def load(self, device: str | None) -> DocumentPredictor:
         """The predictor, on a device; None for a GPU where there is one."""
         ...
 
@@ -111,6 +115,7 @@ class BlockAnnotator:
             "windows": sum(answer.windows for answer in predicted),
             "words": words,
             "mentions": Counter(m.type for document in found for m in document.mentions),
+            "linked": sum(m.entity_id is not None for document in found for m in document.mentions),
             "rejects": work.rejects,
         }
         self._output.write_json(self._output.sidecar(name), sidecar)

@@ -28,7 +28,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
     Every step can be cut short and done again.
 
     Returns:
-        `documents, rejected, duplicates, mentions, types, windows, words, first_reject`.
+        `documents, rejected, duplicates, mentions, linked, types, windows, words, first_reject`.
 
     Raises:
         RaynerError: documents are missing or too many, which no input can cause.
@@ -44,7 +44,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
             twice = output.read_json(_decision(output, name)) if name in decided else {}
             for source, sign in ((known, 1), (twice, -1)):
                 types.update({k: sign * v for k, v in source.get("mentions", {}).items()})
-                for key in ("documents", "windows"):
+                for key in ("documents", "windows", "linked"):
                     counts[key] += sign * source.get(key, 0)
             counts["duplicates"] += known["duplicates"] + twice.get("documents", 0)
             counts["rejected"] += known["rejected"] + twice.get("documents", 0)
@@ -59,6 +59,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
         "rejected": counts["rejected"],
         "duplicates": counts["duplicates"],
         "mentions": (+types).total(),
+        "linked": counts["linked"],
         "types": dict((+types).most_common()),
         "windows": counts["windows"],
         "words": counts["words"],
@@ -144,6 +145,7 @@ def _decide(output: Output, blocks: Sequence[str], doubled: np.ndarray) -> Itera
             "documents": len(lost),
             "windows": sum(entry["windows"] for _, entry in lost),
             "mentions": Counter(m["type"] for _, entry in lost for m in entry["mentions"]),
+            "linked": sum(m["entity_id"] is not None for _, entry in lost for m in entry["mentions"]),
             "rejects": [{**reject.to_row(), "lost": "document"} for reject in rejects],
         }
         output.write_json(_decision(output, name), decision)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import NamedTuple
 
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
-from rayner.retrieval.index_folder import describe_index
+from rayner.retrieval.index_folder import version_of_index
 from rayner.serving.predictors import Kept
 from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
 from rayner.serving.settings import ServedBaseSettings
@@ -68,7 +66,7 @@ def load_knowledge_bases(
     served: dict[str, ServedKnowledgeBase] = {}
     for name, given in settings.items():
         key = (given.standardizer, version_of(Path(given.standardizer)))
-        versions = KnowledgeBaseVersions(index=index_version(Path(given.index)), standardizer=key[1])
+        versions = KnowledgeBaseVersions(index=version_of_index(Path(given.index)), standardizer=key[1])
         before = old.get(name)
         if before is not None and (before.settings, before.versions) == (given, versions):
             served[name] = before
@@ -77,17 +75,6 @@ def load_knowledge_bases(
             checkpoints[key] = load_checkpoint(Path(given.standardizer), device)
         served[name] = _served(given, versions, checkpoints[key])
     return served
-
-
-def index_version(folder: Path) -> str:
-    """The number of an index's last version, and a hash of its manifest, which has those of its files.
-
-    Raises:
-        IndexFolderError: no index.
-    """
-    described = describe_index(folder)
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
-    return f"{described['version']}-{digest[:12]}"
 
 
 def one_base(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tuple[str, ...]:

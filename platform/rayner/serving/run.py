@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RaynerError
+from rayner.retrieval.index_folder import version_of_index
 from rayner.runtime.cluster import ensure_ray
 from rayner.serving.application import NAME, declared
 from rayner.serving.gate import api_keys
-from rayner.serving.knowledge import index_version
 from rayner.serving.settings import ServeSettings, load_serve_settings
 from rayner.tasks.checkpoint import version_of
 
@@ -69,7 +69,7 @@ def checked(path: Path) -> ServeSettings:
             version_of(Path(checkpoint))
     for served in settings.knowledge_bases.values():
         if _is_here(served.index):
-            index_version(Path(served.index))
+            version_of_index(Path(served.index))
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})

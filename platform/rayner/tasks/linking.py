@@ -11,6 +11,7 @@ from rayner.data.schema import Document
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import open_index
 from rayner.tasks.answers import Answer
+from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.checkpoint import Loaded, load_checkpoint
 from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.linker import Linker
@@ -77,6 +78,7 @@ def load_linker(
     top_k: int = TOP_K,
     operating_point: NilChoice | None = None,
     device: str | None = None,
+    options: Options = DEFAULTS,
 ) -> LoadedLinker:
     """A recognizer's checkpoint, and a standardizer's with its index, that together link texts.
 
@@ -84,13 +86,14 @@ def load_linker(
         types: those of the recognizer's types that the index has entities for; None for all.
         top_k: candidates a mention.
         operating_point: as of `load_standardizer`.
+        options: of the recognizer: other types, thresholds or nesting than its recipe's.
 
     Raises:
         CheckpointError: a folder is no checkpoint of its kind, or is damaged.
         InputError: as `load_standardizer`, or types that the recognizer does not have.
     """
     loaded = load_checkpoint(Path(recognizer), device)
-    names = [settings.name for settings in getattr(loaded.recipe, "types", ())]
+    names = [settings.name for settings in options.types or getattr(loaded.recipe, "types", ())]
     if not names:
         what = "finds no mentions in texts"
         raise CheckpointError(str(recognizer), what, "name the checkpoint of a recognizer or a tagger")
@@ -98,7 +101,7 @@ def load_linker(
         what = f"has no type {', '.join(map(repr, unknown))}"
         raise CheckpointError(str(recognizer), what, f"its types are {', '.join(names)}")
     linked = load_standardizer(standardizer, index, top_k, operating_point, device)
-    return LoadedLinker(Linker(loaded.task.predictor(loaded.model), linked.predictor, types))
+    return LoadedLinker(Linker(loaded.task.predictor(loaded.model, options), linked.predictor, types))
 
 
 def standardizer_of(
