@@ -51,6 +51,10 @@ def indexes(run: Run) -> typer.Typer:
         max_aliases: Annotated[
             int | None, typer.Option(min=1, help="Refuse a base with an entity of more aliases.")
         ] = None,
+        mentions: Annotated[
+            list[Path] | None,
+            typer.Option(exists=True, help="Mentions with entity ids: more aliases. May be repeated."),
+        ] = None,
         as_json: Json = False,
     ) -> None:
         """Encode the names and aliases of a knowledge base."""
@@ -66,6 +70,7 @@ def indexes(run: Run) -> typer.Typer:
                 columns=columns_of(id_column, name_column, alias_column, type_column, description_column),
                 search=search,
                 max_aliases=max_aliases,
+                mentions=mentions or (),
             )
 
         def show(built: dict[str, Any]) -> None:

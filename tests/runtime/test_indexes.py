@@ -67,6 +67,21 @@ def test_build_then_standardize(trained: Path, base: Path, tmp_path: Path) -> No
     assert build(trained, [base], tmp_path / "index")["version"] == 2
 
 
+def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Path) -> None:
+    rows = ({"mention": "wheezing disease", "entity_id": "C2"}, {"mention": "gout", "entity_id": "C1"})
+    mentions = knowledge_base(tmp_path / "mentions.jsonl", rows)
+    result = build(trained, [base], tmp_path / "index", mentions=[mentions])
+    assert result.items() >= {"entities": 3, "names": 7}.items()
+    (answer,) = load_standardizer(trained, tmp_path / "index").predict(["wheezing disease"])
+    assert (answer.candidates[0].entity_id, answer.candidates[0].name) == ("C2", "wheezing disease")
+    others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
+    with pytest.raises(
+        InputError, match="--mentions: 1 of 1 mentions have ids that the knowledge base lacks"
+    ):
+        build(trained, [base], tmp_path / "other", mentions=[others])
+    assert not (tmp_path / "other").exists()
+
+
 def test_added_and_removed_without_encoding_the_rest(trained: Path, base: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     build(trained, [base], index)

@@ -46,9 +46,13 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
 
 def print_training(result: Mapping[str, Any], run_folder: Path) -> None:
     """Scores on the development set, what the run took, and what comes next."""
+    from rayner.tasks.card import commands_for
+    from rayner.tasks.checkpoint import read_recipe
+
     print_metrics(result["metrics"], "development set")
-    commands = [f"rayner evaluate {result['checkpoint']} CORPUS", f"rayner report {run_folder}"]
-    print_summary(Console(), result, commands)
+    checkpoint = str(result["checkpoint"])
+    commands = commands_for(read_recipe(Path(checkpoint)), checkpoint)
+    print_summary(Console(), result, [f"rayner report {run_folder}", *commands])
 
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Table:

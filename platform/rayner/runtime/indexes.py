@@ -25,6 +25,7 @@ from rayner.retrieval.index_folder import (
 )
 from rayner.runtime.progress import track
 from rayner.tasks.checkpoint import Loaded, load_checkpoint
+from rayner.tasks.entity_strings import with_mentions_of
 from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer import StandardizerTask
 
@@ -42,6 +43,7 @@ def build(
     columns: Columns | None = None,
     search: Search | None = None,
     max_aliases: int | None = None,
+    mentions: Sequence[Path] = (),
     device: str | None = None,
 ) -> dict[str, Any]:
     """Build the index of a knowledge base, as the recipe of the checkpoint says; in `out` a new version.
@@ -50,6 +52,8 @@ def build(
         paths: files that together are one knowledge base.
         search: in place of the recipe's.
         max_aliases: in place of the recipe's.
+        mentions: files of mentions with ids of the knowledge base, in the recipe's format: those of the
+            recipe's types are indexed as aliases.
 
     Returns:
         `index, version, entities, names, dimensions, distance, search, recall` (1 where the search is exact),
@@ -58,6 +62,7 @@ def build(
     Raises:
         CheckpointError: no checkpoint of a standardizer.
         KnowledgeBaseError: entities that cannot be read or cannot be in an index.
+        InputError: mentions that cannot be read, or that have ids of no entity.
         IndexFolderError: `out` holds something else, or another process is writing it.
     """
     begin = time.perf_counter()
@@ -68,7 +73,9 @@ def build(
     changed = {"search": search, "max_aliases": max_aliases}
     settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
     base = read_knowledge_base(paths, format, columns, settings.max_aliases)
-    index = build_index(base.entities, encode, settings, recipe.loss.distance)
+    named = [str(path) for path in mentions]
+    entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
+    index = build_index(entities, encode, settings, recipe.loss.distance)
     version = write_index(index, out, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from rayner.config import BaseRecipe, DocumentRecipe, StandardizerRecipe
 
 
+_HERE = "THIS_FOLDER"
+
+
 class _Words(NamedTuple):
     """What a card says of one kind of task."""
 
@@ -54,6 +57,11 @@ def model_card(recipe: BaseRecipe, metrics: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def commands_for(recipe: BaseRecipe, checkpoint: str) -> list[str]:
+    """What to do with a checkpoint that the recipe made."""
+    return [command.replace(_HERE, checkpoint) for command in _words(recipe).commands]
+
+
 def _words(recipe: BaseRecipe) -> _Words:
     match recipe:
         case DocumentRecipe():
@@ -69,8 +77,8 @@ def _of_documents(recipe: DocumentRecipe) -> _Words:
         train=recipe.corpus.train,
         dev=recipe.corpus.dev,
         about=["## Types", "", *types],
-        commands=["rayner annotate THIS_FOLDER texts.jsonl --out annotated"],
-        python=['documents = rayner.load("THIS_FOLDER").predict(["Some text."])'],
+        commands=[f"rayner annotate {_HERE} texts.jsonl --out annotated"],
+        python=[f'documents = rayner.load("{_HERE}").predict(["Some text."])'],
     )
 
 
@@ -87,11 +95,19 @@ def _of_names(recipe: StandardizerRecipe) -> _Words:
             "`standardizer.json` holds the weight of the lexical side and the thresholds for NIL.",
         ],
         commands=[
-            f"rayner index build THIS_FOLDER {' '.join(recipe.knowledge_base.paths)} --out index",
-            "rayner standardize THIS_FOLDER mentions.jsonl --index index",
+            _build_command(recipe),
+            f"rayner standardize {_HERE} mentions.jsonl --index index",
         ],
-        python=['answers = rayner.load_standardizer("THIS_FOLDER", "index").predict(["Some name"])'],
+        python=[f'answers = rayner.load_standardizer("{_HERE}", "index").predict(["Some name"])'],
     )
+
+
+def _build_command(recipe: StandardizerRecipe) -> str:
+    """What builds the index of the recipe's knowledge base, with all mentions that it names as aliases."""
+    files = " ".join(recipe.knowledge_base.paths)
+    mentions = recipe.mentions.train if recipe.mentions.are_aliases else ()
+    aliases = "".join(f" --mentions {path}" for path in mentions)
+    return f"rayner index build {_HERE} {files}{aliases} --out index"
 
 
 def _listed(paths: Sequence[str]) -> str:

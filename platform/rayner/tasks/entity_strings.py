@@ -18,6 +18,9 @@ from rayner.recipes import corpus_paths
 
 log = logging.getLogger(__name__)
 
+DEV, NEGATIVES = "mentions.dev", "mentions.negatives"
+"""The keys of files of which mentions without an entity are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class EntityStrings:
@@ -46,9 +49,9 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     base = _knowledge_base(recipe)
     settings = recipe.mentions
     known = _known_ids(base)
-    mentions = _mentions(settings.train, settings, known, "train")
+    mentions = _mentions(settings.train, settings, known, "mentions.train")
     if settings.dev:
-        dev = _distinct(_mentions(settings.dev, settings, known, "dev"))
+        dev = _distinct(_mentions(settings.dev, settings, known, DEV))
     else:
         dev = hold_out(mentions, base.entities, settings.dev_fraction)
     held_out = {mention.text.casefold() for mention in dev}
@@ -56,7 +59,7 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     names = _names_of(base.entities, recipe.aliases)
     learned = _unshared(with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
     indexed = with_mentions(base.entities, kept if settings.are_aliases else [])
-    negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, "negatives"))
+    negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, NEGATIVES))
     return EntityStrings(learned, indexed, [*dev, *negatives])
 
 
@@ -82,6 +85,22 @@ def hold_out(
     return chosen
 
 
+def with_mentions_of(
+    base: KnowledgeBase, paths: Sequence[str], settings: MentionSettings, where: str
+) -> list[Entity]:
+    """The entities of a knowledge base with the mentions of files as aliases, as in training.
+
+    Args:
+        settings: the format of the files, and the types that are taken.
+        where: what to call the files in messages.
+
+    Raises:
+        RecipeError: a path that does not exist, or mentions of other entities.
+        CorpusError: mentions that cannot be read.
+    """
+    return with_mentions(base.entities, _mentions(paths, settings, _known_ids(base), where))
+
+
 def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
     settings = recipe.knowledge_base
     paths = corpus_paths(settings.paths, "knowledge_base.paths")
@@ -105,33 +124,33 @@ def _known_ids(base: KnowledgeBase) -> Callable[[str], str | None]:
     return lambda id_: ids.get(id_) or bare.get(id_.rpartition(":")[2])
 
 
-def _read(paths: Sequence[str], settings: MentionSettings, key: str) -> list[MentionString]:
+def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[MentionString]:
     if not paths:
         return []
-    found: list[Path] = corpus_paths(paths, f"mentions.{key}")
-    types = () if key == "negatives" else settings.types
+    found: list[Path] = corpus_paths(paths, where)
+    types = () if where == NEGATIVES else settings.types
     reading = read_mention_strings(found, settings.format, types)
     if reading.rejects:
         first = reading.rejects[0]
-        what = "mentions.%s: %d rows cannot be read; the first: %s: %s"
-        log.warning(what, key, len(reading.rejects), first.where, first.what)
+        what = "%s: %d rows cannot be read; the first: %s: %s"
+        log.warning(what, where, len(reading.rejects), first.where, first.what)
     return reading.mentions
 
 
 def _mentions(
-    paths: Sequence[str], settings: MentionSettings, known: Callable[[str], str | None], key: str
+    paths: Sequence[str], settings: MentionSettings, known: Callable[[str], str | None], where: str
 ) -> list[MentionString]:
     """The mentions with the ids of the knowledge base; those without any of them are counted."""
-    given = _read(paths, settings, key)
+    given = _read(paths, settings, where)
     found, unknown, nil = [], [], 0
     for mention in given:
         ids = tuple(dict.fromkeys(id_ for i in mention.entity_ids if (id_ := known(i)) is not None))
         # Of a mention of two entities, knowing one is not enough to learn from, and enough to be right.
-        if ids and (key == "dev" or len(ids) == len(mention.entity_ids)):
+        if ids and (where == DEV or len(ids) == len(mention.entity_ids)):
             found.append(replace(mention, entity_ids=ids))
         elif mention.entity_ids:
             unknown.append(mention)
-        elif key == "dev":
+        elif where == DEV:
             found.append(mention)
         else:
             nil += 1
@@ -140,10 +159,10 @@ def _mentions(
         what = f"{len(unknown)} of {len(given)} mentions have ids that the knowledge base lacks: {example}"
         if not found:
             cure = "name the knowledge base that their ids are of"
-            raise RecipeError(f"mentions.{key}", what, cure)
-        log.warning("mentions.%s: %s", key, what)
+            raise RecipeError(where, what, cure)
+        log.warning("%s: %s", where, what)
     if nil:
-        log.info("mentions.%s: %d mentions are NIL, and are not learned from", key, nil)
+        log.info("%s: %d mentions are NIL, and name no entity", where, nil)
     return found
 
 
