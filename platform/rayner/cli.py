@@ -143,7 +143,14 @@ def train(
 
         return train(load_recipe(recipe, overrides or []), folder, fresh=fresh, workers=workers)
 
-    _run(run, as_json, lambda result: print_training(result, folder))
+    def show(result: dict[str, Any]) -> None:
+        from rayner.recipes import load_recipe
+        from rayner.tasks.card import commands_for
+
+        commands = commands_for(load_recipe(recipe, overrides or []), str(result["checkpoint"]))
+        print_training(result, [f"rayner report {folder}", *commands])
+
+    _run(run, as_json, show)
 
 
 @app.command()

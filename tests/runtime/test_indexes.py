@@ -75,9 +75,7 @@ def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Pa
     (answer,) = load_standardizer(trained, tmp_path / "index").predict(["wheezing disease"])
     assert (answer.candidates[0].entity_id, answer.candidates[0].name) == ("C2", "wheezing disease")
     others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
-    with pytest.raises(
-        InputError, match="--mentions: 1 of 1 mentions have ids that the knowledge base lacks"
-    ):
+    with pytest.raises(InputError, match="--mentions: 1 of 1 mentions have ids that"):
         build(trained, [base], tmp_path / "other", mentions=[others])
     assert not (tmp_path / "other").exists()
 

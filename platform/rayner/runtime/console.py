@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -44,15 +43,10 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
         console.print(numbers_table(metrics, title))
 
 
-def print_training(result: Mapping[str, Any], run_folder: Path) -> None:
-    """Scores on the development set, what the run took, and what comes next."""
-    from rayner.tasks.card import commands_for
-    from rayner.tasks.checkpoint import read_recipe
-
+def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
+    """Scores on the development set, what the run took, and the commands that may come next."""
     print_metrics(result["metrics"], "development set")
-    checkpoint = str(result["checkpoint"])
-    commands = commands_for(read_recipe(Path(checkpoint)), checkpoint)
-    print_summary(Console(), result, [f"rayner report {run_folder}", *commands])
+    print_summary(Console(), result, commands)
 
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Table:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from rayner.config import BaseRecipe, DocumentRecipe, StandardizerRecipe
 
-
 _HERE = "THIS_FOLDER"
 
 
@@ -77,7 +76,10 @@ def _of_documents(recipe: DocumentRecipe) -> _Words:
         train=recipe.corpus.train,
         dev=recipe.corpus.dev,
         about=["## Types", "", *types],
-        commands=[f"rayner annotate {_HERE} texts.jsonl --out annotated"],
+        commands=[
+            f"rayner evaluate {_HERE} CORPUS",
+            f"rayner annotate {_HERE} texts.jsonl --out annotated",
+        ],
         python=[f'documents = rayner.load("{_HERE}").predict(["Some text."])'],
     )
 
