@@ -11,6 +11,7 @@ import torch
 
 from rayner.runtime import steps
 from rayner.runtime.steps import epoch_steps
+from rayner.tasks.base import Size
 from tests.runtime.several_workers import (
     spawn,
     tiny_examples,
@@ -73,7 +74,7 @@ def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     shares: list[list[int]] = [[] for _ in plan]
     monkeypatch.setattr(steps, "world_size", lambda: workers)
     monkeypatch.setattr(task, "collate", lambda rows, seeds: [int(row["number"]) for row in rows])
-    monkeypatch.setattr(task, "words_in", len)
+    monkeypatch.setattr(task, "size_of", lambda batch: Size(len(batch), 0, 0))
     for rank in range(workers):
         monkeypatch.setattr(steps, "rank", lambda rank=rank: rank)
         with epoch_steps(recipe, task, examples, 1, plan, pin=False) as made:

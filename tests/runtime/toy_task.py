@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rayner.config import TaggerRecipe
 from rayner.data import batches
 from rayner.runtime.worker import Run
-from rayner.tasks.base import Counts, Progress, Seed, Sums
+from rayner.tasks.base import Counts, Progress, Seed, Size, Sums
 
 VOCABULARY = 50
 
@@ -86,8 +86,8 @@ class ToyTask:
     def counts(self, batch: ToyBatch, progress: Progress) -> Counts:
         return {"square": float(len(batch.target)), "large": float((batch.target > 0).sum())}
 
-    def words_in(self, batch: ToyBatch) -> int:
-        return int(batch.mask.sum()) // 2
+    def size_of(self, batch: ToyBatch) -> Size:
+        return Size(int(batch.mask.sum()) // 2, int(batch.mask.sum()), batch.mask.numel())
 
     def build(self) -> nn.Module:
         model = ToyModel(self.dropout)

@@ -17,7 +17,7 @@ from torch import Tensor
 from rayner.config import BaseRecipe
 from rayner.data import batches
 from rayner.runtime.distributed import rank, world_size
-from rayner.tasks.base import TrainTask
+from rayner.tasks.base import Size, TrainTask
 
 LOOK_AHEAD = 2
 
@@ -40,15 +40,14 @@ class Examples(Protocol):
 class Step:
     """This worker's part of a step: batches of one forward and backward pass each; none if its part is empty.
 
-    `tokens` are those of all workers' examples; `padded`, `held` and `words` the places, tokens and words of
-    this worker's.
+    `tokens` are those of all workers' examples as they are stored, `held` those of this worker's; `sizes` are
+    what became of them.
     """
 
     batches: list[Any]
     tokens: int
-    padded: int
     held: int
-    words: int
+    sizes: list[Size]
 
 
 def epoch_steps(
@@ -72,9 +71,8 @@ def epoch_steps(
             seeds = [(recipe.seed, epoch, int(index)) for index in chosen]
             batch = task.collate(examples.fetch(chosen), seeds)
             made.append(move(batch, Tensor.pin_memory) if pin else batch)
-        padded = sum(int(lengths[chosen].max()) * len(chosen) for chosen in parts)
-        words = sum(task.words_in(batch) for batch in made)
-        return Step(made, int(lengths[indices].sum()), padded, int(lengths[part].sum()), words)
+        sizes = [task.size_of(batch) for batch in made]
+        return Step(made, int(lengths[indices].sum()), int(lengths[part].sum()), sizes)
 
     return contextlib.closing(look_ahead(make, plan, LOOK_AHEAD))
 

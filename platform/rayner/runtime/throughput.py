@@ -20,7 +20,7 @@ class Clock:
         self._earlier, self._device = seconds, device
         self._start = self._last = time.perf_counter()
         self._idle = 0.0
-        self._steps = self._tokens = self._padded = self._held = self._words = 0
+        self._forget()
 
     @property
     def seconds(self) -> float:
@@ -31,9 +31,10 @@ class Clock:
         """Count a step."""
         self._steps += 1
         self._tokens += step.tokens
-        self._padded += step.padded
         self._held += step.held
-        self._words += step.words
+        self._words += sum(size.words for size in step.sizes)
+        self._real += sum(size.tokens for size in step.sizes)
+        self._places += sum(size.places for size in step.sizes)
 
     def skip(self, seconds: float) -> None:
         """Leave out time that was not spent on steps."""
@@ -46,12 +47,15 @@ class Clock:
         found = {
             # Other workers' words, at as many a token as this worker's.
             "words_per_second": self._tokens / spent * self._words / max(1, self._held),
-            "padding": 1 - self._held / self._padded if self._padded else 0.0,
+            "padding": 1 - self._real / self._places if self._places else 0.0,
             "seconds": self.seconds,
             "eta": remaining * spent / max(1, self._steps),
         }
         if self._device.type == "cuda":
             found["gpu_memory"] = torch.cuda.max_memory_allocated(self._device)
         self._last, self._idle = now, 0.0
-        self._steps = self._tokens = self._padded = self._held = self._words = 0
+        self._forget()
         return found
+
+    def _forget(self) -> None:
+        self._steps = self._tokens = self._held = self._words = self._real = self._places = 0

@@ -64,6 +64,14 @@ class Options:
 DEFAULTS = Options()
 
 
+class Size(NamedTuple):
+    """The words that a batch covers, its tokens, and its places: tokens and padding."""
+
+    words: int
+    tokens: int
+    places: int
+
+
 class TrainTask(Protocol[Item, Example, Batch]):
     """How a system learns. Examples are plain rows (numbers, strings, lists) that Parquet can hold."""
 
@@ -117,8 +125,8 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """
         ...
 
-    def words_in(self, batch: Batch) -> int:
-        """The words that a batch covers, for the log."""
+    def size_of(self, batch: Batch) -> Size:
+        """How large a batch is, for the log."""
         ...
 
     def build(self) -> nn.Module:

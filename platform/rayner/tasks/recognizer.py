@@ -20,7 +20,7 @@ from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Size, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import pad
 from rayner.tasks.recognize import Recognizer
@@ -100,9 +100,9 @@ class RecognizerTask(DocumentTask):
         mentions, pairs = float(targets.known[window, kind].sum()), float(targets.known.sum())
         return {part: pairs if part.endswith("threshold") else mentions for part in self.weights}
 
-    def words_in(self, batch: SpanBatch) -> int:
-        """The words of its windows."""
-        return int(batch.targets.word_start.sum())
+    def size_of(self, batch: SpanBatch) -> Size:
+        """That of its windows."""
+        return Size(int(batch.targets.word_start.sum()), int(batch.mask.sum()), batch.mask.numel())
 
     def build(self) -> nn.Module:
         """Both encoders start from the recipe's encoder."""

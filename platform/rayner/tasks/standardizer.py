@@ -29,7 +29,7 @@ from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import DEFAULTS, Contrasts, Counts, Embedded, Options, Progress, Seed
+from rayner.tasks.base import DEFAULTS, Contrasts, Counts, Embedded, Options, Progress, Seed, Size
 from rayner.tasks.documents import SPECIAL_TOKENS, with_special_tokens
 from rayner.tasks.entity_strings import EntityStrings, load_entity_strings, require_learnable
 from rayner.tasks.fusion import Fitted, fit
@@ -152,9 +152,10 @@ class StandardizerTask:
         """Nothing: what the contrast has is known after the forward pass."""
         return {}
 
-    def words_in(self, batch: NameBatch) -> int:
-        """The words of its strings."""
-        return batch.words
+    def size_of(self, batch: NameBatch) -> Size:
+        """That of its chunks of strings."""
+        tokens = sum(int(mask.sum()) for _, mask in batch.chunks)
+        return Size(batch.words, tokens, sum(mask.numel() for _, mask in batch.chunks))
 
     def build(self) -> NameEncoder:
         """It starts from the recipe's encoder."""

@@ -20,7 +20,7 @@ from rayner.errors import InputError
 from rayner.losses.tagging import tagging
 from rayner.models.encoder import Tokenizer, encoder_from_config, load_encoder
 from rayner.models.tagger import Tagger
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Sums
+from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Size, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import Gold, TextWindow, pad
 from rayner.tasks.weights import load_weights
@@ -100,9 +100,9 @@ class TaggerTask(DocumentTask):
         """Words."""
         return {"tag": float(len(batch.labels))}
 
-    def words_in(self, batch: TagBatch) -> int:
-        """The words of its windows."""
-        return len(batch.labels)
+    def size_of(self, batch: TagBatch) -> Size:
+        """That of its windows."""
+        return Size(len(batch.labels), int(batch.mask.sum()), batch.mask.numel())
 
     def build(self) -> nn.Module:
         """The recipe's encoder and a new head."""
