@@ -4,7 +4,8 @@ Nodes are raylets of this machine that claim CPUs, and the pipeline has the shap
 without a CPU stream blocks, a pool of actors takes them, counts come back. The actors predict nothing. On two
 cores the wall time is that of the actors too; so what counts is the CPU time of the driver, where Ray Data's
 scheduler runs, and of the head node's processes: on a cluster these are one machine's, whatever the number of
-nodes. The fit is `fixed + blocks * (block + actors * actor)`, by least squares.
+nodes. The fit is `fixed + blocks * (block + actors * actor + alone / actors)`, by least squares: the scheduler
+looks at each actor in every round, and a round that few actors feed handles few blocks.
 
     PYTHONPATH=platform python -m benchmarks.scheduling --json
 """
@@ -113,8 +114,8 @@ def measure(cluster: Any, actors: int, blocks: int, options: argparse.Namespace)
 
 
 def fit(rows: Sequence[Mapping[str, float]], key: str) -> dict[str, Any]:
-    """Milliseconds a block and an actor with 95 % intervals, and those of a block at more actors."""
-    design = np.array([[1.0, row["blocks"], row["blocks"] * row["actors"]] for row in rows])
+    """The terms of the fit with 95 % intervals, and the milliseconds of a block at more actors."""
+    design = np.array([[1.0, *(row["blocks"] * part for part in _of_block(row["actors"]))] for row in rows])
     seconds = np.array([row[key] for row in rows])
     # Long passes scatter more: the error is taken to grow with the number of blocks.
     weights = 1 / np.array([row["blocks"] for row in rows])
@@ -126,20 +127,24 @@ def fit(rows: Sequence[Mapping[str, float]], key: str) -> dict[str, Any]:
     reach = float(stats.t.ppf(0.975, max(1, freedom)))
 
     def per_block(actors: int) -> list[float]:
-        at = np.array([0.0, 1.0, actors])
+        at = np.array([0.0, *_of_block(actors)])
         middle, spread = float(at @ solution), reach * float(np.sqrt(at @ covariance @ at + variance))
         return [round(1000 * value, 3) for value in (middle, middle - spread, middle + spread)]
 
-    names = ("fixed_seconds", "block_ms", "actor_ms")
+    names = ("fixed_seconds", "block_ms", "actor_ms", "alone_ms")
     errors = reach * np.sqrt(np.diag(covariance))
     found = {
         name: [
             round(scale * float(v), 4)
             for v in (solution[i], solution[i] - errors[i], solution[i] + errors[i])
         ]
-        for i, (name, scale) in enumerate(zip(names, (1, 1000, 1000), strict=True))
+        for i, (name, scale) in enumerate(zip(names, (1, 1000, 1000, 1000), strict=True))
     }
     return found | {"ms_per_block_at": {str(actors): per_block(actors) for actors in BEYOND}}
+
+
+def _of_block(actors: float) -> tuple[float, float, float]:
+    return 1.0, actors, 1 / actors
 
 
 def _now(cluster: Any) -> Spent:
@@ -174,10 +179,10 @@ def _stop(cluster: Any) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--blocks", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--nodes", type=int, default=4, help="beside the head")
-    parser.add_argument("--cpus", type=int, default=4, help="that a node claims")
+    parser.add_argument("--cpus", type=int, default=8, help="that a node claims")
     parser.add_argument("--block-bytes", type=int, default=256 * 2**10)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser.parse_args()
