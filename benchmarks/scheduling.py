@@ -4,7 +4,7 @@ Nodes are raylets of this machine that claim CPUs, and the pipeline has the shap
 without a CPU stream blocks, a pool of actors takes them, counts come back. The actors predict nothing. On two
 cores the wall time is that of the actors too; so what counts is the CPU time of the driver, where Ray Data's
 scheduler runs, and of the head node's processes: on a cluster these are one machine's, whatever the number of
-nodes. The fit is `fixed + blocks * (block + actors * actor + alone / actors)`, by least squares: the scheduler
+nodes. The fit is `fixed + blocks * (block + actors * actor + alone / actors)` by least squares: the scheduler
 looks at each actor in every round, and a round that few actors feed handles few blocks.
 
     PYTHONPATH=platform python -m benchmarks.scheduling --json
