@@ -36,7 +36,7 @@ from rayner.recipes import corpus_paths, load_recipe
 from rayner.retrieval.build import build_index
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import Standardizer
+from rayner.tasks.standardize import TOKENS_PER_SEARCH, Standardizer
 from rayner.tasks.standardizer import StandardizerTask
 
 RECIPE = Path(__file__).resolve().parents[1] / "jobs" / "recipes" / "standardizer_esappmod.yaml"
@@ -80,7 +80,7 @@ def answers(task: StandardizerTask, model: NameEncoder, rounds: int, meter: Mete
 
     def ours() -> object:
         mentions: list[MentionString | str] = list(texts)
-        return list(predict(standardizer, mentions))
+        return list(predict(standardizer, mentions, TOKENS_PER_SEARCH))
 
     def one_batch() -> Tensor:
         ids, mask = _padded(task, texts)

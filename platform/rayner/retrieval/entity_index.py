@@ -114,17 +114,15 @@ class EntityIndex:
             of_entities = np.maximum.reduceat(of_names, self._first, axis=1)
             alike = lexical_candidates(of_entities, np.array([k + len(numbers) for numbers in barred]))
             candidates = [np.union1d(*pair) for pair in zip(near, alike, strict=True)]
-        kept = [np.setdiff1d(*pair) for pair in zip(candidates, barred, strict=True)]
+        kept = [np.setdiff1d(of, out) if len(out) else of for of, out in zip(candidates, barred, strict=True)]
         pairs = Candidates.of(kept, self._first, self._count)
         similarities = self.dense.similarities(queries, pairs.query_of_name, pairs.name)
         dense = np.maximum.reduceat(similarities, pairs.first) if len(pairs.first) else similarities
         lexical = np.zeros_like(dense) if of_entities is None else of_entities[pairs.query, pairs.entity]
         score = _fuse(dense, lexical, weight)
         found: list[list[Found]] = [[] for _ in texts]
-        for i in np.lexsort((pairs.entity, -score, pairs.query)):
+        for i in _best(pairs, score, k):
             query, entity = int(pairs.query[i]), int(pairs.entity[i])
-            if len(found[query]) == k:
-                continue
             mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
             names = pairs.name[mine]
             alike = np.zeros(len(names)) if of_names is None else of_names[query, names]
@@ -148,6 +146,14 @@ class EntityIndex:
     def _barred(self, exclude: Sequence[Collection[str]]) -> list[np.ndarray]:
         numbers = self.entities.numbers if any(exclude) else {}
         return [np.array([numbers[id_] for id_ in set(ids) if id_ in numbers], np.int64) for ids in exclude]
+
+
+def _best(pairs: Candidates, score: np.ndarray, k: int) -> np.ndarray:
+    """The pairs of the k highest scores of each query, best first; of equal ones the first entities."""
+    order = np.lexsort((pairs.entity, -score, pairs.query))
+    query = pairs.query[order]
+    place = np.arange(len(order)) - np.searchsorted(query, query)
+    return order[place < k]
 
 
 def _fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:

@@ -14,7 +14,7 @@ from rayner.errors import InputError
 from rayner.tasks.linking import load_standardizer
 from rayner.tasks.predict import predict
 from rayner.tasks.propose import LEAST_SIMILARITY, propose
-from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardize import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 
 Row = dict[str, Any]
 
@@ -76,7 +76,7 @@ def _answers(standardizer: Standardizer, given: Iterable[MentionRow], counts: Co
             waiting.append(row)
             yield row.text or ""
 
-    for answer in predict(standardizer, texts()):
+    for answer in predict(standardizer, texts(), TOKENS_PER_SEARCH):
         row = waiting.popleft()
         counts["mentions"] += 1
         counts["unread"] += row.fault is not None
@@ -93,7 +93,7 @@ def _proposals(
         counts["mentions"] += 1
         counts["unread"] += row.fault is not None
         readable.append(row.text or "")
-    answers = list(predict(standardizer, readable))
+    answers = list(predict(standardizer, readable, TOKENS_PER_SEARCH))
     counts["nil"] = sum(answer.entity_id is None for answer in answers)
     counts["linked"] = len(answers) - counts["nil"]
     found = propose(answers, standardizer.encode, least_similarity)

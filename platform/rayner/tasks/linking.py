@@ -16,7 +16,7 @@ from rayner.tasks.checkpoint import Loaded, load_checkpoint
 from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.linker import Linker
 from rayner.tasks.predict import TOKENS_PER_BATCH, predict
-from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardize import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer import StandardizerTask
 
 
@@ -27,7 +27,7 @@ class LoadedStandardizer:
     predictor: Standardizer
 
     def predict(
-        self, mentions: Iterable[str | MentionString], tokens_per_batch: int = TOKENS_PER_BATCH
+        self, mentions: Iterable[str | MentionString], tokens_per_batch: int = TOKENS_PER_SEARCH
     ) -> list[Answer]:
         """The answer to each mention, in order."""
         items: Iterable[str | MentionString] = [mentions] if isinstance(mentions, str) else mentions

@@ -39,7 +39,8 @@ from rayner.tasks.weights import load_weights, save_weights
 LONGEST = 126
 """Sub-words of a name; the rest of a longer one is left out, and said to be."""
 ROWS_PER_CHUNK = 32
-TOKENS_PER_CHUNK = 4096
+TOKENS_PER_CHUNK, TOKENS_PER_CHUNK_ON_GPU = 1024, 16_384
+"""Small chunks have little padding; a GPU wants large ones all the same."""
 
 Chunk = tuple[Tensor, Tensor]
 """Ids [B, L] with special tokens, and which are real."""
@@ -192,9 +193,10 @@ class StandardizerTask:
         lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
         vectors = np.empty((len(rows), model.size), np.float32)
         device, was_training = next(model.parameters()).device, model.training
+        budget = TOKENS_PER_CHUNK_ON_GPU if device.type == "cuda" else TOKENS_PER_CHUNK
         model.eval()
         with torch.inference_mode():
-            for chosen in forwards(np.arange(len(rows)), lengths, TOKENS_PER_CHUNK):
+            for chosen in forwards(np.arange(len(rows)), lengths, budget):
                 ids, mask = self._padded([rows[i] for i in chosen])
                 vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
         model.train(was_training)
