@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from rayner.data.example_sets import ExampleSet
 from rayner.recipes import parse_recipe
+from rayner.runtime.distributed import GroupLostError
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.worker import Run, work
+from rayner.tasks.base import Progress
 from rayner.tasks.registry import train_task
 from tests.runtime.toy_task import ToyTask, toy_run
 
@@ -35,13 +38,30 @@ def _enter(rank: int, function: Callable[..., None], workers: int, meeting: str,
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=workers)
     function(*arguments)
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def train_toy(out: Path, fail_at: int | None, settings: dict[str, Any]) -> None:
     task = ToyTask(double=True)
     task.fail_at = fail_at
     work(toy_run(out, task, **settings))
+
+
+def lose_the_group(out: Path, at: int) -> None:
+    """A run whose process group is destroyed in a step, as by Ray Train when a worker of it died."""
+    task, rank = ToyTask(), dist.get_rank()
+    loss = task.loss
+
+    def losing(model: torch.nn.Module, batch: Any, progress: Progress) -> Any:
+        if progress.step == at and dist.is_initialized():
+            dist.destroy_process_group()
+        return loss(model, batch, progress)
+
+    task.loss = losing  # type: ignore[method-assign]
+    with pytest.raises(GroupLostError):
+        work(toy_run(out, task, checkpoint_every=1))
+    (out.parent / f"raised-{rank}").touch()
 
 
 def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:

@@ -13,6 +13,7 @@ from rayner.runtime import steps
 from rayner.runtime.steps import epoch_steps
 from rayner.tasks.base import Size
 from tests.runtime.several_workers import (
+    lose_the_group,
     spawn,
     tiny_examples,
     tiny_recipe,
@@ -81,3 +82,10 @@ def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
             for share, step in zip(shares, made, strict=True):
                 share += [number for batch in step.batches for number in batch]
     assert [sorted(share) for share in shares] == [sorted(step.tolist()) for step in plan]
+
+
+def test_a_worker_whose_group_is_gone_takes_no_step_alone(tmp_path: Path) -> None:
+    spawn(lose_the_group, 2, tmp_path / "group", tmp_path / "run", 2)
+    assert len(list(tmp_path.glob("raised-*"))) == 2
+    state = json.loads((tmp_path / "run" / "last" / "state" / "state.json").read_text())
+    assert state["step"] == 2

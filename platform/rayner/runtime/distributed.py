@@ -7,7 +7,8 @@ step and through every parameter, but a worker's part of a step may be empty, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -21,14 +22,42 @@ BUCKET_BYTES = 64 * 2**20
 T = TypeVar("T")
 
 
+class GroupLostError(RuntimeError):
+    """The process group is gone while the run goes on: a part of each step would be taken for the whole."""
+
+
+_expected = 1
+
+
+@contextmanager
+def same_workers() -> Iterator[None]:
+    """Hold on to the process group that there is now: where it goes, what asks for it raises.
+
+    When a worker dies, Ray Train destroys the group of the others while their loops still run.
+    """
+    global _expected
+    before, _expected = _expected, world_size()
+    try:
+        yield
+    finally:
+        _expected = before
+
+
 def world_size() -> int:
-    """How many workers the run has."""
-    return dist.get_world_size() if dist.is_initialized() else 1
+    """How many workers the run has.
+
+    Raises:
+        GroupLostError: within `same_workers`, they were more.
+    """
+    found = dist.get_world_size() if dist.is_initialized() else 1
+    if found < _expected:
+        raise GroupLostError(f"the process group of {_expected} workers is gone")
+    return found
 
 
 def rank() -> int:
-    """This worker's number, from 0."""
-    return dist.get_rank() if dist.is_initialized() else 0
+    """This worker's number, from 0; raises as `world_size`."""
+    return dist.get_rank() if world_size() > 1 else 0
 
 
 def sum_over_workers(values: Tensor) -> Tensor:

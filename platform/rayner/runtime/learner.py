@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rayner.config import BaseRecipe
 from rayner.errors import DivergedError
 from rayner.runtime.contrast import contrast_backward
-from rayner.runtime.distributed import rank, sum_gradients, sum_over_workers
+from rayner.runtime.distributed import rank, sum_gradients, sum_over_workers, world_size
 from rayner.runtime.optimization import Average, autocast, build_optimizer, checkpoint_gradients, seed_step
 from rayner.runtime.steps import Examples, Step, to_device
 from rayner.tasks.base import ContrastiveTask, Progress, SummedTask, TrainTask
@@ -207,6 +207,6 @@ def _factors(learner: Learner, step: Step, progress: Progress) -> Tensor:
 
 def _highest_over_workers(value: Tensor) -> int:
     found = value.clone()
-    if torch.distributed.is_initialized():
+    if world_size() > 1:
         torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX)
     return int(found)

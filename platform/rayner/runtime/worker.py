@@ -23,7 +23,7 @@ from rayner.runtime.checkpoints import (
     read_standing,
     save_last,
 )
-from rayner.runtime.distributed import broadcast_model, on_first, rank, world_size
+from rayner.runtime.distributed import broadcast_model, on_first, rank, same_workers, world_size
 from rayner.runtime.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.learner import Learner, build_learner, mean_counts, take_step
@@ -80,7 +80,13 @@ def work(run: Run) -> Standing:
         RecipeError: `OUT` holds another run.
         CheckpointError: `OUT/last` is damaged.
         InputError: the loss is no number, or the disk is full; on every worker.
+        GroupLostError: the process group went away under the run.
     """
+    with same_workers():
+        return _work(run)
+
+
+def _work(run: Run) -> Standing:
     standing, learner = _start(run)
     opened = tracked(run.out, run.recipe, standing.step, run.watcher) if rank() == 0 else None
     with opened or contextlib.nullcontext([]) as trackers:
