@@ -10,16 +10,8 @@ from rich.text import Text
 
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "in the index", "unseen": "not in it"}
-_SCORES = {
-    "top1": "top 1",
-    "top3": "top 3",
-    "top5": "top 5",
-    "mrr": "MRR",
-    "nil_precision": "NIL P",
-    "nil_recall": "NIL R",
-    "nil_auc": "NIL area",
-    "accuracy": "accuracy",
-}
+_SCORES = {"top1": "top 1", "top3": "top 3", "top5": "top 5", "mrr": "MRR", "accuracy": "accuracy"}
+_NIL = {"nil_precision": "precision", "nil_recall": "recall", "nil_auc": "area under the ROC"}
 
 
 def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
@@ -30,17 +22,20 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
         table.add_column(name, justify="right")
     for group, name in _GROUPS.items():
         scores = metrics if group == "all" else metrics.get(group)
-        if scores is not None:
+        if scores is not None and scores["mentions"]:
             table.add_row(name, *(_percent(scores.get(key)) for key in _SCORES), f"{scores['mentions']:,}")
     counts = (metrics.get("errors") or {}).get("counts", {})
     mistakes = [f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count]
     interval = (metrics.get("intervals") or {}).get("top1")
-    lines = (
-        ["95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))]
+    nil = [f"{name} {_percent(metrics[key])}" for key, name in _NIL.items() if metrics.get(key) is not None]
+    lines = [
+        "95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))
         if interval
-        else []
-    )
-    table.caption = "\n".join([*lines, *(["mistakes: " + ", ".join(mistakes)] if mistakes else [])]) or None
+        else "",
+        f"NIL: {', '.join(nil)}" if nil else "",
+        f"mistakes: {', '.join(mistakes)}" if mistakes else "",
+    ]
+    table.caption = "\n".join(filter(None, lines)) or None
     return table
 
 
