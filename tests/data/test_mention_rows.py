@@ -33,6 +33,14 @@ def test_json_lines_keep_the_place_of_what_cannot_be_read(tmp_path: Path):
     assert "not JSON" in (found[4].fault or "")
 
 
+def test_json_that_no_text_or_no_stack_can_hold_is_a_fault_of_its_row(tmp_path: Path):
+    content = '{"mention": "\\ud800 x"}\n' + "[" * 100_000 + '\n{"mention": "nginx"}\n'
+    found = rows(tmp_path / "m.jsonl", content)
+    assert [row.text for row in found] == [None, None, "nginx"]
+    assert "half a surrogate pair" in (found[0].fault or "")
+    assert "not JSON" in (found[1].fault or "")
+
+
 def test_tables_have_a_column_of_mentions(tmp_path: Path):
     content = 'id,mention\n1,"a, ""b""\nc"\n\n2\n3,d\n'
     assert rows(tmp_path / "m.csv", content) == [

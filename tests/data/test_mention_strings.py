@@ -38,6 +38,8 @@ def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
         ('{"mention": 3, "entity_id": "1"}', "no text"),
         ('{"mention": "x", "entity_id": 1.5}', "no string"),
         ('{"mention": "x", "entity_id": ["1", null]}', "no string"),
+        ('{"mention": "\\ud800 x", "entity_id": "1"}', "half a surrogate pair"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_row_that_is_no_mention_is_rejected_with_its_line(tmp_path: Path, line: str, what: str) -> None:

@@ -53,6 +53,7 @@ def test_answers_have_score_margin_probability_and_candidates():
         (" \t\n", "empty"),
         ("?!… —", "only punctuation"),
         ("\u200b\u0000", "only punctuation"),
+        ("\ud800 x", "half a surrogate pair, which is no character"),
         ("x" * 10_000, f"longer than {MOST_CHARACTERS} characters"),
     ],
 )

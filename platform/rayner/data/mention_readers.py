@@ -37,7 +37,7 @@ def read_rows(path: Path, reading: MentionReading) -> None:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
             continue
         if not isinstance(row, dict) or "mention" not in row:
@@ -54,6 +54,8 @@ def read_esappmod(path: Path, reading: MentionReading) -> None:
         data = json.loads(files.without_mark(files.decode(files.read_bytes(path), path), reading.mended))
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "correct it") from None
+    except RecursionError:
+        raise CorpusError(str(path), "JSON nested too deeply", "correct it") from None
     rows = data.get("data") if isinstance(data, dict) else None
     if not isinstance(rows, dict):
         raise CorpusError(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')
@@ -104,7 +106,7 @@ READERS: Mapping[str, Read] = {"mentions": read_rows, "esappmod": read_esappmod,
 def _is_mention(line: str) -> bool:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(row, dict) and "mention" in row and "text" not in row
 

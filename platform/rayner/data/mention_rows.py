@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rayner.data.readers import files
+from rayner.data.readers.base import is_encodable
 from rayner.errors import CorpusError
 
 COLUMN = "mention"
@@ -50,14 +51,16 @@ def _json_rows(lines: Sequence[str]) -> Iterator[MentionRow]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield MentionRow(number, None, f"not JSON ({error})")
             continue
         mention = row.get(COLUMN) if isinstance(row, dict) else None
-        if isinstance(mention, str):
-            yield MentionRow(number, mention)
-        else:
+        if not isinstance(mention, str):
             yield MentionRow(number, None, f"no text under `{COLUMN}`")
+        elif not is_encodable(mention):
+            yield MentionRow(number, None, "half a surrogate pair, which is no character")
+        else:
+            yield MentionRow(number, mention)
 
 
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:

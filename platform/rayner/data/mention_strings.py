@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rayner.data.readers.base import NO_ENTITY, Reject
+from rayner.data.readers.base import NO_ENTITY, Reject, is_encodable
 from rayner.errors import CorpusError
 
 
@@ -42,6 +42,9 @@ class MentionReading:
         """Take a mention, white space around it left out; an empty one is rejected."""
         if not isinstance(text, str) or not text.strip():
             self.reject(where, f"the mention {text!r} is no text", "remove the row, or write the mention")
+        elif not is_encodable(text):
+            what = f"the mention {text[:60]!a} holds half a surrogate pair, which is no character"
+            self.reject(where, what, "write the character itself, in UTF-8")
         else:
             self.mentions.append(MentionString(text.strip(), tuple(dict.fromkeys(entity_ids)), type))
 

@@ -130,6 +130,15 @@ def entity_of(value: str) -> str | None:
     return None if value in NO_ENTITY else value
 
 
+def is_encodable(text: str) -> bool:
+    """Whether it is without halves of surrogate pairs, which JSON may hold and no file can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _fault(document: Document) -> tuple[str, str] | None:
     if not document.document_id:
         return "a document without an id", "give it a document_id"
