@@ -19,6 +19,7 @@ from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import (
     KEPT,
     add_entities,
+    check_target,
     describe_index,
     open_index,
     remove_entities,
@@ -247,6 +248,10 @@ def test_folders_that_hold_no_index(tmp_path: Path) -> None:
         write_index(built(), tmp_path)
     with pytest.raises(IndexFolderError, match="is a file"):
         write_index(built(), tmp_path / "thesis.txt")
+    with pytest.raises(IndexFolderError, match=r"thesis\.txt is a file"):
+        check_target(tmp_path / "thesis.txt" / "index")
+    with pytest.raises(IndexFolderError, match="cannot be written"):
+        write_index(built(), Path("/proc/none/index"))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

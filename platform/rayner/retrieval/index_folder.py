@@ -52,7 +52,7 @@ def check_target(folder: Path) -> None:
     """Refuse a folder in which an index would lie beside other things.
 
     Raises:
-        IndexFolderError: it is a file, or a folder that holds no index but is not empty.
+        IndexFolderError: it is a file, a folder that holds no index but is not empty, or not to be written.
     """
     if folder.exists() and not folder.is_dir():
         raise IndexFolderError(str(folder), "is a file", "name a folder")
@@ -61,6 +61,10 @@ def check_target(folder: Path) -> None:
         if others:
             what = f"holds {others[0]!r} and no index"
             raise IndexFolderError(str(folder), what, "name another folder, or an empty one")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        what = f"{above} {'cannot be written' if above.is_dir() else 'is a file'}"
+        raise IndexFolderError(str(folder), what, "name a folder that can be written")
 
 
 def open_index(folder: Path) -> EntityIndex:
@@ -149,8 +153,13 @@ def _number(path: Path) -> int:
 
 @contextmanager
 def _writing(folder: Path) -> Generator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        what = f"cannot be written ({error.strerror or error})"
+        raise IndexFolderError(str(folder), what, "name a folder that can be written") from None
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
