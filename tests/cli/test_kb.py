@@ -82,3 +82,7 @@ def test_an_input_is_not_overwritten(run, tmp_path):
     assert status == 2
     assert "overwrite" in error
     assert path.read_text() == '{"id": 1, "name": "a"}\n'
+    status, _, error = run("kb", "convert", path, "--out", tmp_path / "rejects.jsonl")
+    assert status == 2
+    assert "name another file" in error
+    assert not (tmp_path / "rejects.jsonl").exists()

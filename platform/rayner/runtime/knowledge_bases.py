@@ -37,6 +37,8 @@ def convert(
     """
     check_suffix(out)
     rejects = out.with_name(REJECTS)
+    if out.resolve() == rejects.resolve():
+        raise KnowledgeBaseError(f"--out {out}", "is the file of what cannot be read", "name another file")
     for path in inputs:
         if path.resolve() in (out.resolve(), rejects.resolve()):
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
