@@ -156,6 +156,12 @@ def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, menti
         (("standardize", table, "--index", run / "index"), "no column 'mention'"),
         (("standardize", mentions, "--index", tmp_path), "index"),
         (("standardize", mentions, "--index", run / "index", "--out", tmp_path), "is a folder"),
+        (("standardize", mentions, "--index", run / "index", "--out", mentions), "would overwrite"),
+        (("standardize", mentions, "--index", run / "index", "--out", table / "x"), "cannot be written"),
+        (
+            ("standardize", mentions, "--index", run / "index", "--propose", "--operating-point", "never"),
+            "without a threshold nothing is",
+        ),
         (("standardize", mentions, "--index", run / "index", "--top-k", 0), "--top-k"),
         (("evaluate", mentions), "--index"),
     ]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.data.mention_rows import MentionRow, read_mention_rows
+from rayner.data.writers.base import text_file
 from rayner.errors import InputError
 from rayner.tasks.linking import load_standardizer
 from rayner.tasks.predict import predict
@@ -47,13 +48,18 @@ def standardize(
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
-        InputError: the index does not fit it, or an operating point without a calibration.
+        InputError: the index does not fit it, an operating point or proposals without a calibration, or an
+            `out` that cannot be written or is the input.
         CorpusError: the file cannot be read.
     """
-    if out is not None and out.is_dir():
-        raise InputError(str(out), "is a folder", "name a file, such as answers.jsonl")
+    if out is not None:
+        _check_out(out, path)
     given = read_mention_rows(path)
     standardizer = load_standardizer(checkpoint, index, top_k, operating_point, device).predictor
+    if proposals and standardizer.never_nil:
+        what = "clusters what is judged NIL, and without a threshold nothing is"
+        cure = "name an --operating-point, of a checkpoint that was trained with mentions.dev"
+        raise InputError("--propose", what, cure)
     counts = Counter(mentions=0, linked=0, nil=0, unread=0)
     begin = time.perf_counter()
     if proposals:
@@ -100,13 +106,21 @@ def _proposals(
     yield from (proposal.to_row(f"new-{number}") for number, proposal in enumerate(found, 1))
 
 
+def _check_out(out: Path, path: Path) -> None:
+    if out.is_dir():
+        raise InputError(str(out), "is a folder", "name a file, such as answers.jsonl")
+    if out.resolve() == path.resolve():
+        raise InputError(f"--out {out}", "would overwrite the mentions", "name another file")
+
+
 def _write(rows: Iterable[Row], out: Path) -> int:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial")
     written = 0
-    with partial.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            written += 1
-    partial.replace(out)
+    try:
+        with text_file(out) as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                written += 1
+    except OSError as error:
+        what = f"cannot be written ({error.strerror or error})"
+        raise InputError(f"--out {out}", what, "name a file that can be written") from None
     return written

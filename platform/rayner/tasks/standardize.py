@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rayner.data.mention_strings import MentionString
+from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
@@ -64,11 +65,14 @@ class Standardizer:
         if self._point != "never":
             if nil is None:
                 what = f"{self._point!r} needs a calibrated NIL threshold, and the checkpoint has none"
-                cure = (
-                    "train with mentions of which some have no entity (`mentions.negatives`), or leave it out"
-                )
+                cure = "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
                 raise InputError("--operating-point", what, cure)
             self._threshold = nil.threshold(self._point)
+
+    @property
+    def never_nil(self) -> bool:
+        """Whether every mention that has a candidate gets an entity."""
+        return self._threshold is None
 
     def prepare(self, item: MentionString | str) -> list[str]:
         """The mention with single spaces; nothing where it can only be NIL."""
@@ -128,6 +132,8 @@ def unanswerable(text: str) -> str | None:
         return "empty"
     if len(text) > MOST_CHARACTERS:
         return f"longer than {MOST_CHARACTERS} characters"
+    if not is_encodable(text):
+        return "half a surrogate pair, which is no character"
     # Separators, control characters and punctuation; symbols such as + or € may be names.
     if all(unicodedata.category(character)[0] in "ZCP" for character in text):
         return "only punctuation"
