@@ -169,6 +169,10 @@ def evaluate(
     """Score a checkpoint on a corpus, per type too; a standardizer on mentions with entity ids."""
 
     def run() -> dict[str, Any]:
+        if index is not None and types is not None:
+            raise InputError("--types", "are of a recognizer, --index of a standardizer", "drop one of them")
+        if index is None and operating_point is not None:
+            raise InputError("--operating-point", "is of a standardizer", "name its --index, or leave it out")
         if index is not None:
             from rayner.runtime.evaluate_linking import evaluate_linking
 

@@ -138,7 +138,8 @@ def test_ctd_has_its_columns_in_a_comment(file):
         Entity("MESH:D2", "Asthma"),
     ]
     assert base.parents == {"MESH:D1": ("MESH:D0", "MESH:D9")}
-    assert base.ignored == {"column AltDiseaseIDs": 1, "column TreeNumbers": 1}
+    assert base.other_ids == {"DO:1": "MESH:D1", "OMIM:2": "MESH:D1"}
+    assert base.ignored == {"other id": 2, "column TreeNumbers": 1}
 
 
 OBO = """format-version: 1.2
@@ -179,6 +180,7 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
     assert base.places == [f"{path}:5", f"{path}:12"]
     assert base.parents == {"A:2": ("A:1", "A:77")}
+    assert base.other_ids == {"A:9": "A:2"}
     assert base.ignored == {"obsolete term": 1, "other id": 1}
     assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:25")]
 

@@ -87,6 +87,18 @@ def test_the_abbreviations_follow(tmp_path: Path) -> None:
     assert open_index(tmp_path).expand("APC test") == "activated protein C test"
 
 
+def test_other_ids_follow_their_entities(tmp_path: Path) -> None:
+    index = build_index(
+        ENTITIES, Letters(), IndexSettings(), "cosine", other_ids={"O1": "D1", "O2": "D2", "O9": "D9"}
+    )
+    write_index(index, tmp_path)
+    assert open_index(tmp_path).other_ids == {"O1": "D1", "O2": "D2"}
+    add_entities(tmp_path, [Entity("D9", "gout")], Letters(), {"O9": "D9", "O1": "D9"})
+    assert open_index(tmp_path).other_ids == {"O9": "D9", "O1": "D1", "O2": "D2"}
+    remove_entities(tmp_path, ["D2"])
+    assert open_index(tmp_path).other_ids == {"O9": "D9", "O1": "D1"}
+
+
 def test_few_versions_stay(tmp_path: Path) -> None:
     for _ in range(4):
         write_index(built(), tmp_path)

@@ -15,6 +15,8 @@ from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError, InputError
 from rayner.recipes import parse_recipe
 from rayner.runtime.evaluate import write_predictions
+from rayner.runtime.evaluate_linking import evaluate_linking
+from rayner.runtime.indexes import build
 from rayner.runtime.report import report
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.predict import predict
@@ -149,6 +151,34 @@ def test_evaluate_has_scores_curves_intervals_and_mistakes(run: Path, command: A
     assert "not in it" in printed
 
 
+def test_ids_of_gold_are_understood_as_in_training(run: Path, tmp_path: Path, caplog: Any):
+    base = tmp_path / "medic.txt"
+    base.write_text("D1|167000||PostgreSQL|Postgres\nMESH:D2||MySQL\nD3||nginx\n")
+    build(run / "run" / "best", [base], tmp_path / "index")
+    rows = [("Postgres", "OMIM:167000"), ("MySQL", "D2"), ("nginx", "D3"), ("nginx", "GO:D9")]
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("".join(json.dumps({"mention": m, "entity_id": i}) + "\n" for m, i in rows))
+    metrics = evaluate_linking(run / "run" / "best", gold, tmp_path / "index")
+    assert (metrics["top1"], metrics["linkable"], metrics["unknown"]) == (0.75, 4, 1)
+    assert "1 of 4 mentions have ids that the index lacks" in caplog.text
+    assert "'nginx' is of GO:D9" in caplog.text
+
+
+def test_gold_of_a_corpus_is_of_the_types_of_the_recipe(run: Path, tmp_path: Path):
+    task = StandardizerTask(rayner.load(run / "run" / "best").recipe)  # type: ignore[arg-type]
+    mentions = task.recipe.mentions.model_copy(update={"types": ("Software",)})
+    task.recipe = task.recipe.model_copy(update={"mentions": mentions})
+    best = tmp_path / "best"
+    save_checkpoint(best, task.recipe, task, task.build().eval(), {})
+    build(best, [run / "kb.jsonl"], tmp_path / "index")
+    corpus = tmp_path / "corpus.jsonl"
+    spans = [(0, 5, "Software", "ng"), (10, 15, "Person", "Q1")]
+    found = [dict(zip(("start", "end", "type", "entity_id"), span, strict=True)) for span in spans]
+    corpus.write_text(json.dumps({"document_id": "1", "text": "nginx and Linus", "mentions": found}) + "\n")
+    assert evaluate_linking(best, corpus, tmp_path / "index")["linkable"] == 1
+    assert evaluate_linking(best, corpus, tmp_path / "index", types=())["linkable"] == 2
+
+
 def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, mentions: Path, tmp_path: Path):
     table = tmp_path / "m.csv"
     table.write_text("name\nx\n")
@@ -164,6 +194,8 @@ def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, menti
         ),
         (("standardize", mentions, "--index", run / "index", "--top-k", 0), "--top-k"),
         (("evaluate", mentions), "--index"),
+        (("evaluate", mentions, "--index", run / "index", "--types", table), "drop one of them"),
+        (("evaluate", mentions, "--operating-point", "never"), "name its --index"),
     ]:
         status, printed, error = command(*arguments)
         assert (status, printed) == (2, "")

@@ -84,6 +84,16 @@ def test_ids_may_be_other_ids_or_have_a_prefix(tmp_path: Path) -> None:
     assert strings_of(values).learned[0].aliases == ("Cancer of Ovary", "ovarian cancer", "oc")
 
 
+def test_another_id_of_an_entity_that_was_not_read_means_nothing(tmp_path: Path) -> None:
+    base = tmp_path / "medic.txt"
+    base.write_text("D2|167000||\nD1||Anaemia|Anemia\nD3||Gout|Podagra\n")
+    rows = [{"mention": "oc", "entity_id": "167000"}, {"mention": "anaemias", "entity_id": "D1"}]
+    values = small_recipe(tmp_path)
+    values["knowledge_base"]["paths"] = [str(base)]
+    values["mentions"] = {"train": [str(write(tmp_path / "ids.jsonl", rows))]}
+    assert strings_of(values).learned[0].aliases == ("Anemia", "anaemias")
+
+
 @pytest.mark.parametrize(
     ("base", "mentions", "error", "message"),
     [

@@ -24,6 +24,8 @@ from rayner.retrieval.names import Names
 
 FORMAT = 1
 MANIFEST = "index.json"
+OTHER_IDS = "other_ids.json"
+"""Missing in an index that an earlier rayner wrote."""
 CURE = "copy the whole index folder again, or build it anew"
 
 _POSTINGS = ("data", "indices", "indptr")
@@ -40,6 +42,7 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
     for part in _POSTINGS:
         np.save(folder / f"postings-{part}.npy", getattr(index.lexical.postings, part))
     (folder / "abbreviations.json").write_text(_json(index.abbreviations), encoding="utf-8")
+    (folder / OTHER_IDS).write_text(_json(index.other_ids), encoding="utf-8")
     approximate = index.dense.approximate
     if approximate is not None:
         write_approximate(approximate, str(folder / "approximate.faiss"))
@@ -89,10 +92,11 @@ def read_files(folder: Path, version: int) -> EntityIndex:
         Names(_read_table(folder / "names.arrow")),
         DenseSide(_read_array(folder / "vectors.npy"), manifest["distance"], approximate),
         lexical,
-        json.loads((folder / "abbreviations.json").read_text(encoding="utf-8")),
+        _read_json(folder / "abbreviations.json"),
         settings,
         manifest["origin"],
         version,
+        _read_json(folder / OTHER_IDS) if OTHER_IDS in manifest["files"] else {},
     )
 
 
@@ -153,6 +157,10 @@ def _read_table(path: Path) -> pa.Table:
 def _read_array(path: Path) -> np.ndarray:
     # Copy on write: nothing writes, but PyTorch warns of arrays that it could not write to.
     return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+
+
+def _read_json(path: Path) -> dict[str, str]:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _json(value: Any) -> str:

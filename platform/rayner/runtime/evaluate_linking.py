@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rayner.data.mention_strings import read_mention_strings
+from rayner.config import StandardizerRecipe
+from rayner.data.entity_ids import entity_of_id
+from rayner.data.mention_strings import MentionString, read_mention_strings
 from rayner.metrics.linking import coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
-from rayner.tasks.linking import load_standardizer
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.linking import LoadedStandardizer, standardizer_of
 from rayner.tasks.standardize import NilChoice
+
+log = logging.getLogger(__name__)
 
 TOP_K = 10
 """Candidates a mention: what `mrr` looks at."""
@@ -21,36 +30,62 @@ def evaluate_linking(
     index: Path,
     *,
     format: str = "auto",
-    types: tuple[str, ...] = (),
+    types: tuple[str, ...] | None = None,
     operating_point: NilChoice | None = None,
     device: str | None = None,
     intervals: bool = True,
 ) -> dict[str, Any]:
     """Score a standardizer and an index.
 
+    Ids of mentions are understood as in training: other ids of an entity are its own, and a prefix may be
+    missing. A mention of an entity that the index lacks counts as one whose entity is not found.
+
     Args:
         paths: JSON lines `{"mention", "entity_id"}` (null for NIL), or any format of `read_mention_strings`.
-        types: of a corpus, only mentions of these types.
+        types: of a corpus, only mentions of these types; those of the checkpoint's recipe by default, all if
+            empty.
         operating_point: where NIL begins; by default `balanced` where the checkpoint has a calibration.
 
     Returns:
         The metrics of `score_linking`, `seen` and `unseen` strings (those in the index or not) apart;
         `errors`: `counts` by category and `examples`; `roc` and `coverage`: points of the curves;
-        `intervals`; `rejected`: rows that could not be read.
+        `intervals`; `rejected`: rows that could not be read; `unknown`: mentions whose ids the index lacks.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
         InputError: the index does not fit it, or an operating point without a calibration.
         CorpusError: there is no mention in the files.
     """
+    loaded = load_checkpoint(Path(checkpoint), device)
+    standardizer = standardizer_of(loaded, Path(checkpoint), Path(index), TOP_K, operating_point)
+    assert isinstance(loaded.recipe, StandardizerRecipe)
+    types = loaded.recipe.mentions.types if types is None else types
     reading = read_mention_strings(paths, format, types)
-    loaded = load_standardizer(checkpoint, index, TOP_K, operating_point, device)
-    answers = loaded.predict(reading.mentions)
-    judged = judge(reading.mentions, answers)
+    if reading.ignored:
+        log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
+    gold, unknown = _known(reading.mentions, standardizer.index)
+    answers = LoadedStandardizer(standardizer).predict(gold)
+    judged = judge(gold, answers)
     return {
-        **loaded.predictor.evaluate(answers, reading.mentions),
+        **standardizer.evaluate(answers, gold),
         "rejected": len(reading.rejects),
-        **({"intervals": linking_intervals(reading.mentions, answers)} if intervals else {}),
+        "unknown": unknown,
+        **({"intervals": linking_intervals(gold, answers)} if intervals else {}),
         "roc": roc_points(judged, 50),
         "coverage": coverage_points(judged, 50),
     }
+
+
+def _known(mentions: Sequence[MentionString], index: EntityIndex) -> tuple[list[MentionString], int]:
+    """The mentions with the ids of the index, and how many have ids of which it lacks all."""
+    known = entity_of_id(index.entities.numbers, index.other_ids)
+    found = [
+        replace(m, entity_ids=tuple(dict.fromkeys(known(i) or i for i in m.entity_ids))) for m in mentions
+    ]
+    unknown = [
+        m for m in found if m.entity_ids and not any(i in index.entities.numbers for i in m.entity_ids)
+    ]
+    if unknown:
+        what = "%d of %d mentions have ids that the index lacks, and count as not found: %r is of %s"
+        log.warning(what, len(unknown), len(found), unknown[0].text, "|".join(unknown[0].entity_ids))
+    return found, len(unknown)

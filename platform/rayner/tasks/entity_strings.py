@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rayner.config import MentionSettings, StandardizerRecipe
+from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_strings import MentionString, read_mention_strings
 from rayner.data.schema import Entity
@@ -117,11 +118,7 @@ def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
 
 
 def _known_ids(base: KnowledgeBase) -> Callable[[str], str | None]:
-    """The entity that an id of a mention means; a prefix such as `MESH:` may be missing on either side."""
-    ids = {entity.entity_id: entity.entity_id for entity in base.entities}
-    ids = {**base.other_ids, **ids}
-    bare = {id_.rpartition(":")[2]: entity_id for id_, entity_id in ids.items()}
-    return lambda id_: ids.get(id_) or bare.get(id_.rpartition(":")[2])
+    return entity_of_id((entity.entity_id for entity in base.entities), base.other_ids)
 
 
 def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[MentionString]:

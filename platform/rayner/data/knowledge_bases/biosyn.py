@@ -30,8 +30,6 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             builder.reject(where, "no `||`", "write ID||NAME|SYNONYM|...")
             continue
         id_, *others = ids.split("|")
-        if others:
-            builder.ignored["other id"] += len(others)
-            builder.other_ids.update({other.strip(): id_.strip() for other in others if other.strip()})
+        builder.add_other_ids(id_, others)
         name, *aliases = names.split("|")
         builder.add(id_, name, where, aliases=aliases, repeats=repeats)

@@ -99,6 +99,13 @@ class Builder:
         self._join(entry, name, names, type, description)
         entry.parents.update(dict.fromkeys(filter(None, (parent.strip() for parent in parents))))
 
+    def add_other_ids(self, entity_id: str, others: Iterable[str]) -> None:
+        """Note further ids of an entity; mentions may have them, the schema has no place for them."""
+        ids = [other.strip() for other in others if other.strip()]
+        self._ignore("other id", len(ids))
+        for id_ in ids:
+            self.other_ids.setdefault(id_, entity_id.strip())
+
     def finish(self, max_aliases: int | None = None) -> tuple[list[Entity], list[str]]:
         """The entities in the order of their first rows, and where these stand.
 

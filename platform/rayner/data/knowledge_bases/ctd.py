@@ -29,7 +29,8 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
         raise KnowledgeBaseError(str(path), what, cure)
     name, id_ = header[:2]
-    used = {name, id_, "Synonyms", "Definition", "ParentIDs"}
+    others = [column for column in header if column.startswith("Alt") and column.endswith("IDs")]
+    used = {name, id_, "Synonyms", "Definition", "ParentIDs", *others}
     builder.ignored.update(f"column {column}" for column in header if column not in used)
     for number, line in lines:
         if line.startswith("#"):
@@ -40,6 +41,8 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             builder.reject(where, what, "part the cells with tabs")
             continue
         row = dict(zip(header, cells, strict=False))
+        for column in others:
+            builder.add_other_ids(row[id_], _parts(row.get(column, "")))
         builder.add(
             row[id_],
             row[name],

@@ -51,8 +51,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if term.obsolete:
             builder.ignored["obsolete term"] += 1
             continue
-        if term.alternate_ids:
-            builder.ignored["other id"] += len(term.alternate_ids)
+        builder.add_other_ids(term.id, sorted(term.alternate_ids))
         builder.add(
             term.id,
             term.name or "",
