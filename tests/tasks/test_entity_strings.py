@@ -140,6 +140,8 @@ def test_a_limit_of_aliases_and_an_id_twice(tmp_path: Path) -> None:
     values["knowledge_base"]["paths"] = [str(write(tmp_path / "many.jsonl", rows))]
     with pytest.raises(KnowledgeBaseError, match=r"'1' has 2 aliases, more than the limit of 1"):
         strings_of(values)
+    with pytest.raises(KnowledgeBaseError, match="entity 1: has 2 aliases, more than the 1 allowed"):
+        strings_of(small_recipe(tmp_path, index={"max_aliases": 1}))
 
 
 @pytest.mark.parametrize(

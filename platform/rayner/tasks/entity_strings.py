@@ -16,6 +16,7 @@ from rayner.data.mention_strings import MentionString, read_mention_strings
 from rayner.data.schema import Entity
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
 from rayner.recipes import corpus_paths
+from rayner.retrieval.names import names_of
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
 
     Raises:
         RecipeError: a path that does not exist, mentions of other entities, or nothing to hold out.
-        KnowledgeBaseError: a knowledge base that cannot be read, or of fewer than two entities.
+        KnowledgeBaseError: a knowledge base that cannot be read, of fewer than two entities, or with more
+            aliases than the index may have.
         CorpusError: mentions that cannot be read.
     """
     base = _knowledge_base(recipe)
@@ -60,6 +62,8 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     names = _names_of(base.entities, recipe.aliases)
     learned = _unshared(with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
     indexed = with_mentions(base.entities, kept if settings.are_aliases else [])
+    # What no index can hold is better said now than after an epoch.
+    names_of(indexed, recipe.index)
     negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, NEGATIVES))
     return EntityStrings(learned, indexed, [*dev, *negatives])
 
