@@ -183,7 +183,7 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str,
 
     def index_of(mentions: Sequence[MentionString]) -> EntityIndex:
         entities = with_mentions(material.entities, mentions)
-        return build_index(entities, encode, task.recipe.index, task.recipe.loss.distance)
+        return build_index(entities, encode, task.recipe.index, task.recipe.loss.learned_distance)
 
     kinds = {"nil_auc": [m for nil in material.nil.values() for m in nil]}
     kinds |= {f"nil_auc_{kind}": nil for kind, nil in material.nil.items()}

@@ -72,7 +72,7 @@ def answers(task: StandardizerTask, model: NameEncoder, rounds: int, meter: Mete
     texts = [m.text for m in read_mention_strings(paths).mentions][:MENTIONS]
     entities = list(task.strings.indexed)
     names = [entity.name for entity in entities]
-    settings, distance = task.recipe.index, task.recipe.loss.distance
+    settings, distance = task.recipe.index, task.recipe.loss.learned_distance
     named = [Entity(entity.entity_id, entity.name) for entity in entities]
     index = build_index(named, lambda t: task.encode(model, t), settings, distance)
     standardizer = Standardizer(index, lambda t: task.encode(model, t), task.fitted.weight)

@@ -50,6 +50,6 @@ def write_synthetic_index(checkpoint: Path, folder: Path, count: int) -> tuple[P
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     entities = [Entity(f"e{number}", name) for number, name in enumerate(names)]
-    index = build_index(entities, encode, recipe.index, recipe.loss.distance)
+    index = build_index(entities, encode, recipe.index, recipe.loss.learned_distance)
     write_index(index, folder, origin_of(checkpoint, recipe))
     return folder, names[:20_000]

@@ -30,7 +30,7 @@ def knowledge_base(path: Path, rows) -> Path:
     return path
 
 
-def checkpoint(folder: Path, seed: int, **index) -> Path:
+def checkpoint(folder: Path, seed: int, loss=None, **index) -> Path:
     torch.manual_seed(seed)
     recipe = parse_recipe(
         {
@@ -38,6 +38,7 @@ def checkpoint(folder: Path, seed: int, **index) -> Path:
             "encoder": "random:32x2",
             "seed": seed,
             "knowledge_base": {"paths": ["nowhere.jsonl"]},
+            "loss": loss or {},
             "index": index,
         },
         "test",
@@ -78,6 +79,21 @@ def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Pa
     with pytest.raises(InputError, match="--mentions: 1 of 1 mentions have ids that"):
         build(trained, [base], tmp_path / "other", mentions=[others])
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("loss", "index", "distance"),
+    [
+        ({}, {}, "cosine"),
+        ({"distance": "euclidean"}, {}, "euclidean"),
+        ({"distance": "euclidean"}, {"distance": "cosine"}, "cosine"),
+        ({"distance": "euclidean", "mining": "infonce"}, {}, "cosine"),
+        ({"distance": "euclidean", "mining": "infonce"}, {"distance": "euclidean"}, "euclidean"),
+    ],
+)
+def test_an_index_measures_what_was_learned(base: Path, tmp_path: Path, loss, index, distance) -> None:
+    best = checkpoint(tmp_path / "best", 1, loss, **index)
+    assert build(best, [base], tmp_path / "index")["distance"] == distance
 
 
 def test_added_and_removed_without_encoding_the_rest(trained: Path, base: Path, tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ class MiningSettings(Settings):
     margin: Rate = 0.2
     temperature: Rate = 0.05
 
+    @property
+    def learned_distance(self) -> Literal["cosine", "euclidean", "squared_euclidean"]:
+        """What the training makes small between the names of an entity, and an index should measure."""
+        return "cosine" if self.mining == "infonce" else self.distance
+
 
 class VariantSettings(Settings):
     """How often a name but the entity's own is written otherwise, by kind; at most one kind at a time.

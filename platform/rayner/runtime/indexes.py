@@ -75,7 +75,7 @@ def build(
     base = read_knowledge_base(paths, format, columns, settings.max_aliases)
     named = [str(path) for path in mentions]
     entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
-    index = build_index(entities, encode, settings, recipe.loss.distance, other_ids=base.other_ids)
+    index = build_index(entities, encode, settings, recipe.loss.learned_distance, other_ids=base.other_ids)
     version = write_index(index, out, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {

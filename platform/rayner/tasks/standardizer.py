@@ -246,7 +246,7 @@ class StandardizerTask:
             self.strings.indexed,
             lambda texts: self.encode(model, texts),
             self.recipe.index,
-            self.recipe.loss.distance,
+            self.recipe.loss.learned_distance,
         )
 
     def _varied(self, example: Mapping[str, Any], seed: Seed) -> str:
