@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError
 from rayner.recipes import parse_recipe
 from rayner.runtime import worker
 from rayner.runtime.train import train
-from rayner.tasks.base import Options
+from rayner.tasks.base import Options, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer import LONGEST, StandardizerTask
@@ -137,6 +138,23 @@ def test_equal_strings_are_encoded_once_and_in_any_company(tmp_path: Path) -> No
         np.testing.assert_allclose(task.encode(model, [text])[0], vector, atol=1e-5)
     assert task.encode(model, []).shape == (0, 32)
     assert model.training
+
+
+def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    vectors, labels = torch.randn(12, 4), torch.arange(12) // 3
+    own = torch.arange(12)
+
+    def objective(mining: str, epoch: int, epochs: int) -> float:
+        task = task_of(small_recipe(tmp_path, loss={"mining": mining, "distance": "euclidean"}))
+        progress = Progress(step=1, steps=9, epoch=epoch, epochs=epochs)
+        total, count = task.contrast(vectors, vectors, labels, own, progress)["contrast"]
+        return float(total / count)
+
+    soft, hard = objective("batch_all", 0, 4), objective("batch_hard", 0, 4)
+    assert soft != hard
+    assert [objective("hybrid", epoch, 4) for epoch in range(4)] == [soft, soft, hard, hard]
+    assert [objective("hybrid", epoch, 3) for epoch in range(3)] == [soft, soft, hard]
 
 
 def test_options_of_documents_are_refused(tmp_path: Path) -> None:
