@@ -140,6 +140,14 @@ def test_equal_strings_are_encoded_once_and_in_any_company(tmp_path: Path) -> No
     assert model.training
 
 
+def test_a_name_that_is_cut_is_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    task = task_of(small_recipe(tmp_path))
+    task.encode(task.build(), ["IIS", "server " * LONGEST])
+    assert not caplog.records
+    task.encode(task.build(), ["IIS", "server " * LONGEST, "server " * (LONGEST + 1)])
+    assert "1 of 3 names have more than 126 sub-words, of which the first are read: 'server" in caplog.text
+
+
 def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path) -> None:
     torch.manual_seed(0)
     vectors, labels = torch.randn(12, 4), torch.arange(12) // 3

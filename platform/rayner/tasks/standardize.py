@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TOP_K = 5
 MOST_CHARACTERS = 500
-"""A longer string names no entity: such a mention is NIL, and is not cut to fit the encoder."""
+"""A longer string names no entity: such a mention is NIL, and is not encoded."""
 TOKENS_PER_SEARCH = 2**15
 """Names that are searched together. The encoder sorts them by length and takes them in chunks of its own."""
 _CHARACTERS_PER_TOKEN = 4

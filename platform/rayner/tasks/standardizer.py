@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,8 @@ from rayner.tasks.entity_strings import EntityStrings, load_entity_strings, requ
 from rayner.tasks.fusion import Fitted, fit
 from rayner.tasks.standardize import Standardizer
 from rayner.tasks.weights import load_weights, save_weights
+
+log = logging.getLogger(__name__)
 
 LONGEST = 126
 """Sub-words of a name; the rest of a longer one is left out, and said to be."""
@@ -186,10 +189,17 @@ class StandardizerTask:
         return {"contrast": mine(distances(anchors, candidates, settings.distance), found, settings.margin)}
 
     def encode(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
-        """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together."""
+        """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together.
+
+        Of a string of more than `LONGEST` sub-words the first are read; the log says so.
+        """
         assert isinstance(model, NameEncoder)
         place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        rows = [np.array(ids[:LONGEST], np.int32) for ids in self._tokenized(list(place))]
+        tokenized = self._tokenized(list(place))
+        if cut := [text for text, ids in zip(place, tokenized, strict=True) if len(ids) > LONGEST]:
+            what = "%d of %d names have more than %d sub-words, of which the first are read: %.60r"
+            log.warning(what, len(cut), len(place), LONGEST, cut[0])
+        rows = [np.array(ids[:LONGEST], np.int32) for ids in tokenized]
         lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
         vectors = np.empty((len(rows), model.size), np.float32)
         device, was_training = next(model.parameters()).device, model.training
