@@ -57,6 +57,8 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         ("m.csv", b"name\nx\n", "m.csv:1: no column 'mention' among 'name'"),
         ("m.csv", b"", "no column 'mention' among none"),
         ("m.csv", b'mention\na\n"b\n', "m.csv:3"),
+        ("m.csv", b'"mention\na\n', "m.csv:2: unexpected end of data"),
+        ("m.csv", b"men\rtion\na\n", "m.csv:1: new-line character"),
         ("m.txt", b"ok\n\xff\n", "m.txt:2"),
     ],
 )

@@ -66,7 +66,7 @@ def _json_rows(lines: Sequence[str]) -> Iterator[MentionRow]:
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
-    header = [cell.strip() for cell in next(rows, [])]
+    header = [cell.strip() for cell in next(_parsed(rows, path), [])]
     if COLUMN not in header:
         what = f"no column {COLUMN!r} among {', '.join(map(repr, header)) or 'none'}"
         raise CorpusError(f"{path}:1", what, "name the column so, or give a .txt file of one mention a line")
@@ -74,19 +74,19 @@ def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[Me
 
 
 def _cells(rows: Iterator[list[str]], column: int, path: Path) -> Iterator[MentionRow]:
-    reader = rows
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            where = f"{path}:{reader.line_num}"  # type: ignore[attr-defined]
-            raise CorpusError(where, str(error), "close the quotes of this row") from None
-        number: int = reader.line_num  # type: ignore[attr-defined]
+    for cells in _parsed(rows, path):
+        number: int = rows.line_num  # type: ignore[attr-defined]
         if not cells:
             continue
         if len(cells) <= column:
             yield MentionRow(number, None, f"{len(cells)} cells, none under `{COLUMN}`")
         else:
             yield MentionRow(number, cells[column])
+
+
+def _parsed(rows: Iterator[list[str]], path: Path) -> Iterator[list[str]]:
+    try:
+        yield from rows
+    except csv.Error as error:
+        where = f"{path}:{rows.line_num}"  # type: ignore[attr-defined]
+        raise CorpusError(where, str(error), "close the quotes of this row") from None
