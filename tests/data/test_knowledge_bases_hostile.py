@@ -68,6 +68,19 @@ def test_a_file_that_is_no_knowledge_base(error):
     assert error("a.obo", b"format-version: 1.2\n\n[Term]\nid: A:1\nnme root\n").where.endswith(":5")
 
 
+def test_json_is_not_obo_whatever_its_name(error):
+    for content in (b'{"graphs": [', b"<?xml version='1.0'?><rdf:RDF/>"):
+        assert error("a.obo", content).what == "not OBO but JSON or XML"
+
+
+def test_obo_may_begin_with_a_comment(tmp_path):
+    pytest.importorskip("pronto")
+    path = tmp_path / "a.obo"
+    path.write_text("! made by hand\nformat-version: 1.2\n\n[Term]\n! the first\nid: A:1\nname: gout\n")
+    base = read_knowledge_base(path)
+    assert (base.entities[0].name, base.places) == ("gout", [f"{path}:6"])
+
+
 def test_obo_without_its_library_says_what_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "pronto", None)
     assert error("a.obo", b"format-version: 1.2\n").cure == "pip install pronto"

@@ -82,11 +82,16 @@ def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
                 frames.lines[opening:] = [""] * (len(frames.lines) - (opening or 0))
         if in_term and not twice and (found := _PARENT.match(line)):
             frames.parents.setdefault(id_, []).append(found[1])
-        frames.lines.append("" if twice or _LINKS.match(line) else line)
+        # pronto knows OBO by its first line, which a comment may be.
+        unseen = twice or line.startswith("!") or _LINKS.match(line)
+        frames.lines.append("" if unseen else line)
     return frames
 
 
 def _load(text: str, path: Path) -> Any:
+    if text.lstrip()[:1] in ("{", "<"):
+        # pronto would take it for another notation, and its parser of JSON ends the process on a mistake.
+        raise KnowledgeBaseError(str(path), "not OBO but JSON or XML", "convert it to OBO, or drop --format")
     try:
         import pronto
     except ImportError:
