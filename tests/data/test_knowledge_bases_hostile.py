@@ -81,6 +81,14 @@ def test_obo_may_begin_with_a_comment(tmp_path):
     assert (base.entities[0].name, base.places) == ("gout", [f"{path}:6"])
 
 
+def test_types_of_obo_synonyms_may_be_undeclared(tmp_path):
+    pytest.importorskip("pronto")
+    path = tmp_path / "a.obo"
+    lines = ['synonym: "a \\"b\\" c" EXACT ABBREVIATION [x:1]', 'synonym: "d" RELATED layperson []']
+    path.write_text("\n".join(["format-version: 1.2\n\n[Term]\nid: A:1\nname: gout", *lines, ""]))
+    assert read_knowledge_base(path).entities[0].aliases == ('a "b" c', "d")
+
+
 def test_obo_without_its_library_says_what_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "pronto", None)
     assert error("a.obo", b"format-version: 1.2\n").cure == "pip install pronto"

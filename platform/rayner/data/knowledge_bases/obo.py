@@ -22,6 +22,8 @@ _LINKS = re.compile(
     r"(is_a|relationship|intersection_of|union_of|disjoint_from|equivalent_to|replaced_by|consider"
     r"|property_value|xref|inverse_of|transitive_over|holds_over_chain|domain|range):"
 )
+# So may the types of synonyms be undeclared, which nothing here reads.
+_SYNONYM_TYPE = re.compile(r'(synonym:\s*"(?:[^"\\]|\\.)*"\s+(?:EXACT|BROAD|NARROW|RELATED))\s+[^\s\[]+')
 _ID = re.compile(r"id:\s*(\S+)")
 _PARENT = re.compile(r"is_a:\s*(\S+)")
 
@@ -84,7 +86,7 @@ def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
             frames.parents.setdefault(id_, []).append(found[1])
         # pronto knows OBO by its first line, which a comment may be.
         unseen = twice or line.startswith("!") or _LINKS.match(line)
-        frames.lines.append("" if unseen else line)
+        frames.lines.append("" if unseen else _SYNONYM_TYPE.sub(r"\1", line))
     return frames
 
 
