@@ -111,6 +111,17 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
     assert score_linked_spans([], [])["linked_f1"] == 0
 
 
+@pytest.mark.parametrize(
+    ("entity_id", "right"), [("DB:my", True), ("O1", True), ("pg+my", True), ("ng", False), ("-1", None)]
+)
+def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool | None):
+    one = linker(SmallIndex(other_ids={"O1": "my"}), ("Base",))
+    gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", entity_id),))]
+    metrics = one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)
+    assert metrics["linked_support"] == (0 if right is None else 1)
+    assert metrics["linked_recall"] == float(bool(right))
+
+
 def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
     task = recognizer()
     model = trained(task, corpus())

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import StandardizerRecipe
-from rayner.data.entity_ids import entity_of_id
 from rayner.data.mention_strings import MentionString, read_mention_strings
 from rayner.metrics.linking import coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
-from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.linking import LoadedStandardizer, standardizer_of
-from rayner.tasks.standardize import NilChoice
+from rayner.tasks.standardize import NilChoice, Standardizer
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +61,7 @@ def evaluate_linking(
     reading = read_mention_strings(paths, format, types)
     if reading.ignored:
         log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
-    gold, unknown = _known(reading.mentions, standardizer.index)
+    gold, unknown = _known(reading.mentions, standardizer)
     answers = LoadedStandardizer(standardizer).predict(gold)
     judged = judge(gold, answers)
     return {
@@ -76,15 +74,14 @@ def evaluate_linking(
     }
 
 
-def _known(mentions: Sequence[MentionString], index: EntityIndex) -> tuple[list[MentionString], int]:
+def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tuple[list[MentionString], int]:
     """The mentions with the ids of the index, and how many have ids of which it lacks all."""
-    known = entity_of_id(index.entities.numbers, index.other_ids)
-    found = [
-        replace(m, entity_ids=tuple(dict.fromkeys(known(i) or i for i in m.entity_ids))) for m in mentions
-    ]
-    unknown = [
-        m for m in found if m.entity_ids and not any(i in index.entities.numbers for i in m.entity_ids)
-    ]
+    found, unknown = [], []
+    for mention in mentions:
+        ids = [standardizer.entity_of(id_) or id_ for id_ in mention.entity_ids]
+        found.append(replace(mention, entity_ids=tuple(dict.fromkeys(ids))))
+        if ids and not any(map(standardizer.entity_of, ids)):
+            unknown.append(found[-1])
     if unknown:
         what = "%d of %d mentions have ids that the index lacks, and count as not found: %r is of %s"
         log.warning(what, len(unknown), len(found), unknown[0].text, "|".join(unknown[0].entity_ids))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import MentionString, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.tasks.answers import Answer
@@ -87,9 +87,24 @@ class Linker:
         )
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """The recognizer's metrics, and `linked_precision, linked_recall, linked_f1`."""
-        types = self._types
-        return {**self._recognizer.evaluate(predicted, gold), **score_linked_spans(gold, predicted, types)}
+        """The recognizer's metrics, and `linked_precision, linked_recall, linked_f1`.
+
+        Ids of gold are understood as in training; of several, any is right.
+        """
+        found = {(d.document_id, m.start, m.end): m.entity_id for d in predicted for m in d.mentions}
+        linked = []
+        for d in gold:
+            answers = [found.get((d.document_id, m.start, m.end)) for m in d.mentions]
+            understood = map(self._understood, d.mentions, answers)
+            linked.append(replace(d, mentions=tuple(understood)))
+        scores = score_linked_spans(linked, predicted, self._types)
+        return {**self._recognizer.evaluate(predicted, gold), **scores}
+
+    def _understood(self, mention: Mention, answer: str | None) -> Mention:
+        """A gold mention with an id of the index: of several, the one that was answered."""
+        known, whole = self._standardizer.entity_of, mention.entity_id or ""
+        ids = [id_] if (id_ := known(whole)) else [known(part) or part for part in ids_of(whole)]
+        return replace(mention, entity_id=answer if answer in ids else next(iter(ids), None))
 
     def _links(self, mention: Mention) -> bool:
         return self._types is None or mention.type in self._types

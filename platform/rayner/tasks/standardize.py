@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rayner.data.entity_ids import entity_of_id
 from rayner.data.mention_strings import MentionString
 from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
@@ -68,6 +70,11 @@ class Standardizer:
                 cure = "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
                 raise InputError("--operating-point", what, cure)
             self._threshold = nil.threshold(self._point)
+
+    @cached_property
+    def entity_of(self) -> Callable[[str], str | None]:
+        """The entity of the index that an id of a mention means; None where it lacks one."""
+        return entity_of_id((e.entity_id for e in self.index.entities), self.index.other_ids)
 
     @property
     def never_nil(self) -> bool:
