@@ -21,6 +21,9 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
     if not isinstance(document_id, str):
         reading.reject(where, f"document_id is {document_id!r}", "write it as a string")
         return
+    if isinstance(row.get("annotated_types"), str):
+        reading.reject(where, "annotated_types is a string", "write a list of types", document_id)
+        return
     try:
         build = _binder if "entity_types" in row else document_from_row
         document = build({**row, "document_id": document_id})
@@ -49,7 +52,7 @@ def _binder(row: dict[str, Any]) -> Document:
 
 
 def _fault(document: Document) -> str:
-    """What the schema does not allow: offsets that are no integers, spans outside the text."""
+    """What the schema does not allow: values of other types, spans outside the text."""
     for mention in document.mentions:
         if type(mention.start) is not int or type(mention.end) is not int:
             return f"mention offsets {mention.start!r} {mention.end!r} are not integers"
@@ -60,11 +63,22 @@ def _fault(document: Document) -> str:
                 return f"{name} {getattr(mention, name)!r} is not a string"
         if not isinstance(mention.score, float | int | None):
             return f"score {mention.score!r} is not a number"
+        if mention.head is not None and not _is_within(*mention.head, document.text):
+            return f"head {list(mention.head)} is not a span of the text"
+        for name, score in (*mention.types, *mention.candidates):
+            if not isinstance(name, str) or not isinstance(score, float | int):
+                return f"name {name!r} with score {score!r} are not a string and a number"
     for name in ("words", "sentences"):
         for start, end in getattr(document, name) or ():
-            if not (type(start) is type(end) is int and 0 <= start <= end <= len(document.text)):
+            if not _is_within(start, end, document.text):
                 return f"{name} hold [{start}, {end}), outside the text"
     for name in ("language", "group"):
         if not isinstance(getattr(document, name), str | None):
             return f"{name} {getattr(document, name)!r} is not a string"
+    if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
+        return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""
+
+
+def _is_within(start: Any, end: Any, text: str) -> bool:
+    return type(start) is type(end) is int and 0 <= start <= end <= len(text)
