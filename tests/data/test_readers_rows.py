@@ -72,6 +72,15 @@ def test_rows_that_are_no_documents_are_rejected_by_line(tmp_path: Path, row: st
     assert reject.what
 
 
+def test_fields_that_are_not_ours_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": "Ann", "entities": [[0, 3, "PER"]]}, {"text": "Bob", "entities": [], "id": "b"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reading = read_corpus(path)
+    assert len(reading.documents) == 2
+    assert reading.ignored == {"field entities": 2}
+
+
 def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> None:
     spans = [(0, 2), (0, 3), (-1, 1), (1, 1), (2, 1), (0, 1)]
     mentions = [{"start": start, "end": end, "type": "X" if end != 1 else ""} for start, end in spans]
@@ -86,7 +95,9 @@ def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> No
 def test_parquet_of_others(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"document_id": ["x", None], "text": ["a", "b"], "more": [1, 2]}), path)
-    assert [d.document_id for d in read_corpus(path).documents] == ["x", "a:1"]
+    reading = read_corpus(path)
+    assert [d.document_id for d in reading.documents] == ["x", "a:1"]
+    assert reading.ignored == {"field more": 2}
     pq.write_table(pa.table({"id": ["x"], "text": ["a"]}), path)
     with pytest.raises(CorpusError, match="no column `document_id` among id, text"):
         read_corpus(path)

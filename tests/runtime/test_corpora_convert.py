@@ -321,3 +321,10 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
     renamed = check(paths, parse_recipe(values | {"corpus": corpus}, "test"))
     assert renamed["types"] == {"PER": 2, "ORG": 1}
     assert renamed["kinds"] == {"too wide": 2}
+
+
+def test_what_documents_have_no_place_for_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Ann", "entities": [[0, 3, "PER"]]}\n')
+    convert([path], tmp_path / "out", workers=0)
+    assert "left out, as documents have no place for it: field entities (1)" in caplog.text

@@ -163,6 +163,9 @@ def _process(
         remove_parts(out)
         first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
         raise CorpusError(first["where"], first["what"], first["cure"])
+    if assembled.ignored:
+        rest = ", ".join(f"{what} ({count})" for what, count in assembled.ignored.most_common())
+        log.warning("left out, as documents have no place for it: %s", rest)
     counts = _counts(
         ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
     )

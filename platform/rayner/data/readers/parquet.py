@@ -38,6 +38,8 @@ def read(unit: Unit) -> Reading:
                 if name not in columns:
                     found = ", ".join(file.schema_arrow.names)
                     raise CorpusError(path, f"no column `{name}` among {found}", "name the column so")
+            for name in set(file.schema_arrow.names) - set(columns):
+                reading.ignored[f"field {name}"] += file.metadata.num_rows
             row_number = 0
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
                 for row in batch.to_pylist():

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from rayner.data.readers.base import Reading, entity_of
-from rayner.data.schema import Document, Mention, document_from_row
+from rayner.data.schema import DOCUMENT_SCHEMA, Document, Mention, document_from_row
+
+_FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
+_BINDER_FIELDS = frozenset(
+    ("id", "document_id", "text", "entity_types", "entity_start_chars", "entity_end_chars", "entity_ids")
+    + ("word_start_chars", "word_end_chars")
+)
 
 
 def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
-    """Read a row of our schema or of BINDER's; a row that is neither becomes a reject."""
+    """Read a row of our schema or of BINDER's; a row that is neither becomes a reject.
+
+    Fields that neither knows are counted as ignored: annotations may hide in them.
+    """
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         reading.reject(where, "no field `text`", 'a row needs {"document_id": "...", "text": "..."}')
         return
@@ -25,7 +34,8 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         reading.reject(where, "annotated_types is a string", "write a list of types", document_id)
         return
     try:
-        build = _binder if "entity_types" in row else document_from_row
+        is_binder = "entity_types" in row
+        build = _binder if is_binder else document_from_row
         document = build({**row, "document_id": document_id})
         fault = _fault(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -34,6 +44,8 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
     if document is None or fault:
         reading.reject(where, f"not a row of the document schema: {fault}", "correct the row", document_id)
     else:
+        for name in row.keys() - (_BINDER_FIELDS if is_binder else _FIELDS):
+            reading.ignored[f"field {name}"] += 1
         reading.add(document, where)
 
 
