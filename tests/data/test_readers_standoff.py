@@ -174,3 +174,16 @@ def test_livingner(tmp_path: Path) -> None:
     table.write_text("file\tstart\n")
     with pytest.raises(CorpusError, match=r"entities\.tsv:1: another header"):
         read_corpus(table, "livingner")
+
+
+def test_brat_suffixes_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "a.TXT").write_text("Ann ran.")
+    (tmp_path / "a.ann").write_text("T1\tPER 0 3\tAnn\n")
+    (tmp_path / "b.txt").write_text("Bob ran.")
+    (tmp_path / "b.ANN").write_text("T1\tPER 0 3\tBob\n")
+    reading = read_corpus(tmp_path)
+    assert [(d.document_id, d.text, len(d.mentions)) for d in reading.documents] == [
+        ("a", "Ann ran.", 1),
+        ("b", "Bob ran.", 1),
+    ]
+    assert not reading.rejects

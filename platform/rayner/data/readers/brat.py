@@ -27,19 +27,19 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     given = list(pairs)
     for base in given:
         if len(pairs[base]) == 1:
-            twin = base.with_name(base.name + (".txt" if pairs[base][0].suffix == ".ann" else ".ann"))
+            twin = base.with_name(base.name + (".txt" if _is_notes(pairs[base][0]) else ".ann"))
             if twin.exists():
                 pairs[base].append(twin)
     bases = [base.with_name(base.name + ".txt") for base in pairs]
     return [
-        Unit("brat", tuple(str(p) for p in sorted(pair, reverse=True)), name)
+        Unit("brat", tuple(str(p) for p in sorted(pair, key=_is_notes)), name)
         for pair, name in zip(pairs.values(), files.names(bases), strict=True)
     ]
 
 
 def matches(sample: Sample) -> bool:
     """Whether the file holds annotations, or stands beside one that does."""
-    return sample.path.suffix == ".ann" or sample.path.with_suffix(".ann").exists()
+    return _is_notes(sample.path) or sample.path.with_suffix(".ann").exists()
 
 
 def read(unit: Unit) -> Reading:
@@ -47,7 +47,7 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     if len(unit.paths) != 2:
         (path,) = unit.paths
-        missing = ".txt" if path.endswith(".ann") else ".ann"
+        missing = ".txt" if _is_notes(Path(path)) else ".ann"
         raise CorpusError(path, f"no {missing} file beside it", "add it (an empty .ann has no mentions)")
     text_path, notes_path = unit.paths
     text = files.read_text(text_path, reading)
@@ -66,6 +66,10 @@ def read(unit: Unit) -> Reading:
                 reading.reject(f"{notes_path}:{number}", f"{line[:40]!r} is no annotation", "", unit.name)
     reading.add(Document(unit.name, text, in_order(mentions)), text_path)
     return reading
+
+
+def _is_notes(path: Path) -> bool:
+    return path.suffix.lower() == ".ann"
 
 
 def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
