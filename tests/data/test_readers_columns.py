@@ -137,3 +137,25 @@ def test_file_that_is_no_text_is_an_error_with_its_line(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(CorpusError, match="an empty file"):
         read_corpus(path, "columns")
+
+
+GERMEVAL = "#\turl [2005]\n1\tTU\tB-ORG\tO\n2\tDarmstadt\tI-ORG\tB-LOC\n\n#\turl [2006]\n1\tAnn\tB-PER\tO\n"
+UNIVERSAL = "# sent_id = 1\n# text = TU Darmstadt\n1\tTU\tB-ORG\t-\tx\n2\tDarmstadt\tI-ORG\t-\tx\n"
+CHUNKS = "1 TU NNP B-NP B-ORG\n2 Darmstadt NNP I-NP I-ORG\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (GERMEVAL, [("TU Darmstadt", "ORG"), ("Darmstadt", "LOC"), ("Ann", "PER")]),
+        (UNIVERSAL, [("TU Darmstadt", "ORG")]),
+        (CHUNKS, [("TU Darmstadt", "ORG")]),
+        (CHUNKS.replace("2 ", "1 ").replace("1 TU", "0 TU"), [("TU Darmstadt", "ORG")]),
+    ],
+)
+def test_words_that_are_numbered(tmp_path: Path, content: str, expected: list[tuple[str, str]]) -> None:
+    (tmp_path / "a.tsv").write_text(content)
+    reading = read_corpus(tmp_path / "a.tsv")
+    assert reading.documents[0].text == "TU Darmstadt"
+    assert _mentions(reading) == expected
+    assert not reading.rejects

@@ -54,7 +54,7 @@ def test_binder_rows(tmp_path: Path) -> None:
         '{"text": "a", "annotated_types": [1]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "head": {"start": "0", "end": 1}}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "head": {"start": 0, "end": 9}}]}',
-        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "types": [{"name": 3, "score": 1}]}]}',
+        '{"text": "", "mentions": [{"start": 0, "end": 1, "type": "X", "types": [{"name": 3, "score": 1}]}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "candidates": [{"name": "Q1"}]}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X",'
         ' "candidates": [{"name": "Q1", "score": "high"}]}]}',

@@ -1,24 +1,31 @@
 """Columns: a word and its tag a line (CoNLL-2002/2003, IOB1, IOB2, BIOES), sentences parted by blank lines.
 
-The tags stand in the last column, or in the first where only that one holds tags. Documents begin at
-`-DOCSTART-`, `# begin document ID`, `#doc ID`, `# newdoc id = ID` or `# id ID`. A file without such marks
-holds one document a sentence, named `NAME:LINE`, unless it has no blank line or is one of many small files.
+The tags stand in the last column, or in the first where only that one holds tags. Where the first column
+numbers the words of each sentence, the word is in the second and the tags after it, in one column (Universal
+NER) or, for nested mentions, in several (GermEval 2014).
+
+Documents begin at `-DOCSTART-`, `# begin document ID`, `#doc ID`, `# newdoc id = ID` or `# id ID`. A file
+without such marks holds one document a sentence, named `NAME:LINE`, unless it has no blank line or is one of
+many small files.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rayner.data.readers import files, tags
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 
 MANY_FILES = 20
 SMALL_BYTES = 200_000
+LOOKED_AT = 1000
+"""How many lines tell the columns."""
 
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
@@ -27,11 +34,25 @@ _MARK = re.compile(
 _END = re.compile(r"#\s*end document")
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The columns of the words, and of the tags; of several layers of tags where mentions nest."""
+
+    word: int
+    tags: tuple[int, ...]
+
+    def holds(self, row: Sequence[str]) -> bool:
+        """Whether the row has a word and tags."""
+        width = len(row)
+        return width > max(1, self.word, *self.tags) and all(tags.is_tag(row[place]) for place in self.tags)
+
+
 @dataclass(slots=True)
 class _Sentence:
     line: int
     words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
+    tags: list[list[str]] = field(default_factory=list)
+    """Of each layer, those of the words."""
 
 
 @dataclass(slots=True)
@@ -64,6 +85,8 @@ def matches(sample: Sample) -> bool:
     rows = [row for row in rows if not row[0].startswith("#") or tags.is_tag(row[-1])]
     if not rows:
         return False
+    if _numbered(sample.lines) is not None:
+        return True
     good = [len(row) > 1 and (tags.is_tag(row[-1]) or tags.is_tag(row[0])) for row in rows]
     return sum(good) >= 0.9 * len(rows)
 
@@ -80,8 +103,8 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     (path,) = unit.paths
     lines = files.split_lines(files.read_text(path, reading))
-    blocks = list(_blocks(lines, _tag_column(lines), reading))
-    scheme = tags.scheme_of(s.tags for b in blocks for s in b.sentences)
+    blocks = list(_blocks(lines, _layout(lines), reading))
+    scheme = tags.scheme_of(layer for b in blocks for s in b.sentences for layer in s.tags)
     has_breaks = any(len(block.sentences) > 1 for block in blocks)
     if len(blocks) == 1 and has_breaks and not unit.whole and blocks[0].line == 0:
         blocks = _one_a_sentence(blocks[0])
@@ -98,14 +121,41 @@ def read(unit: Unit) -> Reading:
     return reading
 
 
-def _tag_column(lines: Sequence[str]) -> int:
-    rows = [fields_of(line) for line in lines[:1000] if line.strip() and not line.startswith(("#", "-DOC"))]
+def _layout(lines: Sequence[str]) -> _Layout:
+    lines = lines[:LOOKED_AT]
+    numbered = _numbered(lines)
+    if numbered is not None:
+        return numbered
+    rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", "-DOC"))]
     last = sum(len(row) > 1 and tags.is_tag(row[-1]) for row in rows)
     first = sum(len(row) > 1 and tags.is_tag(row[0]) for row in rows)
-    return 0 if first > last else -1
+    return _Layout(1, (0,)) if first > last else _Layout(0, (-1,))
 
 
-def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator[_Block]:
+def _numbered(lines: Sequence[str]) -> _Layout | None:
+    """The columns where the first counts the words of each sentence, from 0 or 1; None where it does not."""
+    rows: list[list[str]] = []
+    counting, number = 0, -1
+    for line in lines:
+        row = fields_of(line)
+        if not line.strip():
+            number = -1
+        elif not line.startswith(("#", "-DOC")):
+            counts = row[0].isdecimal() and (int(row[0]) == number + 1 or (number < 0 and row[0] == "1"))
+            number = int(row[0]) if counts else number
+            counting += counts
+            rows.append(row)
+    if not rows or counting < 0.9 * len(rows):
+        return None
+    tagged = Counter(place for row in rows for place in range(2, len(row)) if tags.is_tag(row[place]))
+    columns = sorted(place for place, count in tagged.items() if count >= 0.9 * len(rows))
+    if not columns:
+        return None
+    # Tags right behind the word are layers; behind other columns, all but the last are of something else.
+    return _Layout(1, tuple(columns if columns[0] == 2 else columns[-1:]))
+
+
+def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator[_Block]:
     block = _Block(0, None)
     sentence: _Sentence | None = None
     for number, line in enumerate(lines, 1):
@@ -113,7 +163,7 @@ def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator
         if not line.strip(" \t"):
             sentence = None
             continue
-        is_row = len(row) > 1 and tags.is_tag(row[tag_column])
+        is_row = layout.holds(row)
         mark = (
             _MARK.match(line) if line[0] in "#-" and (not is_row or line.startswith("-DOCSTART-")) else None
         )
@@ -122,21 +172,22 @@ def _blocks(lines: Sequence[str], tag_column: int, reading: Reading) -> Iterator
                 yield block
             block = _Block(number, (mark["bracketed"] or mark["named"] or "").split("\t")[0].strip() or None)
             sentence = None
-        elif is_row and not row[1 + tag_column]:
+        elif is_row and not row[layout.word]:
             reading.mended["tag without a word: left out"] += 1
         elif is_row:
             if sentence is None:
-                sentence = _Sentence(number)
+                sentence = _Sentence(number, tags=[[] for _ in layout.tags])
                 block.sentences.append(sentence)
-            sentence.words.append(row[1 + tag_column])
-            sentence.tags.append(row[tag_column])
+            sentence.words.append(row[layout.word])
+            for layer, place in zip(sentence.tags, layout.tags, strict=True):
+                layer.append(row[place])
         elif _END.match(line):
             sentence = None
         elif line.startswith("#") and sentence is None:
             reading.ignored["comment"] += 1
         else:
             if sentence is None:
-                sentence = _Sentence(number)
+                sentence = _Sentence(number, tags=[[] for _ in layout.tags])
                 block.sentences.append(sentence)
             block.bad.append(number)
     if block.sentences or block.bad:
@@ -158,7 +209,8 @@ def _document(block: _Block, document_id: str, scheme: str, has_breaks: bool, re
     mentions: list[Mention] = []
     before = 0
     for sentence in block.sentences:
-        for first, after, type_ in tags.spans_of(sentence.tags, scheme, reading.mended):
-            mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
+        for layer in sentence.tags:
+            for first, after, type_ in tags.spans_of(layer, scheme, reading.mended):
+                mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
         before += len(sentence.words)
-    return Document(document_id, text, tuple(mentions), words, sentences if has_breaks else None)
+    return Document(document_id, text, in_order(mentions), words, sentences if has_breaks else None)

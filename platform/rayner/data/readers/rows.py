@@ -9,8 +9,11 @@ from rayner.data.schema import DOCUMENT_SCHEMA, Document, Mention, document_from
 
 _FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
 _BINDER_FIELDS = frozenset(
-    ("id", "document_id", "text", "entity_types", "entity_start_chars", "entity_end_chars", "entity_ids")
-    + ("word_start_chars", "word_end_chars")
+    {
+        *("id", "document_id", "text"),
+        *("entity_types", "entity_start_chars", "entity_end_chars", "entity_ids"),
+        *("word_start_chars", "word_end_chars"),
+    }
 )
 
 
