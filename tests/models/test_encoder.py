@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from rayner.errors import CheckpointError, InputError
 from rayner.models import sources
-from rayner.models.encoder import encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.encoder import Encoder, encoder_from_config, load_encoder, load_tokenizer
+from rayner.runtime.optimization import checkpoint_gradients
 
 IDS = torch.tensor([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
 MASK = IDS != 0
@@ -139,3 +141,51 @@ def test_a_model_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         load_encoder(str(tmp_path))
+
+
+KIN = (
+    "Roberta",
+    "XLMRoberta",
+    "MPNet",
+    "Longformer",
+    "Luke",
+    "Data2VecText",
+    "IBert",
+    "Bert",
+    "Electra",
+    "DebertaV2",
+)
+
+
+def tiny(architecture: str) -> Encoder:
+    import transformers
+
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = getattr(transformers, f"{architecture}Config")(
+        vocab_size=50, pad_token_id=1, max_position_embeddings=34, **small
+    )
+    return Encoder(getattr(transformers, f"{architecture}Model")(config))
+
+
+@pytest.mark.parametrize("architecture", KIN)
+def test_a_window_of_the_greatest_length_fits_the_encoder(architecture: str) -> None:
+    encoder = tiny(architecture).eval()
+    assert encoder.max_length >= 32
+    ids = torch.full((1, encoder.max_length), 5)
+    assert encoder(ids, ids > 0).shape == (1, encoder.max_length, 8)
+
+
+@pytest.mark.parametrize("architecture", ["Longformer", "Bert", "DebertaV2"])
+def test_without_dropout_training_is_deterministic(architecture: str) -> None:
+    encoder = tiny(architecture).train()
+    encoder.set_dropout(0)
+    ids = torch.arange(5, 21)[None]
+    assert torch.equal(encoder(ids, ids > 0), encoder(ids, ids > 0))
+    encoder.set_dropout(0.5)
+    assert not torch.equal(encoder(ids, ids > 0), encoder(ids, ids > 0))
+
+
+def test_an_encoder_that_cannot_recompute_its_activations_says_so() -> None:
+    model = nn.Sequential(tiny("MPNet"))
+    with pytest.raises(InputError, match="gradient_checkpointing: MPNetModel does not support"):
+        checkpoint_gradients(model)

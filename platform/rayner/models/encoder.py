@@ -38,7 +38,7 @@ class Encoder(nn.Module):
             model.pooler = None
         self.model = model
         self.hidden_size: int = model.config.hidden_size
-        self.max_length: int = _max_length(model.config)
+        self.max_length: int = _max_length(model)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The last hidden states, [B, L, H], of `ids` [B, L], of which those under `mask` [B, L] are real."""
@@ -49,14 +49,27 @@ class Encoder(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
+            # Some architectures (Longformer, ModernBERT) keep the rate of their attention in a number.
+            for name, value in vars(module).items():
+                if "dropout" in name and isinstance(value, float):
+                    setattr(module, name, rate)
 
     def enable_gradient_checkpointing(self) -> None:
-        """Recompute activations in the backward pass instead of storing them."""
+        """Recompute activations in the backward pass instead of storing them.
+
+        Raises:
+            InputError: an architecture that cannot.
+        """
         # transformers renamed it during version 5.
         enable = getattr(
             self.model, "activation_checkpointing_enable", self.model.gradient_checkpointing_enable
         )
-        enable({"use_reentrant": False})
+        try:
+            enable({"use_reentrant": False})
+        except ValueError as error:
+            raise InputError(
+                "training.gradient_checkpointing", str(error), "leave it out, or take another encoder"
+            ) from None
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration, `config.json`; whoever owns the encoder writes the weights."""
@@ -154,15 +167,11 @@ def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
     return encoder
 
 
-def _max_length(config: Any) -> int:
-    limit = getattr(config, "max_position_embeddings", None)
+def _max_length(model: nn.Module) -> int:
+    limit = getattr(model.config, "max_position_embeddings", None)
     if limit is None or limit <= 0:
         return _LENGTH_WITHOUT_LIMIT
-    # RoBERTa and its kin number positions from pad_token_id + 1.
-    reserved = config.pad_token_id + 1 if config.model_type in _OFFSET_POSITIONS else 0
-    return limit - reserved
-
-
-_OFFSET_POSITIONS = frozenset(
-    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer", "mpnet"}
-)
+    # RoBERTa and its kin number positions from padding_idx + 1.
+    positions = [m for name, m in model.named_modules() if name.endswith("position_embeddings")]
+    padding = getattr(positions[0], "padding_idx", None) if positions else None
+    return limit if padding is None else limit - padding - 1

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from rayner.config import TrainingSettings
+from rayner.models.encoder import Encoder
 
 PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -68,10 +69,14 @@ def seed_step(seed: int, step: int, rank: int) -> None:
 
 
 def checkpoint_gradients(model: nn.Module) -> None:
-    """Have every encoder compute its activations again in the backward pass instead of keeping them."""
+    """Have every encoder compute its activations again in the backward pass instead of keeping them.
+
+    Raises:
+        InputError: an encoder that cannot.
+    """
     for module in model.modules():
-        if hasattr(module, "gradient_checkpointing_enable"):
-            module.gradient_checkpointing_enable({"use_reentrant": False})  # pyright: ignore[reportCallIssue]
+        if isinstance(module, Encoder):
+            module.enable_gradient_checkpointing()
 
 
 class Average:
