@@ -27,6 +27,12 @@ def test_offsets_and_white_space() -> None:
     assert _kinds(_document((0, 4, "PER"))) == {"white space": 1}
 
 
+def test_words_that_overlap_or_are_not_in_order() -> None:
+    assert not _kinds(_document((0, 3, "PER"), words=((0, 3), (4, 7))))
+    for words in (((4, 7), (0, 3)), ((0, 7), (4, 11)), ((0, 3), (0, 3))):
+        assert _kinds(_document((0, 3, "PER"), words=words)) == {"words": 1}
+
+
 def test_duplicate_nested_and_crossing_mentions() -> None:
     counts = _kinds(_document((0, 7, "PER"), (0, 7, "PER"), (0, 3, "PER"), (4, 11, "X")))
     assert counts == {"duplicate mention": 1, "crossing mentions": 2, "nested mentions": 1}

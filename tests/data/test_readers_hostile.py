@@ -108,3 +108,18 @@ def test_readers_return_or_say_what_is_wrong(name: str, content: bytes, notes: b
             )
         with suppress(CorpusError):
             assert detect(folder) in FORMATS
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "a"}\n' + "[" * 100_000 + "\n"),
+        ("a.json", '{"text": ' + "[" * 60_000),
+        ("a.txt", f"1|t|Ann\n1\t0\t{'9' * 5000}\tAnn\tPER\n"),
+        ("a.tsv", f"{'9' * 5000}\tAnn\tB-PER\n2\tran\tO\n"),
+    ],
+)
+def test_endless_nesting_and_endless_numbers(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with suppress(CorpusError):
+        read_corpus(tmp_path / name)

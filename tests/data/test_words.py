@@ -43,3 +43,8 @@ def test_a_corpus_may_bring_its_own_words() -> None:
     document = Document("d", "can't stop", words=((0, 2), (2, 5), (6, 10)))
     assert words_of(document, "corpus") == [(0, 2), (2, 5), (6, 10)]
     assert words_of(document, "text") == [(0, 3), (3, 4), (4, 5), (6, 10)]
+
+
+@pytest.mark.parametrize("words", [((4, 7), (0, 3)), ((0, 7), (4, 7)), ((0, 3), (0, 3))])
+def test_words_of_a_corpus_that_are_no_words_count_as_none(words: tuple[tuple[int, int], ...]) -> None:
+    assert words_of(Document("d", "Ann ran", words=words), "corpus") == [(0, 3), (4, 7)]

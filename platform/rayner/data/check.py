@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from rayner.data.schema import Document, Mention
+from rayner.data.words import are_in_order
 
 Widths = Callable[[Document], Sequence[int]]
 """The number of sub-words of each mention of a document, in the order of its mentions."""
@@ -105,6 +106,9 @@ def _document_findings(document: Document, place: _Place) -> Iterator[Finding]:
     size = len(document.text)
     if not document.text.strip():
         yield place.finding("empty document", "error", "a document without text", "remove it")
+    if document.words is not None and not are_in_order(document.words):
+        what = "words that overlap or are not in order; those of the text take their place"
+        yield place.finding("words", "error", what, "write each word once, in the order of the text")
     for mention in document.mentions:
         if not 0 <= mention.start < mention.end <= size:
             what = f"{_at(mention)} outside the text of {size} characters"

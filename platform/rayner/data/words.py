@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import regex
 
 from rayner.data.schema import Document, Span
@@ -26,7 +29,15 @@ def find_words(text: str) -> list[Span]:
 
 
 def words_of(document: Document, source: str) -> list[Span]:
-    """The words of a document: its own where `source` is `corpus` and it has some, else those of its text."""
-    if source == "corpus" and document.words is not None:
+    """The words of a document: its own where `source` is `corpus` and it has some, else those of its text.
+
+    Words of its own that overlap or are not in order would tear its sentences apart; they count as none.
+    """
+    if source == "corpus" and document.words is not None and are_in_order(document.words):
         return list(document.words)
     return find_words(document.text)
+
+
+def are_in_order(spans: Sequence[Span]) -> bool:
+    """Whether each span begins where the one before has ended, or later."""
+    return all(before[1] <= after[0] for before, after in pairwise(spans))

@@ -141,9 +141,9 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
         if not line.strip():
             number = -1
         elif not line.startswith(("#", "-DOC")):
-            counts = row[0].isdecimal() and (int(row[0]) == number + 1 or (number < 0 and row[0] == "1"))
-            number = int(row[0]) if counts else number
-            counting += counts
+            if row[0] == str(number + 1) or (number < 0 and row[0] == "1"):
+                number = int(row[0])
+                counting += 1
             rows.append(row)
     if not rows or counting < 0.9 * len(rows):
         return None

@@ -25,7 +25,7 @@ def matches(sample: Sample) -> bool:
         return False
     try:
         row = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(row, dict) and "text" in row
 
@@ -40,7 +40,7 @@ def read(unit: Unit) -> Reading:
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
         else:
             add_row(row, where, f"{unit.name}:{number}", reading)

@@ -16,6 +16,8 @@ from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 
 _PASSAGE = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
+MAX_DIGITS = 18
+"""Offsets of more digits are none; Python refuses to read numbers of thousands."""
 _GLUES = ("\n", "", "\n\n")
 
 
@@ -84,7 +86,7 @@ def _is_relation(row: Sequence[str]) -> bool:
 
 
 def _is_offset(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 def _text(abstract: _Abstract, rows: Sequence[Sequence[str]], reading: Reading) -> str:
