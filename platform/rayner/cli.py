@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import math
@@ -45,6 +46,15 @@ Overrides = Annotated[
 Case = Literal["exact", "ignore", "acronyms"]
 Ambiguity = Literal["drop", "first", "both"]
 Show = Callable[[Any], None]
+
+_MENDABLE = frozenset(
+    {
+        *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG),
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    }
+)
+"""What is wrong with a place or a disk, not with rayner."""
 
 
 @corpus.command("convert")
@@ -233,6 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RaynerError as error:
         # Ray wraps what a task raises; its own text holds the worker's traceback.
         _fail(str(getattr(error, "cause", None) or error), error.exit_status)
+    except OSError as error:
+        if error.errno not in _MENDABLE:
+            raise
+        what = error.strerror or str(error)
+        _fail(f"{error.filename or 'the output'}: {what}; name a place that can be written to", 2)
     except typer.Abort:
         _fail("interrupted", 1)
     sys.exit(status if isinstance(status, int) else 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -196,3 +198,26 @@ def _python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.parametrize("inside", ["", "/below"])
+def test_an_output_that_is_no_folder_is_an_error_of_one_line(run, path, tmp_path, inside):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"text": "Ann"}\n', encoding="utf-8")
+    status, out, err = run("corpus", "convert", str(corpus), "--out", path + inside)
+    assert (status, out) == (2, "")
+    assert path in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_full_disk_is_an_error_of_one_line_and_a_missing_file_of_ours_is_not(run, path, verb):
+    def convert(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    verb("corpora", "convert", convert)
+    status, _, err = run("corpus", "convert", path, "--out", "out")
+    assert status == 2
+    assert "No space left" in err
+    verb("corpora", "convert", lambda *_: Path("no such file").read_text())
+    with pytest.raises(FileNotFoundError):
+        cli.main(["corpus", "convert", path, "--out", "out"])
