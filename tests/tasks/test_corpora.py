@@ -34,3 +34,16 @@ def test_a_share_of_the_training_documents_is_held_out(tmp_path: Path) -> None:
     assert train | dev == {f"d{i}" for i in range(50)}
     assert not train & dev
     assert 2 <= len(dev) <= 20
+
+
+def test_the_types_of_a_dictionary_are_those_of_the_recipe_too(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"document_id": "d", "text": "Ulm Ada"}))
+    (tmp_path / "names.txt").write_text("CITY\tUlm\nPER\tAda\n")
+    settings = CorpusSettings(
+        train=(str(tmp_path / "train.jsonl"),),
+        dictionary=str(tmp_path / "names.txt"),
+        rename={"CITY": "PLACE"},
+    )
+    (document,) = split_documents(settings, "train")
+    assert [m.type for m in document.mentions] == ["PLACE", "PER"]
+    assert document.annotated_types == ("PLACE", "PER")

@@ -45,7 +45,7 @@ class CorpusSettings(Settings):
     Without `dev`, `dev_fraction` of the training documents are held out, no group cut. With `dictionary` the
     training documents have its names as mentions in place of their own; `phrases` are names that hold their
     place without being mentions (papers/000, section 3, distantly supervised setting). `rename` maps types of
-    the corpus to those of the recipe; several may become one.
+    the corpus and of the dictionary to those of the recipe; several may become one.
     """
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]

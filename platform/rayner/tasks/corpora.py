@@ -37,7 +37,7 @@ def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Se
         documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
     if part == "train" and corpus.dictionary is not None:
         dictionary = _dictionary(corpus, corpus.dictionary)
-        return [label_document(document, dictionary) for document in documents]
+        return [renamed(label_document(document, dictionary), corpus.rename) for document in documents]
     return documents
 
 
