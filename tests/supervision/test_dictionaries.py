@@ -205,7 +205,7 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     [
         ("a.txt", "", "holds no name"),
         ("a.txt", "\n \n", "holds no name"),
-        ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type"),
+        ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type.*--default-type"),
         ("a.txt", "C\tlead\nC\tgr\xfcn\n".encode("latin1"), r"a\.txt:2: .*not UTF-8"),
         ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
         ("a.csv", "type,label\nC,lead\n", "no column `name`"),

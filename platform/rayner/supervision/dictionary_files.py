@@ -96,6 +96,6 @@ def _type(type_: str, default_type: str | None, path: Path, number: int) -> str:
     found = type_.strip() or default_type
     if not found:
         raise CorpusError(
-            f"{path}:{number}", "a name without a type", "write TYPE<TAB>name, or name a type with --type"
+            f"{path}:{number}", "a name without a type", "write TYPE<TAB>name, or give --default-type TYPE"
         )
     return found
