@@ -173,6 +173,27 @@ def test_the_ends_of_a_mention_that_is_too_wide_are_no_negatives() -> None:
     assert example["cut_ends"].tolist() == [0, 8]
 
 
+def test_no_mention_is_too_wide_where_all_spans_are_scored() -> None:
+    text = "one two three four five six seven eight nine met Ada"
+    document = Document("d", text, (Mention(0, 44, "PER"), Mention(49, 52, "PER")))
+    (example,) = recognizer(loss={"negatives": "all"}).examples([document])
+    assert example["gold"].tolist() == [0, 0, 8, 0, 10, 10]
+    assert not len(example["cut_starts"])
+    assert not len(example["cut_ends"])
+    assert len(example["rejects"]) == 1, "it is learned, and cannot be predicted"
+
+
+def test_the_end_of_a_wide_mention_is_no_negative_however_far_its_start() -> None:
+    task = recognizer(windows={"length": 20, "overlap": 7})
+    text = " ".join(f"w{chr(97 + i % 26)}" for i in range(60))
+    places = find_words(text)
+    document = Document("d", text, (Mention(places[0][0], places[29][1], "PER"),))
+    for window, example in zip(task.windows_of(document), task.examples([document]), strict=True):
+        begin, end = window.span
+        last = int(window.subwords.last[29])
+        assert example["cut_ends"].tolist() == ([0, last - begin] if begin <= last < end else [])
+
+
 def test_examples_are_the_same_one_by_one() -> None:
     together = list(TASK.examples(corpus()))
     alone = [row for document in corpus() for row in TASK.examples([document])]

@@ -54,15 +54,24 @@ class RecognizerTask(DocumentTask):
         }
         self._inputs: TypeInputs | None = None
 
+    def settings_of_examples(self) -> Mapping[str, Any]:
+        """The negatives, too: with all of them, mentions are gold that are too wide otherwise."""
+        return {**super().settings_of_examples(), "negatives": self.recipe.loss.negatives}
+
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat.
 
         What the window's edge or the width limit keeps from being gold is cut: its ends are no negatives.
+        With `negatives: all` every width is scored, so that no mention within the window is too wide.
         """
-        widest = self.recipe.model.max_span_width
+        is_band = self.recipe.loss.negatives == "band"
+        widest = self.recipe.model.max_span_width if is_band else self.recipe.windows.length
+        reach = 0
         for row, window, gold in self.rows(items):
             begin, end = window.span
-            low = bisect_right(gold, begin - widest, key=lambda g: g.first)
+            if window.index == 0:
+                reach = max((g.last - g.first + 1 for g in gold), default=0)
+            low = bisect_right(gold, begin - reach, key=lambda g: g.first)
             near = gold[low : bisect_left(gold, end, key=lambda g: g.first)]
             inside = [g for g in near if begin <= g.first and g.last < end and g.last - g.first < widest]
             cut = [g for g in near if g not in inside]
