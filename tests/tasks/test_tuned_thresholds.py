@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
+from rayner.data.words import find_words
+from rayner.tasks.span_tables import scored_spans
 from tests.tasks.small import built, corpus, found, recognizer, spans
 
 TASK = recognizer(model={"threshold": "tuned"}, decoding={"overlap": "nested"})
@@ -46,3 +50,21 @@ def test_dev_documents_without_a_word_tune_nothing() -> None:
     model = built(TASK).eval()
     TASK.fit(model, [Document("d", " ")])
     assert model.thresholds[:, 2].tolist() == [0, 0, 0]
+
+
+def test_a_span_that_several_windows_hold_counts_once() -> None:
+    model = built(TASK).eval()
+    text = " ".join(f"w{chr(97 + i % 26)}" for i in range(60))
+    words = find_words(text)
+    mentions = tuple(Mention(*words[i], "PER") for i in range(60))
+    long = Document("d", text, mentions)
+    assert len(TASK.windows_of(long)) > 2
+    (scored,) = scored_spans(TASK, TASK.predictor(model), [long])
+    assert scored.gold.sum() == len(mentions)
+
+
+def test_what_was_not_annotated_tunes_nothing() -> None:
+    model = built(TASK).eval()
+    partial = [replace(document, annotated_types=("PER",)) for document in corpus()]
+    (scored,) = scored_spans(TASK, TASK.predictor(model), partial)
+    assert set(scored.type.tolist()) == {TASK.names.index("PER")}

@@ -12,9 +12,10 @@ import torch
 
 from rayner.data.batches import forwards
 from rayner.data.schema import Document
+from rayner.data.windows import owner
 from rayner.losses.span_scores import candidate_spans
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.documents import TextWindow, gold_of
+from rayner.tasks.documents import TextWindow, gold_of, known_types
 from rayner.tasks.predict import TOKENS_PER_BATCH
 from rayner.tasks.recognize import Recognizer
 
@@ -36,10 +37,15 @@ class ScoredSpans(NamedTuple):
 def scored_spans(
     task: DocumentTask, recognizer: Recognizer, documents: Iterable[Document]
 ) -> Iterator[ScoredSpans]:
-    """The best candidates of each window and type, and all gold spans, a batch of windows at a time."""
+    """The best candidates of each window and type, and all gold spans, a batch of windows at a time.
+
+    A span that several windows hold counts in the one that decides about it, and no span counts for a type
+    that its document was not annotated for.
+    """
     type_index = {name: index for index, name in enumerate(task.names)}
     windows: list[TextWindow] = []
     gold: list[list[tuple[int, int, int]]] = []
+    known: list[np.ndarray] = []
     for document in documents:
         of_document = task.windows_of(document)
         windows += of_document
@@ -51,9 +57,13 @@ def scored_spans(
             low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
             inside = [g for g in found[low:high] if g.last < end]
             gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in inside])
+        known += [known_types(document, task.names)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
-        yield _of_batch(recognizer.score([windows[i] for i in batch]), [gold[i] for i in batch])
+        held = [windows[i] for i in batch]
+        yield _of_batch(
+            recognizer.score(held), [gold[i] for i in batch], held, np.stack([known[i] for i in batch])
+        )
 
 
 def span_tables(
@@ -79,7 +89,12 @@ def span_tables(
 
 
 @torch.inference_mode()
-def _of_batch(scored: Any, gold: Sequence[Sequence[tuple[int, int, int]]]) -> ScoredSpans:
+def _of_batch(
+    scored: Any,
+    gold: Sequence[Sequence[tuple[int, int, int]]],
+    windows: Sequence[TextWindow],
+    known: np.ndarray,
+) -> ScoredSpans:
     scores, starts, ends = scored
     widths = scores.span.shape[3]
     is_gold = torch.zeros_like(scores.span, dtype=torch.bool)
@@ -98,4 +113,19 @@ def _of_batch(scored: Any, gold: Sequence[Sequence[tuple[int, int, int]]]) -> Sc
         scores.span_threshold[window, kind],
         is_gold.flatten(2)[window, kind, cell],
     )
-    return ScoredSpans(*(column.cpu().numpy() for column in columns))
+    rows, kinds, first, width = (
+        column.cpu().numpy() for column in (window, kind, cell // widths, cell % widths)
+    )
+    counts = known[rows, kinds] & [
+        _decides(windows[row], start - 1, start - 1 + wide)
+        for row, start, wide in zip(rows.tolist(), first.tolist(), width.tolist(), strict=True)
+    ]
+    return ScoredSpans(*(column.cpu().numpy()[counts] for column in columns))
+
+
+def _decides(window: TextWindow, first: int, last: int) -> bool:
+    """Whether the window is the one that decides about its sub-words `first` to `last`."""
+    if len(window.windows) == 1:
+        return True
+    begin = window.span.begin
+    return owner(window.windows, begin + first, begin + last + 1, len(window.subwords)) == window.index
