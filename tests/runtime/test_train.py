@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import rayner
+from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
+from rayner.data.writers import write_jsonl
 from rayner.errors import RecipeError
 from rayner.recipes import parse_recipe
 from rayner.runtime.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
 from rayner.runtime.train import train
 from rayner.runtime.watching import line_of
+from rayner.tasks.checkpoint import replace_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 
@@ -65,6 +70,26 @@ def test_evaluation_says_the_same_as_the_end_of_training(out: Path, values: dict
     assert metrics == stored
     assert {"precision", "recall", "f1", "per_type", "intervals"} <= metrics.keys()
     assert "intervals" not in evaluate(out / "best", [Path(values["corpus"]["dev"][0])], intervals=False)
+
+
+def test_evaluation_calls_types_as_the_recipe_does_and_names_those_that_do_not_count(
+    out: Path, values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (dev,) = values["corpus"]["dev"]
+    documents = read_corpus(dev).documents
+    others = [
+        replace(d, mentions=tuple(replace(m, type=f"old {m.type}") for m in d.mentions)) for d in documents
+    ]
+    write_jsonl(others, tmp_path / "old.jsonl")
+    expected = evaluate(out / "best", Path(dev), intervals=False)
+    assert evaluate(out / "best", tmp_path / "old.jsonl", intervals=False)["support"] == 0
+    kind = others[0].mentions[0].type
+    assert f"mentions of types that are not looked for do not count: {kind} (" in caplog.text
+    shutil.copytree(out / "best", tmp_path / "best")
+    rename = {f"old {t['name']}": t["name"] for t in values["types"]}
+    recipe = parse_recipe({**values, "corpus": {**values["corpus"], "rename": rename}}, "recipe")
+    replace_recipe(tmp_path / "best", recipe)
+    assert evaluate(tmp_path / "best", tmp_path / "old.jsonl", intervals=False) == expected
 
 
 def test_a_loaded_checkpoint_predicts_texts_and_documents(out: Path) -> None:

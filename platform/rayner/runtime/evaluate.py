@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import torch
 
-from rayner.config import CorpusSettings, StandardizerRecipe, TypeSettings
+from rayner.config import CorpusSettings, DocumentRecipe, StandardizerRecipe, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.errors import CheckpointError
 from rayner.metrics.intervals import span_intervals
@@ -24,6 +26,8 @@ from rayner.tasks.registry import train_task
 
 EVALUATION = "evaluation"
 
+log = logging.getLogger(__name__)
+
 
 def evaluate(
     checkpoint: Path,
@@ -37,7 +41,8 @@ def evaluate(
     """Score a checkpoint on a corpus.
 
     Args:
-        corpus: files or folders with gold annotations, in any format that `corpus convert` reads.
+        corpus: files or folders with gold annotations, in any format that `corpus convert` reads; the
+            recipe's `corpus.rename` holds for them too, and types that are not looked for do not count.
         device: where to run; a GPU where there is one.
         intervals: whether to add 95 % bootstrap intervals.
         types: those to look for; by default the checkpoint's own.
@@ -54,12 +59,23 @@ def evaluate(
         what, cure = "answers mentions, not documents", "add --index DIR, what `rayner index build` wrote"
         raise CheckpointError(str(checkpoint), what, cure)
     paths = tuple(map(str, (corpus,) if isinstance(corpus, (str, Path)) else corpus))
-    settings = CorpusSettings(train=paths, dev=paths, format=format)
+    names = loaded.recipe.corpus.rename if isinstance(loaded.recipe, DocumentRecipe) else {}
+    settings = CorpusSettings(train=paths, dev=paths, format=format, rename=names)
     items = list(train_task(loaded.recipe.model_copy(update={"corpus": settings})).items("dev"))
     predictor = loaded.task.predictor(loaded.model, Options(types=types))
     predicted = predict_all(predictor, items)
     metrics = predictor.evaluate(predicted, items)
+    if are_documents(items):
+        _name_other_types(items, metrics["per_type"])
     return metrics | (intervals_of(items, predicted, metrics) if intervals else {})
+
+
+def _name_other_types(documents: Sequence[Document], types: Container[str]) -> None:
+    """Say which mentions are no part of the score."""
+    others = Counter(m.type for d in documents for m in d.mentions if m.type not in types)
+    if others:
+        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(10))
+        log.warning("mentions of types that are not looked for do not count: %s", named)
 
 
 def default_device() -> torch.device:
