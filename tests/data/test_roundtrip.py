@@ -223,6 +223,9 @@ def test_iob2_of_texts_without_words_keeps_or_counts_every_mention(documents: li
         assert (
             sum(row.rpartition("\t")[2].startswith("B-") for row in content.split("\n")) == written.mentions
         )
+        if not written.dropped:
+            read = read_corpus(folder / "a.tsv", "columns").documents
+            assert [(d.document_id, d.text) for d in read] == [(d.document_id, d.text) for d in documents]
 
 
 def test_scores_are_float32() -> None:

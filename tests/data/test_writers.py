@@ -35,8 +35,13 @@ def test_iob2_cuts_its_own_words_at_mentions_but_not_the_corpus_words(tmp_path: 
 
 
 def test_iob2_mention_across_sentences_is_counted(tmp_path: Path) -> None:
-    document = Document("a", "Ann. Bob", (Mention(0, 8, "X"),), sentences=((0, 4), (5, 8)))
+    document = Document("a", "Ann\nBob", (Mention(0, 7, "X"),), sentences=((0, 3), (4, 7)))
     assert dict(write_iob2([document], tmp_path / "a.tsv").dropped) == {"mention across sentences": 1}
+
+
+def test_iob2_counts_texts_whose_spacing_it_cannot_hold(tmp_path: Path) -> None:
+    documents = [Document(str(i), text) for i, text in enumerate(["Ann ran", "Ann, ran", "Ann  ran", " Ann"])]
+    assert dict(write_iob2(documents, tmp_path / "a.tsv").dropped) == {"spacing of a text": 3}
 
 
 def test_ids_that_no_file_can_have(tmp_path: Path) -> None:

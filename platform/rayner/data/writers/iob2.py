@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import in_order
+from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
 from rayner.data.writers.base import Written, one_line, text_file
@@ -18,7 +19,8 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
     """Write one file.
 
     Columns hold no nested mentions (the outer stays) and none that begins or ends inside a word; both are
-    counted. Documents without words get those of their text, cut where a mention begins or ends.
+    counted, and so are texts that are not their words with single spaces between them. Documents without
+    words get those of their text, cut where a mention begins or ends.
     """
     written = Written(paths=[Path(path)])
     with text_file(Path(path)) as file:
@@ -50,10 +52,14 @@ def _block(document: Document, written: Written) -> str:
     id_ = one_line(document.document_id).strip()
     written.drop("white space in a document_id", id_ != document.document_id)
     lines = [f"-DOCSTART- ({id_})\tO", ""]
+    sentences: list[list[str]] = [[]]
     for place, ((start, end), tag) in enumerate(zip(words, tags, strict=True)):
         if place and sentence_of[place] != sentence_of[place - 1]:
             lines.append("")
-        lines.append(f"{one_line(document.text[start:end])}\t{tag}")
+            sentences.append([])
+        sentences[-1].append(one_line(document.text[start:end]))
+        lines.append(f"{sentences[-1][-1]}\t{tag}")
+    written.drop("spacing of a text", join_words(sentences)[0] != document.text)
     return "\n".join(lines) + "\n\n"
 
 
