@@ -102,6 +102,11 @@ def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
         (b"", "not a mapping"),
         ("task: recognizer\nencoder: Z\u00fcrich\n".encode("latin1"), "not UTF-8"),
         (b"task: recognizer\ntypes: [\n", r"recipe\.yaml:3: not valid YAML"),
+        (
+            b"training: {epochs: 3}\ntask: tagger\ntraining: {clip: 2}\n",
+            r"recipe\.yaml:3: .*'training' stands twice",
+        ),
+        (b"training:\n  epochs: 3\n  clip: 2\n  epochs: 5\n", r"recipe\.yaml:4: .*'epochs' stands twice"),
         (b"task: recognizer\nencoder: a: b\n", r"recipe\.yaml:2: not valid YAML"),
         (b"task: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
         (b"1: 2\ntask: recognizer\n", r": 1: .*string"),

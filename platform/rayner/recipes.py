@@ -33,6 +33,20 @@ RECIPES: Mapping[str, type[BaseRecipe]] = {
 _RECIPE: TypeAdapter[Any] = TypeAdapter(Recipe)
 
 
+class _Loader(yaml.SafeLoader):
+    """As YAML asks: a key that stands twice is an error, where PyYAML forgets the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    what = f"the key {key.value!r} stands twice"
+                    raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     """The recipe in a YAML file, with `key.key=value` overrides.
 
@@ -128,10 +142,10 @@ def read_yaml(path: Path) -> Any:
     """What a YAML file holds.
 
     Raises:
-        RecipeError: it cannot be read, or is no YAML.
+        RecipeError: it cannot be read, is no YAML, or has a key twice.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise RecipeError(str(path), error.strerror or "cannot be read", "name a recipe file") from None
     except UnicodeDecodeError:
