@@ -59,8 +59,10 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
         out: Annotated[
             str, typer.Option(help="The folder, or its URI, for documents-*.parquet and rejects.")
         ],
-        jsonl: Annotated[bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts.")] = False,
-        brat: Annotated[bool, typer.Option("--brat", help="Write brat files too.")] = False,
+        jsonl: Annotated[
+            bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts, to _jsonl/.")
+        ] = False,
+        brat: Annotated[bool, typer.Option("--brat", help="Write brat files too, to _brat/.")] = False,
         types: Annotated[
             Path | None,
             typer.Option(exists=True, help="A YAML list of types to look for, also ones never learned."),

@@ -101,8 +101,9 @@ def test_jsonl_and_brat_hold_the_same_mentions(tmp_path: Path) -> None:
     wanted = {
         r["document_id"]: [(m["start"], m["end"]) for m in r["mentions"]] for r in rows(tmp_path / "out")
     }
-    for paths in (sorted((tmp_path / "out").glob("*.jsonl")), [tmp_path / "out" / "brat"]):
-        reading = read_corpus([path for path in paths if not path.name.startswith("_")])
+    assert pq.read_table(tmp_path / "out").num_rows == len(TEXTS)
+    for folder in ("_jsonl", "_brat"):
+        reading = read_corpus([tmp_path / "out" / folder])
         assert {d.document_id: [(m.start, m.end) for m in d.mentions] for d in reading.documents} == wanted
         assert {d.document_id: d.text for d in reading.documents} == {f"d{i}": t for i, t in enumerate(TEXTS)}
 
@@ -186,8 +187,24 @@ def test_an_id_in_two_blocks_is_kept_where_it_comes_first(tmp_path: Path) -> Non
     assert counts["mentions"] == sum(len(row["mentions"]) for row in found)
     assert counts["windows"] == sum(row["windows"] for row in found)
     texts = {f"d{i}": "Else " + text if i < 20 else text for i, text in enumerate(TEXTS)}
-    for paths in (sorted((tmp_path / "out").glob("doc*.jsonl")), [tmp_path / "out" / "brat"]):
-        assert {d.document_id: d.text for d in read_corpus(paths).documents} == texts
+    for folder in ("_jsonl", "_brat"):
+        reading = read_corpus([tmp_path / "out" / folder])
+        assert {d.document_id: d.text for d in reading.documents} == texts
+
+
+def test_dropping_what_stands_twice_can_be_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_jsonl(tmp_path / "a.jsonl", TEXTS)
+    again = write_jsonl(tmp_path / "b.jsonl", ["Else " + text for text in TEXTS[:20]])
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr("rayner.runtime.annotate_finish.pa.BufferOutputStream", stop)
+        with pytest.raises(KeyboardInterrupt):
+            here([again, first], tmp_path / "out", also=("jsonl",))
+    assert here([again, first], tmp_path / "out", also=("jsonl",))["documents"] == 50
+    assert len(read_corpus([tmp_path / "out" / "_jsonl"]).documents) == 50
 
 
 def test_a_finished_annotation_is_not_done_again_and_a_changed_one_is_refused(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class BlockAnnotator:
             if "jsonl" in self._also:
                 path = Path(folder, "documents.jsonl")
                 write_jsonl(found, path)
-                self._output.documents(name, ".jsonl").copy_from(path)
+                self._output.jsonl(name).copy_from(path)
             if "brat" in self._also:
                 for path in write_brat(found, Path(folder, "brat")).paths:
                     self._output.brat(name).below(path.name).copy_from(path)

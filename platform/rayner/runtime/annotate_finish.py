@@ -159,10 +159,11 @@ def _drop(output: Output, name: str, decision: dict[str, Any]) -> None:
     if table.num_rows != decision["of"]:
         return
     lost = set(decision["rows"])
-    lines = output.documents(name, ".jsonl").read()
-    if lines is not None:
-        kept = [line for i, line in enumerate(lines.split(b"\n")[:-1]) if i not in lost]
-        output.documents(name, ".jsonl").write(b"".join(line + b"\n" for line in kept))
+    lines = (output.jsonl(name).read() or b"").split(b"\n")[:-1]
+    # Fewer lines: they were taken out before the work was cut short.
+    if len(lines) == decision["of"]:
+        kept = [line for i, line in enumerate(lines) if i not in lost]
+        output.jsonl(name).write(b"".join(line + b"\n" for line in kept))
     for document_id in decision["ids"]:
         base = file_name(document_id, Written())
         for suffix in (".txt", ".ann"):

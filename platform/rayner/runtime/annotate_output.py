@@ -1,8 +1,9 @@
 """The folder that `annotate` writes: what lies where, and what is done already.
 
-`documents-SHARD-BLOCK.parquet` holds the answers to a block; beside it, where they are wanted, a `.jsonl`
-with the texts, and brat files in `brat/SHARD-BLOCK/`. While the work goes on, `.work` holds a JSON file for
-each block that is done (`blocks/`), written last, and for each shard that was read to its end (`shards/`).
+`documents-SHARD-BLOCK.parquet` holds the answers to a block. Where they are wanted, `_jsonl/` has a file of
+the same name with the texts, and `_brat/SHARD-BLOCK/` brat files. While the work goes on, `.work` holds a
+JSON file for each block that is done (`blocks/`), written last, and for each shard that was read to its end
+(`shards/`).
 Names with an underscore or a dot in front are passed over where the folder is read as one Parquet data set.
 """
 
@@ -39,7 +40,7 @@ ANNOTATION_SCHEMA = pa.schema(
         ("source", pa.string()),
     ]
 )
-_OURS = re.compile(r"documents-\d{5,}-\d{5,}\.(parquet|jsonl)|brat|_rejects\.jsonl|_annotation\.json|\.work")
+_OURS = re.compile(r"documents-\d{5,}-\d{5,}\.parquet|_jsonl|_brat|_rejects\.jsonl|_annotation\.json|\.work")
 _BLOCK = re.compile(r"(\d+)-(\d+)\.json")
 
 
@@ -49,13 +50,17 @@ class Output:
 
     place: Place
 
-    def documents(self, block: str, suffix: str = ".parquet") -> Place:
-        """The file of a block's documents."""
-        return self.place.below(f"documents-{block}{suffix}")
+    def documents(self, block: str) -> Place:
+        """The Parquet file of a block's documents."""
+        return self.place.below(f"documents-{block}.parquet")
+
+    def jsonl(self, block: str) -> Place:
+        """The JSON lines of a block's documents."""
+        return self.place.below(f"_jsonl/documents-{block}.jsonl")
 
     def brat(self, block: str) -> Place:
         """The folder of a block's brat files."""
-        return self.place.below(f"brat/{block}")
+        return self.place.below(f"_brat/{block}")
 
     def sidecar(self, block: str) -> Place:
         """What is known of a finished block."""
