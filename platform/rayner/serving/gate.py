@@ -24,7 +24,7 @@ def api_keys(required: bool = False) -> tuple[str, ...]:
     """
     text = os.environ.get(KEYS_VARIABLE)
     keys = tuple(key.strip() for key in (text or "").split(",") if key.strip())
-    if text and not keys:
+    if text is not None and not keys:
         raise InputError(KEYS_VARIABLE, "holds no key", "write keys parted by commas, or unset it")
     if required and not keys:
         what = "is not set in this process, and require_key is"
