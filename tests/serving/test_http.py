@@ -120,6 +120,8 @@ def test_names_of_documents_come_back(client: TestClient) -> None:
         ({"documents": [], "types": [{"name": ""}]}, "types.0.name"),
         ({"documents": [], "types": []}, "types"),
         ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN"}]}, "types.1"),
+        ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN", "description": " "}]}, "types.1"),
+        ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN", "descriptions": [""]}]}, "types.1"),
         ({"documents": [], "types": [{"name": "LOC"}, {"name": "LOC"}]}, "types.1.name"),
         ({"documents": [], "types": [{"name": "X", "description": "x " * 5000}]}, "types.0"),
     ],
@@ -138,6 +140,13 @@ def test_422_names_the_field(client: TestClient, body: dict[str, Any], field: st
 def test_what_is_no_request_is_refused(client: TestClient, content: bytes) -> None:
     reply = client.post("/v1/recognize", content=content, headers={"Content-Type": "application/json"})
     assert reply.status_code in (400, 422)
+
+
+def test_a_body_that_is_not_called_json_says_what_to_send(client: TestClient) -> None:
+    for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        reply = client.post("/v1/recognize", content=b'{"documents": []}', headers=headers)
+        assert reply.status_code == 422
+        assert "Content-Type: application/json" in reply.json()["detail"][0]["cure"]
 
 
 def test_a_threshold_that_is_no_number_is_refused(client: TestClient) -> None:

@@ -24,8 +24,8 @@ class TypeSettings(Settings):
 
     @property
     def guidelines(self) -> tuple[str, ...]:
-        """All descriptions; none where the type has only its name."""
-        return ((self.description,) if self.description else ()) + self.descriptions
+        """All descriptions that say something; none where the type has only its name."""
+        return tuple(text for text in (self.description or "", *self.descriptions) if text.strip())
 
 
 class LabelSettings(Settings):

@@ -27,10 +27,12 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
     """Turn exceptions into replies."""
 
     @app.exception_handler(RequestValidationError)
-    def _invalid(_: Request, error: Exception) -> Response:
+    def _invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = [(_field(e["loc"]), str(e["msg"]).removeprefix("Value error, ")) for e in error.errors()]
-        return problems(422, [{"field": field, "message": message} for field, message in found])
+        is_json = "json" in request.headers.get("Content-Type", "")
+        cure = "" if is_json else "send `Content-Type: application/json`"
+        return problems(422, [{"field": field, "message": message, "cure": cure} for field, message in found])
 
     @app.exception_handler(HTTPException)
     def _other(_: Request, error: Exception) -> Response:
