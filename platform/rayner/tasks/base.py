@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 from torch import Tensor, nn
 
 from rayner.config import TypeSettings
+from rayner.errors import InputError
 
 Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
@@ -59,6 +61,10 @@ class Options:
     types: tuple[TypeSettings, ...] | None = None
     shift: float = 0.0
     overlap: Literal["flat", "nested"] | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.shift):
+            raise InputError("shift", f"{self.shift} cannot be added to a threshold", "give a finite number")
 
 
 DEFAULTS = Options()
