@@ -127,6 +127,9 @@ def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path:
         '{"document_id": "bad mention", "text": "Ada", "mentions": [{"start": 2, "end": 9, "type": "X"}]}',
         '{"document_id": "fails", "text": "This one FAILS"}',
         '{"document_id": 7, "text": ""}',
+        '{"document_id": "half", "text": "Ada", "group": "\\udfff"}',
+        '{"document_id": "types", "text": "Ada", "annotated_types": [1]}',
+        '{"document_id": "types", "text": "Ada", "annotated_types": "PER"}',
     ]
     (tmp_path / "a.jsonl").write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
     (tmp_path / "latin.jsonl").write_bytes('{"document_id": "é", "text": "é"}\n'.encode("latin1"))
@@ -159,6 +162,9 @@ def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path:
         "a.jsonl:12": "its id 'good' is that of",
         "a.jsonl:13": "its id 'good' is that of",
         "a.jsonl:15": "the model failed on it (ValueError: it says FAILS)",
+        "a.jsonl:17": "surrogate",
+        "a.jsonl:18": "annotated_types [1] are not strings",
+        "a.jsonl:19": "annotated_types is a string",
         "latin.jsonl:1": "0xe9 is not UTF-8",
         "empty.jsonl": "no documents",
         "empty.txt": "an empty file",

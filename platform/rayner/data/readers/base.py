@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -142,9 +142,16 @@ def is_encodable(text: str) -> bool:
 def _fault(document: Document) -> tuple[str, str] | None:
     if not document.document_id:
         return "a document without an id", "give it a document_id"
-    for text in (document.document_id, document.text):
+    for text in (document.document_id, document.text, *_names(document)):
         try:
             text.encode()
         except UnicodeEncodeError as error:
             return f"half a surrogate pair at {error.start} of {text[:20]!a}", "write the character as UTF-8"
     return None
+
+
+def _names(document: Document) -> Iterator[str]:
+    """The other strings of a document."""
+    yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
+    for mention in document.mentions:
+        yield from filter(None, (mention.type, mention.entity_id, mention.chain))
