@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ray.serve.schema import ServeDeploySchema
 from rayner.errors import InputError, RecipeError
 from rayner.serving.application import NAME, build, declared, deployment_options
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
-from rayner.serving.run import checked
+from rayner.serving.run import checked, serve_forever
 from rayner.serving.settings import (
     ApplicationSettings,
     ModelSettings,
@@ -97,6 +98,19 @@ def test_a_checkpoint_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> 
     path.write_text(f"recognizer: {tmp_path}/nowhere")
     with pytest.raises(InputError, match="nowhere"):
         checked(path)
+
+
+def test_an_address_that_cannot_be_had_is_told_before_ray_starts(tmp_path: Path) -> None:
+    path = tmp_path / "serve.yaml"
+    recognizer_folder(tmp_path / "best")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for http, what in (
+            (f"{{port: {taken.getsockname()[1]}}}", "Address already in use"),
+            ("{host: no.such.host.invalid}", "nothing can listen at no.such.host.invalid:8000"),
+        ):
+            path.write_text(f"recognizer: {tmp_path}/best\nhttp: {http}")
+            with pytest.raises(InputError, match=what):
+                serve_forever(path)
 
 
 def test_keys_of_the_driver_are_asked_of_the_replicas(

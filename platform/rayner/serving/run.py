@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from rayner.retrieval.index_folder import version_of_index
 from rayner.runtime.cluster import ensure_ray
 from rayner.serving.application import NAME, declared
 from rayner.serving.gate import api_keys
-from rayner.serving.settings import ServeSettings, load_serve_settings
+from rayner.serving.settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.tasks.checkpoint import version_of
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ def serve_forever(path: Path) -> dict[str, Any]:
         RaynerError: the application did not start.
     """
     settings = checked(path)
+    check_port(settings.http)
     began = time.monotonic()
     address = f"http://{settings.http.host}:{settings.http.port}"
     try:
@@ -73,6 +75,24 @@ def checked(path: Path) -> ServeSettings:
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})
+
+
+def check_port(http: HttpSettings) -> None:
+    """Find out before Ray starts whether the proxy can listen; on a cluster that is for its nodes to know.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if os.environ.get("RAY_ADDRESS"):
+        return
+    try:
+        (family, *_, address), *_ = socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM)
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+    except OSError as error:
+        what = f"nothing can listen at {http.host}:{http.port} ({error.strerror or error})"
+        raise InputError("http", what, "name another host or port, or stop what listens there") from None
 
 
 def deploy(settings: ServeSettings) -> None:

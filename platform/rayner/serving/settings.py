@@ -95,7 +95,7 @@ class HttpSettings(Settings):
     """Where the proxy listens: on this machine alone unless `host` says otherwise."""
 
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    port: Annotated[int, Field(ge=1, le=65535)] = 8000
     timeout: PositiveFloat | None = 120
 
 
