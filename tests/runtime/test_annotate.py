@@ -302,11 +302,15 @@ def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     folder.mkdir()
     given = write_jsonl(folder / "in.jsonl", TEXTS)
     (folder / "table.csv").write_text("x")
+    (tmp_path / "linked").symlink_to(folder)
     for inputs, out, what in (
         (tmp_path / "none", tmp_path / "out", "no such file or folder"),
         (folder / "table.csv", tmp_path / "out", "its name ends in none of .parquet"),
         (folder, folder / "out", "lies in the input"),
         (folder, folder, "lies in the input"),
+        (folder, tmp_path / "linked" / "out", "lies in the input"),
+        (folder, folder / ".." / "in" / "out", "lies in the input"),
+        (tmp_path / "linked" / "in.jsonl", folder, "holds the input"),
         (given, folder, "holds the input"),
         (given, folder / "table.csv", "is a file"),
         (Path("nowhere://bucket/x"), tmp_path / "out", "no such file"),
@@ -354,6 +358,17 @@ def test_uris_of_pyarrow_and_of_fsspec(tmp_path: Path, form: str) -> None:
         annotate(Capitals(), [uri], form.format(tmp_path / "out"), workers=0, also=("jsonl", "brat"))
         == counts
     )
+
+
+def test_one_path_on_two_file_systems_is_two_inputs(tmp_path: Path) -> None:
+    import fsspec
+
+    here_path = tmp_path / "in.jsonl"
+    here_path.write_text('{"text": "Ada"}\n')
+    with fsspec.open(f"memory://{here_path}", "w") as file:
+        file.write('{"text": "Charles"}\n')  # type: ignore[union-attr]
+    counts = annotate(Capitals(), [here_path, f"memory://{here_path}"], tmp_path / "out", workers=0)
+    assert (counts["documents"], counts["rejected"]) == (2, 0)
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rayner.runtime.annotate_models import Linking, SavedModel
 from rayner.runtime.annotate_output import SUMMARY, WORK, Output
 from rayner.runtime.annotate_progress import Speed, follow
 from rayner.runtime.annotate_run import Pool, ToRead, run_here, run_on_ray
-from rayner.runtime.storage import place_of
+from rayner.runtime.storage import Place, place_of
 from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.predict import TOKENS_PER_BATCH
 
@@ -83,7 +83,7 @@ def annotate(
     if aside:
         log.warning("%d files of other kinds are left aside", aside)
     output = Output(place_of(out))
-    _guard(inputs, sources, output)
+    _guard(inputs, output)
     chosen = [options, linking and linking.choices, tokens_per_batch, sorted(set(also))]
     settings = {
         "input": digest_of(sources),
@@ -178,21 +178,24 @@ def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float
     return Pool(workers or 1, most, cpus, gpus)
 
 
-def _guard(inputs: Sequence[str | Path], sources: Sequence[Source], output: Output) -> None:
+def _guard(inputs: Sequence[str | Path], output: Output) -> None:
     """Refuse an output among the inputs, or around one: a second run would read the first one's results."""
     place, where = output.place, f"--out {output.place.shown}"
     for given in map(place_of, map(str, inputs)):
-        if given.filesystem == place.filesystem and _holds(given.path, place.path):
+        if _holds(given, place):
             raise InputError(where, f"lies in the input {given.shown}", "name a folder outside")
-    for source in sources:
-        if source.place.filesystem == place.filesystem and _holds(place.path, source.place.path):
-            raise InputError(where, f"holds the input {source.place.shown}", "name another folder")
+        if _holds(place, given):
+            raise InputError(where, f"holds the input {given.shown}", "name another folder")
     if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
         raise InputError(where, "is a file", "name a folder")
 
 
-def _holds(folder: str, path: str) -> bool:
-    return Path("/", path).is_relative_to(Path("/", folder))
+def _holds(folder: Place, place: Place) -> bool:
+    if folder.filesystem != place.filesystem:
+        return False
+    paths = [Path("/", each.path) for each in (place, folder)]
+    path, above = [each.resolve() for each in paths] if place.is_local else paths
+    return path.is_relative_to(above)
 
 
 def _digest(value: Any) -> str:

@@ -64,7 +64,8 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
                     place.shown, f"its name ends in none of {known} (or those with .gz)", _CONVERT
                 )
             else:
-                found.setdefault(info.path, (place.at(info.path), info))
+                file = place.at(info.path)
+                found.setdefault(file.shown, (file, info))
     if not found:
         cure = _CONVERT if aside else "name a file or a folder that holds some"
         raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", cure)
@@ -122,8 +123,8 @@ def _is_aside(place: Place, info: fs.FileInfo) -> bool:
 def _named(found: Sequence[tuple[Place, fs.FileInfo]]) -> list[Source]:
     """Names are unique within a format, as `corpus convert` gives them."""
     paths: dict[str, list[Path]] = {}
-    for _, info in found:
-        paths.setdefault(_format(info.path) or "", []).append(Path("/", info.path))
+    for place, info in found:
+        paths.setdefault(_format(info.path) or "", []).append(Path("/", place.shown))
     names = {
         (format, path): name
         for format, group in paths.items()
@@ -132,6 +133,6 @@ def _named(found: Sequence[tuple[Place, fs.FileInfo]]) -> list[Source]:
     sources = []
     for place, info in found:
         format = _format(info.path) or ""
-        name = names[format, Path("/", info.path)]
+        name = names[format, Path("/", place.shown)]
         sources.append(Source(place, format, name, max(0, info.size or 0), info.mtime_ns or 0))
     return sources
