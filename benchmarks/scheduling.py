@@ -56,7 +56,6 @@ def main() -> None:
                 measure(cluster, actors, blocks, options)
                 for actors in options.actors
                 for blocks in options.blocks
-                if actors <= options.nodes * options.cpus
             ]
         finally:
             _stop(cluster)
@@ -185,7 +184,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cpus", type=int, default=8, help="that a node claims")
     parser.add_argument("--block-bytes", type=int, default=256 * 2**10)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    return parser.parse_args()
+    options = parser.parse_args()
+    room = options.nodes * options.cpus
+    if max(options.actors) > room:
+        parser.error(f"--actors: the nodes have room for {room}")
+    if len(set(options.actors)) < 3 or len(set(options.blocks)) < 2:
+        parser.error("the fit needs three numbers of actors and two of blocks")
+    return options
 
 
 if __name__ == "__main__":

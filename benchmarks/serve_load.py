@@ -106,14 +106,17 @@ def load(
     command += ["--host", address, "-u", str(clients), "-r", str(clients)]
     command += ["-t", f"{options.seconds + options.warm_up:g}s", "--only-summary", "--loglevel", "ERROR"]
     environment = _environment() | {name: str(value) for name, value in variables.items()}
-    subprocess.run(
+    times.unlink(missing_ok=True)
+    done = subprocess.run(
         command,
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         preexec_fn=lambda: os.sched_setaffinity(0, _rest(options.core)),
         check=False,
     )
+    if not times.exists():
+        raise SystemExit(f"locust left no times: {done.stderr[-2000:]}")
     found = json.loads(times.read_text("utf-8"))
     return {**summary(found["milliseconds"], found["seconds"]), "failures": len(found["failures"])}
 

@@ -37,7 +37,7 @@ def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]
         end = time.monotonic() + _PATIENCE
         while "kill -HUP" not in log.read_text("utf-8"):
             if process.poll() is not None or time.monotonic() > end:
-                raise SystemExit(f"rayner serve did not start: see {log}")
+                raise SystemExit(f"rayner serve did not start: {log.read_text('utf-8')[-2000:]}")
             time.sleep(0.2)
         for child in psutil.Process(process.pid).children(recursive=True):
             _pin(child, [core] if _is_replica(child) else rest)
