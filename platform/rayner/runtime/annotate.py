@@ -77,6 +77,8 @@ def annotate(
         RaynerError: documents got lost, or a worker failed.
     """
     speed = Speed()
+    if workers is not None and max_workers is not None:
+        raise InputError("--workers", "stands beside --max-workers", "give one: a fixed number, or a limit")
     source = model if not isinstance(model, str | Path) else SavedModel.of(Path(model), options, linking)
     version = source.version
     sources, aside = find_sources([str(given) for given in inputs])
