@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ray.serve.schema import ServeDeploySchema
 from rayner.errors import InputError, RecipeError
 from rayner.serving.application import NAME, build, declared, deployment_options
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
-from rayner.serving.run import checked, serve_forever
+from rayner.serving.run import _wait, checked, serve_forever
 from rayner.serving.settings import (
     ApplicationSettings,
     ModelSettings,
@@ -111,6 +112,17 @@ def test_an_address_that_cannot_be_had_is_told_before_ray_starts(tmp_path: Path)
             path.write_text(f"recognizer: {tmp_path}/best\nhttp: {http}")
             with pytest.raises(InputError, match=what):
                 serve_forever(path)
+
+
+def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def status() -> SimpleNamespace:
+        asked.append(1)
+        return SimpleNamespace(applications={NAME: SimpleNamespace(status="DEPLOYING")})
+
+    monkeypatch.setattr("ray.serve.status", status)
+    assert not _wait(lambda: len(asked) > 2)
 
 
 def test_keys_of_the_driver_are_asked_of_the_replicas(

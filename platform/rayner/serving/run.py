@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def serve_forever(path: Path) -> dict[str, Any]:
             while not stop.wait(_PAUSE):
                 if reload.is_set():
                     reload.clear()
-                    _reload(path)
+                    _reload(path, lambda: stop.is_set() or reload.is_set())
     finally:
         _stop()
     return {"address": address, "seconds": round(time.monotonic() - began, 1)}
@@ -95,8 +95,14 @@ def check_port(http: HttpSettings) -> None:
         raise InputError("http", what, "name another host or port, or stop what listens there") from None
 
 
-def deploy(settings: ServeSettings) -> None:
+def deploy(settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
     """Start the application, or bring a running one to these settings; returns when it runs.
+
+    Args:
+        interrupted: whether to wait no longer: replicas that nothing has room for never run.
+
+    Returns:
+        Whether it runs.
 
     Raises:
         RaynerError: it does not start.
@@ -109,7 +115,7 @@ def deploy(settings: ServeSettings) -> None:
     # What `serve run` does with a file: only a declared application swaps models in place.
     client = serve_start(http_options=schema.http_options.model_dump(), proxy_location=schema.proxy_location)
     client.deploy_apps(schema)
-    _wait()
+    return _wait(interrupted)
 
 
 def metrics_address() -> str:
@@ -120,17 +126,18 @@ def metrics_address() -> str:
     return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
 
 
-def _wait() -> None:
+def _wait(interrupted: Callable[[], bool]) -> bool:
     from ray import serve
 
-    while True:
+    while not interrupted():
         application = serve.status().applications.get(NAME)
         if application is not None and application.status == "RUNNING":
-            return
+            return True
         if application is not None and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
             messages = [application.message, *(d.message for d in application.deployments.values())]
             raise RaynerError(f"the application does not start: {_reason(messages)}")
         time.sleep(_PAUSE)
+    return False
 
 
 def _reason(messages: list[str]) -> str:
@@ -139,10 +146,10 @@ def _reason(messages: list[str]) -> str:
     return longest.splitlines()[-1].strip() if longest else "no reason given"
 
 
-def _reload(path: Path) -> None:
+def _reload(path: Path, interrupted: Callable[[], bool]) -> None:
     try:
-        deploy(checked(path))
-        log.info("%s is in force", path)
+        if deploy(checked(path), interrupted):
+            log.info("%s is in force", path)
     except (InputError, RaynerError) as error:
         log.error("%s; what ran goes on", error)
 
