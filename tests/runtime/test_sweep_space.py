@@ -10,7 +10,7 @@ import pytest
 from rayner.errors import InputError, RecipeError
 from rayner.recipes import parse_recipe
 from rayner.runtime.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweep_space import check_space, choices, draws, grid, key_of, load_space
+from rayner.runtime.sweep_space import check_space, choices, draws, grid, key_of, load_space, within
 
 SPACE = """
 from ray import tune
@@ -25,6 +25,12 @@ def misspelt():
     return {"training.learning_rte": [1e-4]}
 def beyond():
     return {"training.epochs": [0, 1]}
+def impossible():
+    return {"training.learning_rate": tune.loguniform(0, 1)}
+def choiceless():
+    return {"training.learning_rate": tune.choice([])}
+def unknown():
+    return {"training.learning_rate": tune.sample_from(lambda _: 1e-4)}
 """
 
 
@@ -48,6 +54,8 @@ def test_a_space_says_what_it_is_for(file: Path) -> None:
     assert (named.name, named.search) == ("mine:rates", "grid")
     check_space(space, recipe())
     check_space(named, recipe())
+    file.write_text(SPACE + 'SEARCH = "optuna"\n')
+    assert [load_space(f"{file}{part}").search for part in ("", ":rates")] == ["optuna", "grid"]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +63,9 @@ def test_a_space_says_what_it_is_for(file: Path) -> None:
     [
         ("{file}:rate", r"no function 'rate' in it; did you mean 'rates'"),
         ("{file}:empty", "an empty space"),
+        ("{file}:impossible", "cannot be executed: ValueError: LogUniform"),
+        ("{file}:choiceless", r"mine:choiceless: training\.learning_rate: a key without any value"),
+        ("{file}:unknown", r"mine:unknown: training\.learning_rate: a function"),
         ("{file}.py", "no such file"),
         ("no.such.module", "no such file or module"),
     ],
@@ -85,6 +96,37 @@ def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
 def test_a_space_for_another_task_is_refused(file: Path) -> None:
     with pytest.raises(InputError, match=r"for the task 'tagger'.*recipe is of 'recognizer'"):
         check_space(load_space(str(file)), recipe("recognizer"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("seed", 2, "give --seeds"),
+        ("scaling.workers", 2, "give --workers"),
+        ("scaling", {"workers": 2}, "give --workers"),
+        ("corpus.dev_fraction", 0.2, "neither --folds"),
+        ("corpus", {"train": ["a"]}, "neither --folds"),
+    ],
+)
+def test_a_key_that_the_sweep_sets_is_refused(tmp_path: Path, key: str, value: Any, message: str) -> None:
+    (tmp_path / "own.py").write_text(f"def space(): return {{{key!r}: [{value!r}]}}")
+    with pytest.raises(InputError, match=message):
+        check_space(load_space(str(tmp_path / "own.py")), recipe(), cut=True)
+
+
+def test_a_corpus_may_be_searched_where_nothing_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text('def space(): return {"corpus.train": [["a"], ["c"]]}')
+    check_space(load_space(str(tmp_path / "own.py")), recipe())
+
+
+def test_a_value_beyond_a_range_becomes_its_end(file: Path) -> None:
+    domains = load_space(str(file)).domains
+    assert [within(domains["training.learning_rate"], rate) for rate in (1e-6, 1e-3, 1.0)] == [
+        1e-5,
+        1e-3,
+        1e-2,
+    ]
+    assert within(domains["model.scheme"], "BIOES") == "BIOES"
 
 
 def test_a_grid_has_every_combination_and_no_range(file: Path) -> None:

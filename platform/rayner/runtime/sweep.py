@@ -69,7 +69,7 @@ def sweep(
         RaynerError: no trial finished.
     """
     begin = time.perf_counter()
-    check_space(space, recipe)
+    check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     if settings.scheduler == "pbt":
         check_population(space)
     planned = None if settings.scheduler == "pbt" else planned_settings(space, settings)

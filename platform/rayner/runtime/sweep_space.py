@@ -21,6 +21,10 @@ from rayner.config import BaseRecipe
 from rayner.errors import InputError
 from rayner.recipes import with_settings
 
+_OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
+"""Keys that a sweep sets in each run by its own options."""
+_PARTS = ("train", "dev", "dev_fraction", "format", "types")
+"""Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""
 _DRAWS_OF_ONE = 200
@@ -60,23 +64,32 @@ def load_space(text: str) -> Space:
         near = difflib.get_close_matches(function or "space", names, n=1)
         what = f"no function {function or 'space'!r} in it"
         raise InputError(text, what, f"did you mean {near[0]!r}?" if near else "name it as FILE.py:function")
-    domains = build()
+    try:
+        domains = build()
+    except Exception as error:
+        raise InputError(text, f"cannot be executed: {type(error).__name__}: {error}") from error
     if not isinstance(domains, Mapping):
         raise InputError(text, "is no space", "return a mapping of keys to domains")
     if not domains:
         raise InputError(text, "an empty space", "name at least one key of the recipe to search")
     said = {name.lower(): getattr(module, name, None) for name in ("TASK", "METRIC", "MODE", "SCHEDULER")}
     # A grid says of itself that it is one, whatever else its file holds.
-    search = "grid" if all(_is_grid(domain) for domain in domains.values()) else None
+    all_grids = all(_is_grid(domain) for domain in domains.values())
+    search = "grid" if all_grids else getattr(module, "SEARCH", None)
     name = f"{Path(place).stem}:{build.__name__}" if colon else Path(place).stem
-    return Space(name, {str(k): _domain(v) for k, v in domains.items()}, search=search, **said)
+    return Space(
+        name, {str(k): _domain(f"{name}: {k}", v) for k, v in domains.items()}, search=search, **said
+    )
 
 
-def check_space(space: Space, recipe: BaseRecipe) -> None:
+def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
     """Refuse a space whose keys or values the recipe does not take.
 
+    Args:
+        cut: whether the sweep cuts the corpus, into folds or a held-out part.
+
     Raises:
-        InputError: the space is for another task.
+        InputError: the space is for another task, or has a key that the sweep itself sets.
         RecipeError: the key that is wrong and the nearest known one, or the value that is.
     """
     task = getattr(recipe, "task", None)
@@ -84,14 +97,33 @@ def check_space(space: Space, recipe: BaseRecipe) -> None:
         cure = f"take the space or a recipe of the other task: the recipe is of {task!r}"
         raise InputError(space.name, f"is a space for the task {space.task!r}", cure)
     for key, domain in space.domains.items():
+        _refuse_own(space.name, key, cut)
         for value in _extremes(domain):
             with_settings(recipe, {key: value}, f"space {space.name}")
+
+
+def _refuse_own(name: str, key: str, cut: bool) -> None:
+    for own, option in _OPTIONS.items():
+        if f"{own}.".startswith(f"{key}."):
+            raise InputError(name, f"{key} is set by the sweep", f"leave it out, and give {option}")
+    section, _, part = key.partition(".")
+    if cut and section in ("corpus", "mentions") and part in ("", *_PARTS):
+        cure = "leave it out, or give neither --folds nor --held-out"
+        raise InputError(name, f"{key} is set by the sweep, which cuts the corpus", cure)
 
 
 def choices(domain: Any) -> list[Any] | None:
     """The values of a domain that is a list of them; None where it is a range."""
     values = getattr(domain, "categories", None)
     return None if values is None else list(values)
+
+
+def within(domain: Any, value: Any) -> Any:
+    """The value, or the end of the range that it lies beyond."""
+    if choices(domain) is not None or not hasattr(domain, "lower"):
+        return value
+    lowest, highest = _extremes(domain)
+    return min(max(value, lowest), highest)
 
 
 def grid(space: Space) -> list[dict[str, Any]]:
@@ -180,18 +212,22 @@ def _is_grid(domain: Any) -> bool:
     return isinstance(domain, dict) and set(domain) == {"grid_search"}
 
 
-def _domain(value: Any) -> Any:
+def _domain(where: str, value: Any) -> Any:
     """One kind of domain for `tune.grid_search`, `tune.choice`, lists and single values."""
     from ray import tune
-    from ray.tune.search.sample import Domain
+    from ray.tune.search.sample import Domain, Function
 
-    if isinstance(value, Domain):
-        return value
+    if isinstance(value, Function):
+        raise InputError(where, "a function, of which no values are known", "list them, or name a range")
     values = value["grid_search"] if _is_grid(value) else value
+    if isinstance(value, Domain):
+        values = choices(value)
+        if values is None:
+            return value
     if not isinstance(values, (list, tuple)):
         values = [values]
     if not values:
-        raise InputError("space", "a key without any value", "list at least one")
+        raise InputError(where, "a key without any value", "list at least one")
     return tune.choice(list(values))
 
 
