@@ -118,6 +118,8 @@ def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str,
     assert result["trials"] == {"finished": 4}
     changes = [read_lines(path) for path in out.glob("trials/*/schedule.jsonl")]
     assert max(map(len, changes)) > 1
+    rates = [change["settings"]["training.learning_rate"] for trial in changes for change in trial]
+    assert all(1e-6 <= rate <= 3e-2 for rate in rates)
     assert not list(out.glob("ray/*/*/checkpoint_*"))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from rayner.errors import InputError
 from rayner.runtime.checkpoints import BEST, LAST
 from rayner.runtime.sweep_schedule import DEFAULT_TRIALS, Room
-from rayner.runtime.sweep_space import Space
+from rayner.runtime.sweep_space import Space, within
 from rayner.runtime.sweep_trial import settings_of
 from rayner.runtime.sweep_trials import (
     RUN_RESULT,
@@ -80,6 +80,7 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
                     mode=objective.mode,
                     perturbation_interval=settings.grace,
                     hyperparam_mutations=dict(space.domains),
+                    custom_explore_fn=_within(space),
                 ),
                 num_samples=trials,
                 max_concurrent_trials=None,
@@ -98,6 +99,15 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
     # The checkpoints are of use to the population alone; its trials are on disk.
     for checkpoint in storage.glob(f"{_NAME}/*/checkpoint_*"):
         shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _within(space: Space) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What brings changed settings back into their ranges: Ray Tune multiplies by 0.8 or 1.2 unbounded."""
+
+    def bounded(settings: dict[str, Any]) -> dict[str, Any]:
+        return {key: within(space.domains[key], value) for key, value in settings.items()}
+
+    return bounded
 
 
 def tune_id(trial: Any) -> str:
