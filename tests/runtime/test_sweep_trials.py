@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rayner.errors import InputError
+from rayner.errors import InputError, RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.report import report
+from rayner.runtime.sweep_corpora import Corpora
 from rayner.runtime.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweep_space import key_of
 from rayner.runtime.sweep_table import line_of, short_names, trials_table
@@ -27,7 +29,7 @@ from rayner.runtime.sweep_trials import (
     write_json,
     write_outcome,
 )
-from rayner.runtime.sweep_winner import pareto_of
+from rayner.runtime.sweep_winner import conclude_sweep, pareto_of
 from tests.runtime.several_workers import tiny_recipe
 
 EPOCHS = 4
@@ -153,6 +155,14 @@ def test_the_front_has_what_nothing_beats(plan: Plan) -> None:
     front = pareto_of(trials, {"f1": 1, "epochs": -1})
     assert [trial.number for trial in front] == [4]
     assert pareto_of(trials, {"seconds": -1}) == trials
+
+
+def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
+    plan = replace(plan, settings=settings)
+    write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
+    with pytest.raises(RaynerError, match="dev has nothing to compute macro_f1 from"):
+        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan))
 
 
 def test_a_key_is_the_folder_of_its_settings(plan: Plan) -> None:

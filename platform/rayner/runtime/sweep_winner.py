@@ -38,6 +38,8 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
     finished = sorted((t for t in trials if t.state == "finished"), key=lambda t: rank_of(t, plan))
     if not finished or rank_of(finished[0], plan)[0]:
         reasons = [t.error for t in trials if t.error]
+        if finished:
+            reasons = [f"dev has nothing to compute {plan.settings.objectives[0].metric} from"]
         first = f"; the first: {reasons[0]}" if reasons else ""
         raise RaynerError(f"{plan.out}: no trial finished with a score{first}")
     best = finished[0]
