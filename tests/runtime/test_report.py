@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
 from rayner.data.schema import Document, Mention, documents_to_table
 from rayner.errors import InputError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.spans import score_spans
+from rayner.runtime.drawing import percent_axis
 from rayner.runtime.report import report
 
 TYPES = ("PER", "LOC", "ORG", "SHIP")
@@ -301,3 +303,11 @@ def test_a_folder_without_a_run_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="no training run"):
         report(tmp_path)
     assert not (tmp_path / "report.html").exists()
+
+
+def test_close_percentages_have_labels_of_their_own() -> None:
+    axes = Figure().subplots()
+    axes.set_ylim(0.85, 0.856)
+    axes.set_yticks([0.85, 0.8525, 0.855])
+    percent_axis(axes.yaxis)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["85%", "85.25%", "85.5%"]

@@ -89,10 +89,10 @@ def name_bars(axes: Axes, names: Sequence[str]) -> None:
 
 
 def percent_axis(axis: Axis) -> None:
-    """Label fractions as percentages."""
-    from matplotlib.ticker import PercentFormatter
+    """Label fractions as percentages, with the decimals that tell neighbours apart."""
+    from matplotlib.ticker import FuncFormatter
 
-    axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(100 * value, 4):g}%"))
 
 
 def whole_axis(axis: Axis, ticks: int) -> None:
