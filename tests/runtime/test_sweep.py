@@ -13,7 +13,7 @@ from rayner.recipes import changed_keys, load_recipe, parse_recipe, with_setting
 from rayner.runtime.sweep import sweep
 from rayner.runtime.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweep_space import Space, load_space
-from rayner.runtime.sweep_storage import nodes_without
+from rayner.runtime.sweep_storage import nodes_without, sweep_folder
 from rayner.runtime.sweep_trials import read_lines
 from tests.runtime.several_workers import tiny_recipe
 
@@ -162,3 +162,20 @@ def test_pbt_refuses_what_cannot_change(tmp_path: Path, recipe: Any) -> None:
     space = space_of(tmp_path, {"model.scheme": ["BIO", "BIOES"]})
     with pytest.raises(InputError, match=r"model\.scheme cannot change"):
         sweep(space, recipe, tmp_path / "sweep", settings(recipe, search="random", scheduler="pbt"))
+
+
+def test_a_population_stays_as_large_as_it_is(tmp_path: Path, recipe: Any) -> None:
+    def nature(scheduler: str, trials: int) -> dict[str, Any]:
+        chosen = settings(recipe, search="random", scheduler=scheduler, trials=trials)
+        return {"settings": chosen.model_dump(mode="json")}
+
+    for scheduler in ("pbt", "asha"):
+        with sweep_folder(tmp_path / scheduler, False, nature(scheduler, 4)):
+            pass
+    with sweep_folder(tmp_path / "asha", False, nature("asha", 6)):
+        pass
+    with (
+        pytest.raises(InputError, match=r"changed: settings\.trials"),
+        sweep_folder(tmp_path / "pbt", False, nature("pbt", 6)),
+    ):
+        pass

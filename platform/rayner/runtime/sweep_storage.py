@@ -15,7 +15,7 @@ from rayner.runtime.locks import locked
 from rayner.runtime.sweep_trials import SWEEP, write_json
 
 FREE_KEYS = ("recipe.scaling.", "recipe.tracking.", "settings.trials", "settings.workers", "settings.retries")
-"""What may change between two launches of a sweep."""
+"""What may change between two launches of a sweep; the trials of a population may not."""
 
 
 @contextlib.contextmanager
@@ -100,10 +100,12 @@ def _check_nature(out: Path, nature: Mapping[str, Any]) -> None:
     if not (out / SWEEP).exists():
         return
     before, now = dict(_flat(json.loads((out / SWEEP).read_text(encoding="utf-8")))), dict(_flat(nature))
+    population = now["settings.scheduler"] == '"pbt"'
+    free = tuple(key for key in FREE_KEYS if not (population and key == "settings.trials"))
     changed = sorted(
         key
         for key in before.keys() | now.keys()
-        if before.get(key) != now.get(key) and not key.startswith(FREE_KEYS)
+        if before.get(key) != now.get(key) and not key.startswith(free)
     )
     if changed:
         what = f"holds a sweep of something else; changed: {', '.join(changed[:8])}"
