@@ -41,6 +41,7 @@ CHANGEABLE = (
     "training.clip",
 )
 _NAME = "population"
+_HANDED = ".handed-"
 
 
 def check_population(space: Space) -> None:
@@ -58,23 +59,26 @@ def check_population(space: Space) -> None:
 def run_population(plan: Plan, space: Space, room: Room) -> None:
     """Run or restore a population; its state is Ray Tune's own, where checkpoints change hands."""
     from ray import tune
-    from ray.tune.schedulers import PopulationBasedTraining
 
     from rayner.runtime.sweep_board import Board
+    from rayner.runtime.sweep_turns import FairPopulation
 
     storage = plan.out / "ray"
     settings = plan.settings
     trials = settings.trials or DEFAULT_TRIALS
     trainable = tune.with_resources(_trial(plan), tune.PlacementGroupFactory([dict(room.resources)]))
-    if tune.Tuner.can_restore(str(storage / _NAME)):
+    if can_restore(storage / _NAME):
         tuner = tune.Tuner.restore(str(storage / _NAME), trainable)
     else:
+        # A launch that was killed before it was written down leaves trials that nobody knows.
+        for leftover in (storage, plan.out / TRIALS):
+            shutil.rmtree(leftover, ignore_errors=True)
         objective = settings.objectives[0]
         tuner = tune.Tuner(
             trainable,
             param_space=dict(space.domains),
             tune_config=tune.TuneConfig(
-                scheduler=PopulationBasedTraining(
+                scheduler=FairPopulation(
                     time_attr="epochs",
                     metric=objective.metric,
                     mode=objective.mode,
@@ -97,8 +101,21 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
         )
     tuner.fit()
     # The checkpoints are of use to the population alone; its trials are on disk.
-    for checkpoint in storage.glob(f"{_NAME}/*/checkpoint_*"):
+    handed = (plan.out / TRIALS).glob(f"*/{_HANDED}*")
+    for checkpoint in (*storage.glob(f"{_NAME}/*/checkpoint_*"), *handed):
         shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def can_restore(folder: Path) -> bool:
+    """Whether Ray Tune has written down a population there; what a kill cut short is removed."""
+    whole = False
+    for state in folder.glob("experiment_state-*.json"):
+        try:
+            json.loads(state.read_text(encoding="utf-8"))
+            whole = True
+        except ValueError:
+            state.unlink()
+    return whole and (folder / "tuner.pkl").exists()
 
 
 def _within(space: Space) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -140,17 +157,22 @@ def _train(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> None:
     [(name, changes)] = plan.runs.items()
     out = folder / name
     recipe = plan.recipe_of(settings, changes)
-    if (checkpoint := tune.get_checkpoint()) is not None:
+    schedule = read_lines(folder / SCHEDULE)
+    changed = not schedule or schedule[-1]["settings"] != settings
+    checkpoint = tune.get_checkpoint()
+    # After a kill the population may be restored as it was before its first checkpoint changed hands.
+    fresh = checkpoint is None and changed
+    if checkpoint is not None:
         with checkpoint.as_directory() as found:
             for part in (LAST, BEST):
                 shutil.rmtree(out / part, ignore_errors=True)
                 shutil.copytree(Path(found) / part, out / part)
         (out / RUN_RESULT).unlink(missing_ok=True)
         replace_recipe(out / LAST, recipe)
-    schedule = read_lines(folder / SCHEDULE)
-    if not schedule or schedule[-1]["settings"] != settings:
-        add_line(folder / SCHEDULE, {"step": _step(out), "settings": dict(settings)})
-    train(recipe, out, workers=0, cache=plan.cache, watch=_WithCheckpoints(plan, folder, settings, out))
+    if changed:
+        add_line(folder / SCHEDULE, {"step": 0 if fresh else _step(out), "settings": dict(settings)})
+    watch = _WithCheckpoints(plan, folder, settings, out)
+    train(recipe, out, fresh=fresh, workers=0, cache=plan.cache, watch=watch)
     tune.report(read_progress(plan, folder, settings)[0][-1])
     shutil.rmtree(out / LAST, ignore_errors=True)
 
@@ -177,7 +199,7 @@ class _WithCheckpoints:
         from ray import tune
 
         reports, _ = read_progress(self._plan, self._folder, self._settings)
-        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+        with tempfile.TemporaryDirectory(dir=self._folder, prefix=_HANDED) as folder:
             for part in (LAST, BEST):
                 shutil.copytree(self._out / part, Path(folder) / part, copy_function=os.link)
             tune.report(reports[-1], checkpoint=tune.Checkpoint.from_directory(folder))

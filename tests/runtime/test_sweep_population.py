@@ -1,0 +1,72 @@
+"""Trials of a population, without Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.tune.schedulers import PopulationBasedTraining
+
+from rayner.recipes import load_recipe, parse_recipe
+from rayner.runtime.sweep_population import _train, can_restore
+from rayner.runtime.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweep_trials import Plan, Report, read_lines
+from rayner.runtime.sweep_turns import FairPopulation
+from tests.runtime.several_workers import tiny_recipe
+
+
+def test_a_trial_whose_change_a_kill_undid_starts_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=400), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), scheduler="pbt")
+    plan = Plan(recipe, settings, tmp_path, tmp_path / ".examples", {"seed1": {"seed": 1}}, tmp_path)
+    folder = tmp_path / "trials" / "one"
+    folder.mkdir(parents=True)
+    told: list[Report] = []
+    monkeypatch.setattr("ray.tune.get_checkpoint", lambda: None)
+    monkeypatch.setattr("ray.tune.report", lambda report, checkpoint=None: told.append(report))
+    monkeypatch.chdir(tmp_path)
+
+    class Killed(Exception):
+        pass
+
+    def kill(report: Report, checkpoint: object = None) -> None:
+        raise Killed
+
+    with monkeypatch.context() as context:
+        context.setattr("ray.tune.report", kill)
+        with pytest.raises(Killed):
+            _train(plan, folder, {"training.learning_rate": 1e-2})
+    assert (folder / "seed1/last").exists()
+    _train(plan, folder, {"training.learning_rate": 1e-3})
+    assert load_recipe(folder / "seed1/recipe.yaml").training.learning_rate == 1e-3
+    assert [line["step"] for line in read_lines(folder / "schedule.jsonl")] == [0, 0]
+    assert told[-1]["epochs"] == recipe.training.epochs
+
+
+def test_a_copied_trial_keeps_its_place_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(scheduler: Any, controller: Any, trial: str, other: str) -> None:
+        scheduler._trial_state[trial].last_train_time = scheduler._trial_state[other].last_train_time
+
+    monkeypatch.setattr(PopulationBasedTraining, "_exploit", copied)
+    population = FairPopulation(metric="f1", mode="max", hyperparam_mutations={"rate": [1, 2]})
+    times = {"behind": 7, "waiting": 6, "ahead": 9}
+    population._trial_state = {name: SimpleNamespace(last_train_time=time) for name, time in times.items()}
+    population._exploit(None, "behind", "waiting")
+    assert population._trial_state["behind"].last_train_time == 7
+    population._exploit(None, "behind", "ahead")
+    assert population._trial_state["behind"].last_train_time == 9
+
+
+def test_a_population_is_restored_from_what_is_whole(tmp_path: Path) -> None:
+    assert not can_restore(tmp_path)
+    (tmp_path / "tuner.pkl").touch()
+    (tmp_path / "experiment_state-2.json").write_text('{"cut": ')
+    assert not can_restore(tmp_path)
+    (tmp_path / "experiment_state-1.json").write_text("{}")
+    (tmp_path / "experiment_state-2.json").write_text('{"cut": ')
+    assert can_restore(tmp_path)
+    assert not (tmp_path / "experiment_state-2.json").exists()
