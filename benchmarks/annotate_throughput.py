@@ -49,7 +49,7 @@ def work_plainly(checkpoint: Path, given: Path, part: int, parts: int) -> None:
     import torch
 
     import rayner
-    from rayner.runtime.annotate_block import count_words
+    from rayner.runtime.annotation.block import count_words
     from rayner.tasks.predict import predict
 
     torch.set_num_threads(1)

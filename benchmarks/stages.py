@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from rayner.runtime.annotate import SavedModel, annotate
-from rayner.runtime.annotate_inputs import cut_shards, find_sources
-from rayner.runtime.annotate_reading import read_blocks
+from rayner.runtime.annotation.inputs import cut_shards, find_sources
+from rayner.runtime.annotation.reading import read_blocks
 
 STAGES = ("prepare", "forward", "finish")
 BLOCK_BYTES = 2**20

@@ -28,9 +28,9 @@ import typer
 from rayner.config import BaseRecipe
 from rayner.recipes import load_recipe, with_settings
 from rayner.runtime.sweep import sweep
-from rayner.runtime.sweep_settings import METRICS, SweepSettings, objectives
-from rayner.runtime.sweep_space import Space, key_of, load_space
-from rayner.runtime.sweep_trials import plan_of, read_trials
+from rayner.runtime.sweeps.settings import METRICS, SweepSettings, objectives
+from rayner.runtime.sweeps.space import Space, key_of, load_space
+from rayner.runtime.sweeps.trials import plan_of, read_trials
 from rayner.runtime.train import train
 
 BEAT_SECONDS = 1.0

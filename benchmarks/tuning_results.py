@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 from rayner.config import BaseRecipe
 from rayner.recipes import dump_recipe, load_recipe, with_settings
-from rayner.runtime.sweep_corpora import cut_corpora
-from rayner.runtime.sweep_settings import METRICS
-from rayner.runtime.sweep_table import rank_of, short_names
-from rayner.runtime.sweep_trials import Trial, plan_of, read_trials
+from rayner.runtime.sweeps.corpora import cut_corpora
+from rayner.runtime.sweeps.settings import METRICS
+from rayner.runtime.sweeps.table import rank_of, short_names
+from rayner.runtime.sweeps.trials import Trial, plan_of, read_trials
 
 ROOT = Path(__file__).resolve().parents[1]
 ESAPPMOD, NCBI = "jobs/recipes/standardizer_esappmod.yaml", "jobs/recipes/recognizer_ncbi.yaml"

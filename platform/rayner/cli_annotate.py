@@ -14,7 +14,7 @@ from rayner.errors import InputError
 from rayner.runtime.console import print_summary
 
 if TYPE_CHECKING:
-    from rayner.runtime.annotate_models import Linking
+    from rayner.runtime.annotation.models import Linking
     from rayner.tasks.standardize import NilChoice
 
 Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
@@ -31,7 +31,7 @@ def linking_of(
     Raises:
         InputError: a part of it alone.
     """
-    from rayner.runtime.annotate_models import Linking
+    from rayner.runtime.annotation.models import Linking
 
     if standardizer and index:
         chosen = tuple(types) if types else None

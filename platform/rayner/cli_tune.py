@@ -83,8 +83,8 @@ def add_tune(app: typer.Typer, run: Run) -> None:
         def verb() -> dict[str, Any]:
             from rayner.recipes import load_recipe
             from rayner.runtime.sweep import sweep
-            from rayner.runtime.sweep_settings import METRICS, objectives, sweep_settings
-            from rayner.runtime.sweep_space import load_space
+            from rayner.runtime.sweeps.settings import METRICS, objectives, sweep_settings
+            from rayner.runtime.sweeps.space import load_space
 
             base = load_recipe(recipe, overrides or [])
             searched = load_space(space)

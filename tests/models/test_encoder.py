@@ -10,7 +10,7 @@ from torch import nn
 from rayner.errors import CheckpointError, InputError
 from rayner.models import sources
 from rayner.models.encoder import Encoder, encoder_from_config, load_encoder, load_tokenizer
-from rayner.runtime.optimization import checkpoint_gradients
+from rayner.runtime.training.optimization import checkpoint_gradients
 
 IDS = torch.tensor([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
 MASK = IDS != 0

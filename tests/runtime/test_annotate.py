@@ -12,8 +12,8 @@ import pytest
 
 from rayner.data.readers import read_corpus
 from rayner.errors import CheckpointError, CorpusError, InputError, RaynerError
-from rayner.runtime import annotate_run
 from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation import run as annotate_run
 from tests.runtime.annotate_model import CAPITALIZED, Capitals
 
 TEXT = "Ada wrote to Charles in London about the Engine. "
@@ -206,7 +206,7 @@ def test_dropping_what_stands_twice_can_be_cut_short(tmp_path: Path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr("rayner.runtime.annotate_finish.pa.BufferOutputStream", stop)
+        cut.setattr("rayner.runtime.annotation.finish.pa.BufferOutputStream", stop)
         with pytest.raises(KeyboardInterrupt):
             here([again, first], tmp_path / "out", also=("jsonl",))
     assert here([again, first], tmp_path / "out", also=("jsonl",))["documents"] == 50

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.annotate_memory import measure, write_input
 from rayner.runtime.annotate import annotate
-from rayner.runtime.annotate_inputs import cut_shards, find_sources
-from rayner.runtime.annotate_reading import read_blocks
+from rayner.runtime.annotation.inputs import cut_shards, find_sources
+from rayner.runtime.annotation.reading import read_blocks
 from tests.runtime.annotate_model import Nothing
 
 
@@ -32,7 +32,7 @@ def test_a_large_file_is_streamed(tmp_path: Path, form: str) -> None:
 
 
 def test_a_line_over_the_limit_is_rejected_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayner.runtime.annotate_reading.LONGEST", 2**20)
+    monkeypatch.setattr("rayner.runtime.annotation.reading.LONGEST", 2**20)
     rows = [
         json.dumps({"document_id": f"d{i}", "text": "A word. " * n})
         for i, n in enumerate([1, 2**22, 2, 2**17])

@@ -11,8 +11,8 @@ import torch
 
 from rayner.data.example_sets import ExampleSet
 from rayner.recipes import parse_recipe
-from rayner.runtime.contrast import contrast_backward
 from rayner.runtime.train import train
+from rayner.runtime.training.contrast import contrast_backward
 from rayner.tasks.base import Progress
 from rayner.tasks.standardizer import StandardizerTask
 from tests.runtime.several_workers import spawn, tiny_examples, train_in_float64

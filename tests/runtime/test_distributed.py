@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from rayner.runtime import steps
-from rayner.runtime.steps import epoch_steps
+from rayner.runtime.training import steps
+from rayner.runtime.training.steps import epoch_steps
 from rayner.tasks.base import Size
 from tests.runtime.several_workers import (
     lose_the_group,

@@ -11,10 +11,10 @@ import pytest
 from rayner.errors import InputError, RaynerError
 from rayner.recipes import changed_keys, load_recipe, parse_recipe, with_settings
 from rayner.runtime.sweep import sweep
-from rayner.runtime.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweep_space import Space, load_space
-from rayner.runtime.sweep_storage import nodes_without, sweep_folder
-from rayner.runtime.sweep_trials import read_lines
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import Space, load_space
+from rayner.runtime.sweeps.storage import nodes_without, sweep_folder
+from rayner.runtime.sweeps.trials import read_lines
 from tests.runtime.several_workers import tiny_recipe
 
 RATES = {"training.learning_rate": [1e-5, 1e-2]}

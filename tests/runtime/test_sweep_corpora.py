@@ -11,7 +11,7 @@ import pytest
 from rayner.data.readers import read_corpus
 from rayner.errors import InputError
 from rayner.recipes import parse_recipe, with_settings
-from rayner.runtime.sweep_corpora import cut_corpora
+from rayner.runtime.sweeps.corpora import cut_corpora
 from tests.runtime.several_workers import tiny_recipe
 
 

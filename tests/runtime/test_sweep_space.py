@@ -9,8 +9,8 @@ import pytest
 
 from rayner.errors import InputError, RecipeError
 from rayner.recipes import parse_recipe
-from rayner.runtime.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweep_space import check_space, choices, draws, grid, key_of, load_space, within
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import check_space, choices, draws, grid, key_of, load_space, within
 
 SPACE = """
 from ray import tune

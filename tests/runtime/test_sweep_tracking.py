@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rayner.recipes import parse_recipe
-from rayner.runtime.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweep_tracking import begin_mlflow, end_mlflow, write_hparams
-from rayner.runtime.sweep_trials import Plan, Trial
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
+from rayner.runtime.sweeps.trials import Plan, Trial
 from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
 from tests.runtime.several_workers import tiny_recipe
 

@@ -16,11 +16,11 @@ from rich.console import Console
 from rayner.errors import InputError, RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.report import report
-from rayner.runtime.sweep_corpora import Corpora
-from rayner.runtime.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweep_space import key_of
-from rayner.runtime.sweep_table import line_of, short_names, trials_table
-from rayner.runtime.sweep_trials import (
+from rayner.runtime.sweeps.corpora import Corpora
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import key_of
+from rayner.runtime.sweeps.table import line_of, short_names, trials_table
+from rayner.runtime.sweeps.trials import (
     Plan,
     note_failure,
     plan_of,
@@ -29,7 +29,7 @@ from rayner.runtime.sweep_trials import (
     write_json,
     write_outcome,
 )
-from rayner.runtime.sweep_winner import conclude_sweep, pareto_of
+from rayner.runtime.sweeps.winner import conclude_sweep, pareto_of
 from tests.runtime.several_workers import tiny_recipe
 
 EPOCHS = 4

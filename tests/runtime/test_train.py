@@ -21,7 +21,7 @@ from rayner.recipes import parse_recipe
 from rayner.runtime.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
 from rayner.runtime.train import train
-from rayner.runtime.watching import line_of
+from rayner.runtime.training.watching import line_of
 from rayner.tasks.checkpoint import replace_recipe
 from tests.runtime.several_workers import tiny_recipe
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from rayner.data.example_shards import canonical
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.annotate_block import Also, BlockAnnotator, Model
-from rayner.runtime.annotate_finish import finish
-from rayner.runtime.annotate_inputs import Source, cut_shards, digest_of, find_sources
-from rayner.runtime.annotate_models import Linking, SavedModel
-from rayner.runtime.annotate_output import SUMMARY, WORK, Output
-from rayner.runtime.annotate_progress import Speed, follow
-from rayner.runtime.annotate_run import Pool, ToRead, run_here, run_on_ray
+from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
+from rayner.runtime.annotation.finish import finish
+from rayner.runtime.annotation.inputs import Source, cut_shards, digest_of, find_sources
+from rayner.runtime.annotation.models import Linking, SavedModel
+from rayner.runtime.annotation.output import SUMMARY, WORK, Output
+from rayner.runtime.annotation.progress import Speed, follow
+from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.storage import Place, place_of
 from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.predict import TOKENS_PER_BATCH

@@ -21,7 +21,7 @@ from rayner.config import BaseRecipe
 from rayner.errors import CheckpointError, RecipeError
 from rayner.recipes import changed_keys
 from rayner.runtime.folders import replace_folder, settle_folder
-from rayner.runtime.optimization import Average
+from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import TrainTask
 from rayner.tasks.checkpoint import check_files, read_recipe, save_checkpoint
 

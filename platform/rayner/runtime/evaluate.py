@@ -16,7 +16,7 @@ from rayner.data.schema import Document, documents_from_table, documents_to_tabl
 from rayner.errors import CheckpointError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.linking_intervals import linking_intervals
-from rayner.runtime.distributed import gather_objects, on_first, rank, world_size
+from rayner.runtime.training.distributed import gather_objects, on_first, rank, world_size
 from rayner.tasks.answer_tables import answers_from_table, answers_to_table
 from rayner.tasks.answers import Answer
 from rayner.tasks.base import Options, Predictor

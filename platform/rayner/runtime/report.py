@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rayner.errors import InputError
-from rayner.runtime.report_inputs import Absent, read_recipe
-from rayner.runtime.report_parts import CATEGORY_NAMES, COMMON, OF_DOCUMENTS, OF_MENTIONS, Part
-from rayner.runtime.sweep_trials import SWEEP
+from rayner.runtime.reports.inputs import Absent, read_recipe
+from rayner.runtime.reports.page import render
+from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_DOCUMENTS, OF_MENTIONS, Part
+from rayner.runtime.reports.sweep import sweep_report
+from rayner.runtime.sweeps.trials import SWEEP
 
 
 def report(run: Path, out: Path | None = None) -> Path:
@@ -30,8 +28,6 @@ def report(run: Path, out: Path | None = None) -> Path:
     """
     run = Path(run)
     if (run / SWEEP).exists():
-        from rayner.runtime.sweep_report import sweep_report
-
         return sweep_report(run, out)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
@@ -60,16 +56,3 @@ def _links(run: Path) -> bool:
 def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str], links: bool) -> str:
     values = {"name": name, "parts": parts, "absent": absent, "categories": CATEGORY_NAMES, "links": links}
     return render("report.html.j2", **values)
-
-
-def render(template: str, **values: Any) -> str:
-    """A page from a template of this folder; `now` and the filter `percent` are known to all."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
-    return environment.get_template(template).render(now=datetime.now().astimezone(), **values)

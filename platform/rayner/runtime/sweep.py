@@ -15,10 +15,10 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError
 from rayner.runtime.example_sets import build_examples
-from rayner.runtime.sweep_corpora import FOLDER as CORPORA
-from rayner.runtime.sweep_corpora import Corpora, cut_corpora
-from rayner.runtime.sweep_population import check_population, run_population, tune_id
-from rayner.runtime.sweep_schedule import (
+from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
+from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
+from rayner.runtime.sweeps.population import check_population, run_population, tune_id
+from rayner.runtime.sweeps.schedule import (
     DEFAULT_TRIALS,
     Room,
     optuna_search,
@@ -26,13 +26,13 @@ from rayner.runtime.sweep_schedule import (
     room_for,
     scheduler_of,
 )
-from rayner.runtime.sweep_settings import SweepSettings
-from rayner.runtime.sweep_space import Space, check_space, described, key_of
-from rayner.runtime.sweep_storage import check_shared, sweep_folder
-from rayner.runtime.sweep_tracking import begin_mlflow, end_mlflow, write_hparams
-from rayner.runtime.sweep_trial import trial_of
-from rayner.runtime.sweep_trials import Plan, read_trials, run_names, write_json
-from rayner.runtime.sweep_winner import BEST_RECIPE, conclude_sweep
+from rayner.runtime.sweeps.settings import SweepSettings
+from rayner.runtime.sweeps.space import Space, check_space, described, key_of
+from rayner.runtime.sweeps.storage import check_shared, sweep_folder
+from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
+from rayner.runtime.sweeps.trial import trial_of
+from rayner.runtime.sweeps.trials import Plan, read_trials, run_names, write_json
+from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
 from rayner.runtime.train import CACHE_VARIABLE
 from rayner.tasks.registry import train_task
 
@@ -163,7 +163,7 @@ def _fit(
     """
     from ray import tune
 
-    from rayner.runtime.sweep_board import Board
+    from rayner.runtime.sweeps.board import Board
 
     settings = plan.settings
     given = {"settings": tune.grid_search([dict(one) for one in planned])} if planned is not None else None

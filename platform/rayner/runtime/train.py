@@ -20,7 +20,7 @@ from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, re
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
-from rayner.runtime.watching import watcher
+from rayner.runtime.training.watching import watcher
 from rayner.runtime.worker import Run, work
 from rayner.tasks.base import TrainTask
 from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
@@ -94,7 +94,7 @@ def _train(
         run = Run(recipe, task, examples, key, dev, out, default_device(), watch)
         standing = work(run)
     else:
-        from rayner.runtime.cluster_training import work_on_cluster
+        from rayner.runtime.training.cluster import work_on_cluster
 
         standing = work_on_cluster(recipe, task, examples, dev, out, workers, watch)
     return conclude(recipe, task, dev, out, standing)

@@ -23,14 +23,14 @@ from rayner.runtime.checkpoints import (
     read_standing,
     save_last,
 )
-from rayner.runtime.distributed import broadcast_model, on_first, rank, same_workers, world_size
 from rayner.runtime.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
-from rayner.runtime.learner import Learner, build_learner, mean_counts, take_step
-from rayner.runtime.optimization import set_rate
-from rayner.runtime.steps import Examples, epoch_steps
-from rayner.runtime.throughput import Clock
 from rayner.runtime.tracking import Record, Tracker, tracked
+from rayner.runtime.training.distributed import broadcast_model, on_first, rank, same_workers, world_size
+from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
+from rayner.runtime.training.optimization import set_rate
+from rayner.runtime.training.steps import Examples, epoch_steps
+from rayner.runtime.training.throughput import Clock
 from rayner.tasks.base import Progress, TrainTask
 from rayner.tasks.checkpoint import load_model, save_checkpoint
 

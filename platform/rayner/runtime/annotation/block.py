@@ -1,0 +1,245 @@
+"""One block annotated: rows to documents, documents to answers, answers to files."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Reject
+from rayner.data.readers.rows import add_row
+from rayner.data.schema import Document, mention_to_row
+from rayner.data.writers import write_brat, write_jsonl
+from rayner.errors import CorpusError, InputError
+from rayner.runtime.annotation.attempts import Attempts
+from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output
+from rayner.runtime.annotation.reading import Block, Row
+from rayner.tasks.base import Predictor
+from rayner.tasks.predict import Predicted, predict_and_count
+
+Also = Literal["jsonl", "brat"]
+
+_SLICE = 2**16
+_PROBE = Document("probe", "A few plain words.")
+
+log = logging.getLogger(__name__)
+
+
+DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
+"""What finds mentions in documents."""
+
+
+class Model(Protocol):
+    """Where a predictor over documents comes from; it must pickle."""
+
+    @property
+    def version(self) -> str:
+        """What tells its answers from those of any other model."""
+        ...
+
+    def load(self, device: str | None) -> DocumentPredictor:
+        """The predictor, on a device; None for a GPU where there is one."""
+        ...
+
+
+@dataclass(slots=True)
+class _Work:
+    """What becomes of a block."""
+
+    documents: list[Document] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    rejects: list[dict[str, Any]] = field(default_factory=list)
+
+    def reject(self, reject: Reject, lost: Literal["document", "mention"] = "document") -> None:
+        self.rejects.append({**reject.to_row(), "lost": lost})
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A block that is done: counts, and when the work on it began and ended, in seconds of the clock."""
+
+    documents: int
+    rejected: int
+    words: int
+    begun: float
+    ended: float
+
+
+class BlockAnnotator:
+    """Annotates blocks with one predictor, and writes each to the output, whole or not at all.
+
+    Args:
+        also: formats beside Parquet.
+        tokens_per_batch: padded tokens a batch.
+        device: as in `Model.load`.
+    """
+
+    def __init__(
+        self, model: Model, output: Output, also: Sequence[Also], tokens_per_batch: int, device: str | None
+    ) -> None:
+        self._predictor = model.load(device)
+        self._version = model.version
+        self._output, self._also, self._tokens = output, tuple(also), tokens_per_batch
+
+    def __call__(self, name: str, block: Block) -> Done:
+        """Annotate a block and write its files; that which says that it is done comes last."""
+        begun = time.time()
+        work = _Work()
+        for reject in block.rejects:
+            work.reject(reject)
+        for row in block.all_rows():
+            _read(row, work)
+        duplicates = _keep_first(work)
+        attempts = Attempts.begin(self._output.attempts(name))
+        predicted = self._predict(work, attempts)
+        found = [answer.out for answer in predicted]
+        words = sum(count_words(document.text) for document in found)
+        self._write(name, predicted, work.sources)
+        lost = sum(reject["lost"] == "document" for reject in work.rejects)
+        sidecar = {
+            "documents": len(found),
+            "rejected": lost,
+            "duplicates": duplicates,
+            "windows": sum(answer.windows for answer in predicted),
+            "words": words,
+            "mentions": Counter(m.type for document in found for m in document.mentions),
+            "linked": sum(m.entity_id is not None for document in found for m in document.mentions),
+            "rejects": work.rejects,
+        }
+        self._output.write_json(self._output.sidecar(name), sidecar)
+        attempts.end()
+        return Done(len(found), lost, words, begun, time.time())
+
+    @torch.no_grad()
+    def _predict(self, work: _Work, attempts: Attempts) -> list[Predicted]:
+        """The answers; a document that the model fails on becomes a reject, and no other does."""
+        answers = None
+        if not attempts.is_careful:
+            try:
+                answers = list(predict_and_count(self._predictor, work.documents, self._tokens))
+            except InputError:
+                raise
+            except Exception:
+                log.warning("a batch failed; trying its documents one by one", exc_info=True)
+        if answers is None:
+            answers = self._one_by_one(work, attempts)
+        for answer in answers:
+            if not isinstance(answer.out, Document):
+                what = f"its answers are {type(answer.out).__name__}s, not documents"
+                raise InputError("annotate", what, "name a checkpoint that finds mentions")
+        return answers
+
+    def _one_by_one(self, work: _Work, attempts: Attempts) -> list[Predicted]:
+        answers, sources = [], []
+        for document, source in zip(work.documents, work.sources, strict=True):
+            if attempts.is_lethal(source):
+                what = "the worker died over it, more than once"
+                work.reject(Reject(source, what, "report this, with the document", document.document_id))
+                continue
+            try:
+                answers += predict_and_count(self._predictor, [document], self._tokens)
+                sources.append(source)
+            except Exception as error:
+                what = f"the model failed on it ({type(error).__name__}: {str(error)[:200]})"
+                work.reject(Reject(source, what, "report this, with the document", document.document_id))
+        work.sources = sources
+        if not answers and work.documents:
+            # A model that fails on anything is broken: that is no reason to reject documents.
+            list(predict_and_count(self._predictor, [_PROBE], self._tokens))
+        return answers
+
+    def _write(self, name: str, predicted: Sequence[Predicted], sources: Sequence[str]) -> None:
+        if not predicted:
+            return
+        found = [answer.out for answer in predicted]
+        with tempfile.TemporaryDirectory() as folder:
+            if "jsonl" in self._also:
+                path = Path(folder, "documents.jsonl")
+                write_jsonl(found, path)
+                self._output.jsonl(name).copy_from(path)
+            if "brat" in self._also:
+                for path in write_brat(found, Path(folder, "brat")).paths:
+                    self._output.brat(name).below(path.name).copy_from(path)
+        rows = [
+            {
+                "document_id": answer.out.document_id,
+                "mentions": [mention_to_row(mention) for mention in answer.out.mentions],
+                "windows": answer.windows,
+                "model_version": self._version,
+                "source": source,
+            }
+            for answer, source in zip(predicted, sources, strict=True)
+        ]
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, schema=ANNOTATION_SCHEMA), sink, compression="zstd")
+        self._output.documents(name).write(sink.getvalue())
+
+
+def _read(row: Row, work: _Work) -> None:
+    """The document of a row, and a reject for each of its mentions that its text cannot hold; or a reject."""
+    reading = Reading()
+    try:
+        if isinstance(row.content, dict):
+            add_row(row.content, row.where, row.name, reading)
+        elif row.is_text:
+            text = files.decode(row.content, row.where)
+            reading.add(Document(row.name, files.without_mark(text, reading.mended)), row.where)
+        else:
+            add_row(_json(row), row.where, row.name, reading)
+    except CorpusError as error:
+        reading.reject(error.where, error.what, error.cure)
+    work.documents += reading.documents
+    work.sources += reading.places
+    if reading.documents:
+        for reject in reading.rejects:
+            work.reject(reject, "mention")
+    else:
+        work.reject(reading.rejects[0])
+
+
+def _json(row: Row) -> Any:
+    assert isinstance(row.content, bytes)
+    try:
+        return json.loads(row.content.decode().removeprefix("\ufeff"))
+    except UnicodeDecodeError as error:
+        what = f"byte 0x{row.content[error.start]:02x} is not UTF-8"
+        raise CorpusError(row.where, what, "convert it to UTF-8, for example with iconv -f latin1") from None
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(row.where, f"not JSON ({error})", "write one JSON object a line") from None
+
+
+def _keep_first(work: _Work) -> int:
+    """Of documents with one id, keep the first; how many others there are."""
+    first: dict[str, str] = {}
+    kept = []
+    for document, source in zip(work.documents, work.sources, strict=True):
+        if first.setdefault(document.document_id, source) == source:
+            kept.append((document, source))
+        else:
+            work.reject(second(document.document_id, source, first[document.document_id]))
+    others = len(work.documents) - len(kept)
+    work.documents, work.sources = [d for d, _ in kept], [s for _, s in kept]
+    return others
+
+
+def count_words(text: str) -> int:
+    """What spaces part, for figures of speed: to find words as a model does would take part of its time."""
+    return sum(len(text[i : i + _SLICE].split()) for i in range(0, len(text), _SLICE))
+
+
+def second(document_id: str, source: str, first: str) -> Reject:
+    """The reject of a document whose id another one has."""
+    cure = "give each document an id of its own"
+    return Reject(source, f"its id {document_id!r} is that of the document at {first}", cure, document_id)

@@ -1,0 +1,219 @@
+"""Blocks of rows, read from a shard as a stream: memory is that of a block, not of a file.
+
+A block is a pure function of the files and of the block's size, whoever reads it and whenever.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayner.data.readers.base import Reject
+from rayner.data.schema import DOCUMENT_SCHEMA
+from rayner.runtime.annotation.inputs import Shard, Source
+
+LONGEST = 2**28
+"""Bytes of the longest text or row that is read: what a worker holds must have a bound."""
+ROWS_PER_BLOCK = 4096
+_CHUNK = 2**20
+_TOO_LONG = f"longer than {LONGEST >> 20} MiB"
+_BROKEN = (gzip.BadGzipFile, zlib.error, EOFError)
+
+
+class Row(NamedTuple):
+    """A document as it was found: where, the id if it has none, and a Parquet row, a text or a JSON line."""
+
+    where: str
+    name: str
+    content: bytes | dict[str, Any]
+    is_text: bool = False
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows that are annotated, and written, together.
+
+    Attributes:
+        parquet: in place of `rows`: rows of a Parquet file as an Arrow stream (a record batch that is a slice
+            would be sent with all that it was cut from).
+        source: with `parquet`: the file and its name.
+        first, count: with `parquet`: the number of the first row, and how many there are.
+        rejects: what cannot become a row; each counts as one document.
+        consumed: bytes of files that were read for it.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    parquet: bytes | None = None
+    source: tuple[str, str] = ("", "")
+    first: int = 0
+    count: int = 0
+    rejects: list[Reject] = field(default_factory=list)
+    size: int = 0
+    consumed: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.rows) + self.count + len(self.rejects)
+
+    def all_rows(self) -> Iterator[Row]:
+        """The rows, one by one."""
+        yield from self.rows
+        if self.parquet is None:
+            return
+        place, name = self.source
+        table = pa.ipc.open_stream(self.parquet).read_all()
+        for index in range(table.num_rows):
+            (row,) = table.slice(index, 1).to_pylist()
+            number = self.first + index
+            yield Row(f"{place}:row {number}", f"{name}:{number}", row)
+
+
+def read_blocks(shard: Shard, block_bytes: int) -> Iterator[Block]:
+    """The blocks of a shard, in order. A file that cannot be read (to its end) becomes a reject."""
+    if shard[0].format == "parquet":
+        yield from _checked(shard[0], _parquet_blocks(shard[0], block_bytes))
+        return
+    block = Block()
+    for source in shard:
+        read = _lines if source.format == "jsonl" else _text
+        for item, consumed in _guarded(source, read(source)):
+            block.consumed += consumed
+            if isinstance(item, Reject):
+                block.rejects.append(item)
+            elif item is not None:
+                size = len(item.content)
+                if block.size and (block.size + size > block_bytes or len(block) >= ROWS_PER_BLOCK):
+                    yield block
+                    block = Block()
+                block.rows.append(item)
+                block.size += size
+            if len(block.rejects) >= ROWS_PER_BLOCK:
+                yield block
+                block = Block()
+    if len(block) or block.consumed:
+        yield block
+
+
+Found = tuple[Row | Reject | None, float]
+"""A row, a reject or nothing, and the bytes of the file that were read for it."""
+
+
+def _guarded(source: Source, found: Iterable[Found]) -> Iterator[Found]:
+    try:
+        yield from found
+    except _BROKEN as error:
+        yield Reject(source.place.shown, f"a broken gzip file ({error})", "pack it again"), 0.0
+    except OSError as error:
+        yield _unreadable(source, error), 0.0
+
+
+def _unreadable(source: Source, error: BaseException) -> Reject:
+    what = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
+    return Reject(source.place.shown, f"cannot be read ({what})", "restore it, or correct its rights")
+
+
+def _text(source: Source) -> Iterator[Found]:
+    with _opened(source) as (stream, _):
+        data = stream.read(LONGEST + 1)
+    if len(data) > LONGEST:
+        yield Reject(source.place.shown, f"a text {_TOO_LONG}", "split it", source.name), float(source.size)
+    elif not data:
+        yield Reject(source.place.shown, "an empty file", "remove it, or restore its content"), 0.0
+    else:
+        yield Row(source.place.shown, source.name, data, is_text=True), float(source.size)
+
+
+def _lines(source: Source) -> Iterator[Found]:
+    with _opened(source) as (stream, raw):
+        number, last, is_empty = 0, 0, True
+        while line := stream.readline(LONGEST + 1):
+            number += 1
+            where = f"{source.place.shown}:{number}"
+            place, last = last, raw.tell()
+            if len(line) > LONGEST and not line.endswith(b"\n"):
+                while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
+                    pass
+                is_empty = False
+                yield Reject(where, f"a line {_TOO_LONG}", "split the document"), float(last - place)
+            elif line.strip():
+                is_empty = False
+                yield Row(where, f"{source.name}:{number}", line), float(last - place)
+        if is_empty:
+            yield Reject(source.place.shown, "no documents in it", "remove it, or restore its content"), 0.0
+        yield None, float(max(0, source.size - last))
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[tuple[BinaryIO, Any]]:
+    """A file as a stream of bytes, unpacked where its name ends in .gz, and the file itself."""
+    place = source.place
+    with place.filesystem.open_input_file(place.path) as file:
+        buffered = io.BufferedReader(file, _CHUNK)  # type: ignore[arg-type]
+        is_packed = place.path.endswith(".gz")
+        yield (gzip.GzipFile(fileobj=buffered) if is_packed else buffered), file  # type: ignore[misc]
+
+
+def _checked(source: Source, blocks: Iterable[Block]) -> Iterator[Block]:
+    try:
+        yield from blocks
+    except (pa.ArrowException, OSError) as error:
+        what = str(error).split("\n")[0]
+        reject = Reject(source.place.shown, f"not a Parquet file that can be read ({what})", "write it again")
+        yield Block(rejects=[reject])
+
+
+def _parquet_blocks(source: Source, block_bytes: int) -> Iterator[Block]:
+    place = source.place
+    stream = place.filesystem.open_input_file(place.path)
+    with stream, pq.ParquetFile(stream, buffer_size=_CHUNK, pre_buffer=False) as file:
+        names = file.schema_arrow.names
+        missing = [name for name in ("document_id", "text") if name not in names]
+        if missing or not file.metadata.num_rows:
+            what = f"no column `{missing[0]}` among {', '.join(names)}" if missing else "no documents in it"
+            cure = "name the column so" if missing else "remove it, or restore its content"
+            yield Block(rejects=[Reject(place.shown, what, cure)], consumed=source.size)
+            return
+        columns = [name for name in DOCUMENT_SCHEMA.names if name in names]
+        first, total = 0, file.metadata.num_rows
+        for batch in file.iter_batches(_rows_at_once(file.metadata, block_bytes), columns=columns):
+            for part in _of_size(batch, block_bytes):
+                consumed = source.size * part.num_rows / total
+                yield Block(
+                    parquet=_arrow_stream(part),
+                    source=(place.shown, source.name),
+                    first=first,
+                    count=part.num_rows,
+                    size=part.nbytes,
+                    consumed=consumed,
+                )
+                first += part.num_rows
+
+
+def _arrow_stream(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _rows_at_once(metadata: pq.FileMetaData, block_bytes: int) -> int:
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    largest = max(group.total_byte_size / max(1, group.num_rows) for group in groups)
+    return int(min(ROWS_PER_BLOCK, max(1, block_bytes // max(1.0, largest))))
+
+
+def _of_size(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batch, in halves for as long as they are over the size: a few rows may be much larger than most."""
+    if batch.num_rows > 1 and batch.nbytes > 2 * block_bytes:
+        middle = batch.num_rows // 2
+        yield from _of_size(batch.slice(0, middle), block_bytes)
+        yield from _of_size(batch.slice(middle), block_bytes)
+    else:
+        yield batch

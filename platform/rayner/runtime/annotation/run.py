@@ -1,0 +1,173 @@
+"""The blocks of all shards annotated: by a plain loop in this process, or by Ray Data with a pool of actors.
+
+Readers are Ray tasks that stream blocks, actors hold the model and write what they have done themselves. What
+travels back to the driver are counts. Readers ask for no logical CPU, so that a pool of any size leaves them
+room: a pool that holds all CPUs would otherwise wait for ever for what it keeps from being read.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from rayner.errors import RaynerError
+from rayner.runtime.annotation.block import BlockAnnotator
+from rayner.runtime.annotation.inputs import Shard
+from rayner.runtime.annotation.output import Output, block_name
+from rayner.runtime.annotation.progress import Tick
+from rayner.runtime.annotation.reading import Block, read_blocks
+from rayner.runtime.cluster import ensure_ray
+
+READ_TASKS = 1024
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The actors: `least` to `most` of them, each with so many logical CPUs and GPUs."""
+
+    least: int
+    most: int
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToRead:
+    """A shard, and the numbers of its blocks that are done."""
+
+    index: int
+    shard: Shard
+    done: frozenset[int]
+
+
+def run_here(
+    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, block_bytes: int
+) -> Iterator[Tick]:
+    """Annotate in this process."""
+    annotate = annotator()
+    for to_read in work:
+        for name, block in _missing_blocks(to_read, output, block_bytes):
+            yield Tick(annotate(name, block), block.consumed)
+
+
+def run_on_ray(
+    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, block_bytes: int, pool: Pool
+) -> Iterator[Tick]:
+    """Annotate with a pool of actors. A block whose actor dies is done again by another.
+
+    Raises:
+        RaynerError: as the model or the reading raised it, or a worker failed in another way.
+    """
+    import ray
+    from ray.data import ActorPoolStrategy, TaskPoolStrategy
+    from ray.exceptions import RayError
+
+    ensure_ray()
+    rows = [{"work": pickle.dumps(to_read)} for to_read in work]
+    cpus = int(ray.cluster_resources().get("CPU", 1))
+    with _quiet_context():
+        blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
+            partial(_read, output, block_bytes),
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=0,
+            compute=TaskPoolStrategy(size=min(len(rows), max(1, cpus))),
+        )
+        size: Mapping[str, Any] = (
+            {"size": pool.least}
+            if pool.least == pool.most
+            else {"min_size": pool.least, "max_size": pool.most}
+        )
+        done = blocks.map_batches(
+            _Actor,
+            fn_constructor_args=(annotator, max(1, int(pool.cpus))),
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=pool.cpus,
+            num_gpus=pool.gpus,
+            compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
+        )
+        try:
+            for row in done.iter_rows():
+                result = pickle.loads(row["result"])
+                if isinstance(result, RaynerError):
+                    raise result
+                yield result
+        except RayError as error:
+            cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
+            raise RaynerError(
+                f"annotate: a worker failed ({cause[:300]}); what is done is kept: run the same command again"
+            ) from error
+
+
+def _missing_blocks(to_read: ToRead, output: Output, block_bytes: int) -> Iterator[tuple[str, Block]]:
+    """The blocks that are not done; then note how many there are, and of how many documents."""
+    count, documents, skipped = 0, 0, 0.0
+    for block in read_blocks(to_read.shard, block_bytes):
+        documents += len(block)
+        if count in to_read.done:
+            skipped += block.consumed
+        else:
+            block.consumed += skipped
+            skipped = 0.0
+            yield block_name(to_read.index, count), block
+        count += 1
+    output.write_json(output.shard(to_read.index), {"blocks": count, "documents": documents})
+
+
+def _read(output: Output, block_bytes: int, batch: pa.Table) -> Iterator[pa.Table]:
+    to_read: ToRead = pickle.loads(batch["work"][0].as_py())
+    for name, block in _missing_blocks(to_read, output, block_bytes):
+        yield pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
+
+
+class _Actor:
+    """Holds the model. Its own errors travel as results: Ray would wrap them in its traceback."""
+
+    def __init__(self, annotator: partial[BlockAnnotator], threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        try:
+            self._annotate: BlockAnnotator | RaynerError = annotator()
+        except RaynerError as error:
+            self._annotate = error
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return pa.table({"result": pa.array([pickle.dumps(self._done(batch))], pa.binary())})
+
+    def _done(self, batch: pa.Table) -> Tick | RaynerError:
+        if isinstance(self._annotate, RaynerError):
+            return self._annotate
+        block: Block = pickle.loads(batch["block"][0].as_py())
+        try:
+            return Tick(self._annotate(batch["name"][0].as_py(), block), block.consumed)
+        except RaynerError as error:
+            return error
+
+
+@contextmanager
+def _quiet_context() -> Iterator[None]:
+    """Ray Data's settings: one row a block, as it is what is scheduled and retried; progress is our own."""
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    context.target_max_block_size, context.enable_progress_bars = 1, False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+        logger.setLevel(level)

@@ -1,0 +1,22 @@
+"""Pages from templates."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+
+def render(template: str, **values: Any) -> str:
+    """A page from a template of this folder; `now` and the filter `percent` are known to all."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
+    return environment.get_template(template).render(now=datetime.now().astimezone(), **values)

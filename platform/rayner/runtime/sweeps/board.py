@@ -1,0 +1,113 @@
+"""What becomes of each trial: written down, and shown while the sweep runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from ray.tune import Callback
+
+from rayner.runtime.sweeps.table import line_of, trials_table
+from rayner.runtime.sweeps.trial import settings_of
+from rayner.runtime.sweeps.trials import (
+    TRIAL,
+    TRIALS,
+    Plan,
+    failures_of,
+    is_finished,
+    read_outcome,
+    read_trial,
+    read_trials,
+    write_json,
+    write_outcome,
+)
+
+ROWS = 24
+"""Rows of the live table: the trials that run, then the best."""
+
+log = logging.getLogger(__name__)
+
+
+class Board(Callback):
+    """Writes down what becomes of each trial, and shows it.
+
+    Args:
+        by_id: whether folders have the names of Ray Tune's trials, because settings change meanwhile.
+    """
+
+    def __init__(self, plan: Plan, trials: int, by_id: bool = False) -> None:
+        self._plan = plan
+        self._trials = trials
+        self._by_id = by_id
+        self._live: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Give the trial its number and its folder."""
+        settings = settings_of(trial.config)
+        folder = self._folder(trial)
+        if not (folder / TRIAL).exists():
+            number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
+            write_json(folder / TRIAL, {"number": number, "settings": settings})
+        self._show()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Show the score."""
+        self._show()
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Write down whether it was stopped early."""
+        folder = self._folder(trial)
+        if read_outcome(folder) is None:
+            write_outcome(folder, "finished" if is_finished(self._plan, folder) else "stopped")
+        self._over(folder)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Write down why it failed, after all retries."""
+        folder = self._folder(trial)
+        if read_outcome(folder) is None:
+            noted = failures_of(folder)
+            write_outcome(folder, "failed", noted[-1]["error"] if noted else _cause(trial))
+        self._over(folder)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Leave the last table on the terminal."""
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+            self._live.stop()
+            self._live = None
+
+    def _folder(self, trial: Any) -> Path:
+        if self._by_id:
+            return self._plan.out / TRIALS / trial.trial_id
+        return self._plan.folder(settings_of(trial.config))
+
+    def _over(self, folder: Path) -> None:
+        if not sys.stderr.isatty():
+            log.info("%s", line_of(read_trial(self._plan, folder), self._plan, self._trials))
+        self._show()
+
+    def _show(self) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._live is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
+            self._live.start()
+        self._live.update(self._table(), refresh=True)
+
+    def _table(self) -> Any:
+        return trials_table(read_trials(self._plan), self._plan, ROWS)
+
+
+def _cause(trial: Any) -> str:
+    error = trial.get_error()
+    return " ".join(str(error).split())[:500] if error is not None else "the process of the trial died"

@@ -1,0 +1,116 @@
+"""The best trial of a sweep: its recipe, and a run of it that the choice did not see."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayner.errors import RaynerError
+from rayner.recipes import dump_recipe, with_settings
+from rayner.runtime.checkpoints import LAST
+from rayner.runtime.evaluate import default_device, score
+from rayner.runtime.sweeps.corpora import Changes, Corpora
+from rayner.runtime.sweeps.settings import SECONDS
+from rayner.runtime.sweeps.table import rank_of
+from rayner.runtime.sweeps.trials import Plan, Trial
+from rayner.runtime.train import train
+from rayner.tasks.checkpoint import load_model
+from rayner.tasks.registry import train_task
+
+BEST_RECIPE = "best.yaml"
+WINNER = "winner"
+
+log = logging.getLogger(__name__)
+
+
+def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Write the recipe of the best trial and train it once more, on all that is not held out.
+
+    That run has a seed that no trial had: what it scores below the best trial is what choosing the best of
+    many adds. On the held-out part it shows, too, how far the development set was overfitted.
+
+    Raises:
+        RaynerError: no trial finished.
+    """
+    finished = sorted((t for t in trials if t.state == "finished"), key=lambda t: rank_of(t, plan))
+    if not finished or rank_of(finished[0], plan)[0]:
+        reasons = [t.error for t in trials if t.error]
+        if finished:
+            reasons = [f"dev has nothing to compute {plan.settings.objectives[0].metric} from"]
+        first = f"; the first: {reasons[0]}" if reasons else ""
+        raise RaynerError(f"{plan.out}: no trial finished with a score{first}")
+    best = finished[0]
+    # The changes of a fold or of the held-out part are the sweep's own: the recipe has the user's corpus.
+    recipe = with_settings(plan.recipe, best.settings, "best trial")
+    (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
+    for trial in trials:
+        for name in plan.runs:
+            shutil.rmtree(plan.out / "trials" / trial.key / name / LAST, ignore_errors=True)
+    objectives = [objective.metric for objective in plan.settings.objectives]
+    result = {
+        "best": str(plan.out / BEST_RECIPE),
+        "trial": best.number,
+        "settings": dict(best.settings),
+        "score": {name: best.last[name] for name in objectives},
+        "spread": best.spread,
+        "trials": dict(Counter(trial.state for trial in trials)),
+        "winner": _train_again(plan, corpora, best),
+    }
+    if len(objectives) > 1:
+        signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
+        result["pareto"] = [_row(trial, objectives) for trial in pareto_of(finished, signs)]
+    return result
+
+
+def pareto_of(trials: Sequence[Trial], signs: Mapping[str, int]) -> list[Trial]:
+    """Those trials than which no other is as good in every objective and better in one.
+
+    Args:
+        signs: of each objective 1 where more is better, -1 where less is.
+    """
+    points = {trial.key: tuple(sign * trial.last[name] for name, sign in signs.items()) for trial in trials}
+    return [trial for trial in trials if not any(_beats(points[o.key], points[trial.key]) for o in trials)]
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+
+
+def _row(trial: Trial, objectives: Sequence[str]) -> dict[str, Any]:
+    scores = {name: trial.last[name] for name in objectives}
+    return {"trial": trial.number, "settings": dict(trial.settings), "score": scores}
+
+
+def _train_again(plan: Plan, corpora: Corpora, best: Trial) -> dict[str, Any]:
+    out = plan.out / WINNER
+    seed = plan.recipe.seed + plan.settings.seeds
+    recipe = plan.recipe_of(best.settings, {**corpora.rest, "seed": seed})
+    log.info("training the best settings once more, with the seed %d", seed)
+    # Another launch of the sweep may have found better settings.
+    known = out / "recipe.yaml"
+    fresh = known.exists() and known.read_text(encoding="utf-8") != dump_recipe(recipe)
+    trained = train(recipe, out, fresh=fresh, workers=plan.settings.workers, cache=plan.cache)
+    names = [o.metric for o in plan.settings.objectives if o.metric != SECONDS]
+    result: dict[str, Any] = {"checkpoint": trained["checkpoint"], "seed": seed, SECONDS: trained[SECONDS]}
+    result["score"] = {name: trained["metrics"][name] for name in names if name in trained["metrics"]}
+    if corpora.held_out is not None:
+        result["held_out"] = _held_out(plan, best, corpora.held_out, names)
+    return result
+
+
+def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
+    task = train_task(plan.recipe_of(best.settings, changes))
+    model = load_model(plan.out / WINNER / "best", task).to(default_device()).eval()
+    metrics, _ = score(task.predictor(model), list(task.items("dev")))
+    return {name: metrics[name] for name in names}
+
+
+def _heading(plan: Plan, best: Trial) -> str:
+    scores = ", ".join(f"{o.metric} {best.last[o.metric]:.4f}" for o in plan.settings.objectives)
+    over = f" over {len(best.values)} runs" if len(best.values) > 1 else ""
+    lines = [f"The best trial of the sweep {plan.out.name}, number {best.number}: {scores}{over}"]
+    lines += [f"{key}: {value}" for key, value in best.settings.items()]
+    return "".join(f"# {line}\n" for line in lines)

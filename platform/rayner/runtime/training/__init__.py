@@ -1,0 +1,1 @@
+"""What a training worker is made of."""

@@ -1,0 +1,132 @@
+"""The loop of a run on Ray Train workers."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rayner.config import BaseRecipe
+from rayner.data.example_sets import ExampleSet
+from rayner.errors import RaynerError, RecipeError
+from rayner.recipes import parse_recipe
+from rayner.runtime.checkpoints import Standing
+from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.run_folder import STORAGE_VARIABLE
+from rayner.runtime.tracking import Tracker
+from rayner.runtime.training.distributed import sum_over_workers, world_size
+from rayner.runtime.training.watching import watched
+from rayner.runtime.worker import Run, work
+from rayner.tasks.base import TrainTask
+from rayner.tasks.checkpoint import RECIPE
+
+
+def work_on_cluster(
+    recipe: BaseRecipe,
+    task: TrainTask[Any, Any, Any],
+    examples: ExampleSet,
+    dev: Sequence[Any],
+    out: Path,
+    workers: int,
+    watch: Tracker,
+) -> Standing:
+    """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
+
+    Ray's own checkpoints and its resumption are not used: each launch has a name of its own.
+
+    Raises:
+        RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
+    """
+    import ray
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.train.v2.api.exceptions import TrainingFailedError
+
+    ensure_ray()
+    scaling = recipe.scaling
+    most = scaling.max_workers
+    resources = {"CPU": scaling.cpus_per_worker}
+    if scaling.gpus_per_worker:
+        resources["GPU"] = scaling.gpus_per_worker
+    storage = out / "ray"
+    trainer = TorchTrainer(
+        _work_on_ray,
+        train_loop_config={
+            "recipe": recipe.model_dump(mode="json"),
+            "examples": examples,
+            # With the files that it has read: the workers have another working directory.
+            "task": ray.put(task),
+            "dev": ray.put(list(dev)),
+            "out": str(out),
+        },
+        scaling_config=ScalingConfig(
+            num_workers=workers if most is None or most <= workers else (workers, most),
+            use_gpu=scaling.gpus_per_worker > 0,
+            resources_per_worker=resources,
+            accelerator_type=scaling.accelerator_type,
+            elastic_resize_monitor_interval_s=scaling.resize_seconds,
+        ),
+        run_config=RunConfig(
+            name=f"launch-{time.time_ns()}",
+            storage_path=str(storage),
+            failure_config=FailureConfig(max_failures=scaling.max_failures),
+            logging_config=LoggingConfig(log_level="WARNING"),
+        ),
+        torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
+    )
+    with watched(out, watch):
+        try:
+            outcome = trainer.fit().return_value
+        except TrainingFailedError as error:
+            raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
+    shutil.rmtree(storage, ignore_errors=True)
+    if isinstance(outcome, RaynerError):
+        raise outcome
+    assert isinstance(outcome, Standing)
+    return outcome
+
+
+def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
+    import ray
+    from ray.train.torch import get_device
+
+    recipe = parse_recipe(config["recipe"], "recipe")
+    if recipe.scaling.threads_per_worker:
+        torch.set_num_threads(recipe.scaling.threads_per_worker)
+    examples: ExampleSet = config["examples"]
+    out, device = Path(config["out"]), get_device()
+    if unseen := _unseen_storage(out, device):
+        return unseen
+    run = Run(
+        recipe=recipe,
+        task=ray.get(config["task"]),
+        examples=examples,
+        key=examples.manifest["content"],
+        dev=ray.get(config["dev"]),
+        out=out,
+        device=device,
+    )
+    try:
+        return work(run)
+    except RaynerError as error:
+        # Raised on every worker alike; starting them again would not help, so Ray must not see a failure.
+        return error
+
+
+def _unseen_storage(out: Path, device: torch.device) -> RecipeError | None:
+    missing = sum_over_workers(torch.tensor(float(not (out / RECIPE).is_file()), device=device))
+    if not missing:
+        return None
+    what = f"cannot be seen by {int(missing)} of {world_size()} workers"
+    cure = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
+    return RecipeError(str(out), what, cure)
+
+
+def _first_cause(error: Exception) -> str:
+    failures = getattr(error, "worker_failures", {})
+    causes = list(failures.values()) or [error]
+    return str(causes[0]).strip().splitlines()[-1]
