@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from rayner.data.entity_ids import entity_of_id
+from rayner.data.schema import Entity
 
 FIND = entity_of_id(
-    ["HP:1", "MONDO:1", "MESH:D7", "C5", "D9"], {"613097": "C5", "OMIM:8": "D9", "D7": "D9", "X": "gone"}
+    [
+        Entity("HP:1", "a"),
+        Entity("MONDO:1", "b"),
+        Entity("MESH:D7", "c"),
+        Entity("C5", "d", other_ids=("613097", "HP:1")),
+        Entity("D9", "e", other_ids=("OMIM:8", "D7", "613097")),
+    ]
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +14,10 @@ from hypothesis import strategies as st
 from rayner.data.knowledge_bases import Columns, detect_format, read_knowledge_base, write_knowledge_base
 from rayner.data.schema import Entity
 
-TWO = [
+SOME = [
     Entity("D1", "asthma", ("bronchial asthma", "Asthma, Bronchial"), "Disease", "Wheezing."),
     Entity("D2", "gout", (), None, None),
+    Entity("D3", "anaemia", other_ids=("OMIM:1", "D4")),
 ]
 
 
@@ -32,12 +35,29 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("name", ["kb.parquet", "kb.jsonl", "kb.jsonl.gz"])
 def test_what_is_written_reads_back(tmp_path, name):
-    assert write_knowledge_base(TWO, tmp_path / name) == 2
+    assert write_knowledge_base(SOME, tmp_path / name) == len(SOME)
     base = read_knowledge_base(tmp_path / name)
-    assert base.entities == TWO
+    assert base.entities == SOME
     assert not base.mended
     assert not base.rejects
     assert not base.ignored
+
+
+def test_a_base_without_other_ids_is_read_as_before(tmp_path):
+    table = pa.Table.from_pylist([{"entity_id": "1", "name": "a", "aliases": ["b"]}])
+    pq.write_table(table, tmp_path / "kb.parquet")
+    assert read_knowledge_base(tmp_path / "kb.parquet").entities == [Entity("1", "a", ("b",))]
+
+
+def test_other_ids_of_rows(file):
+    expected = [Entity("1", "a", ("x",), other_ids=("8", "7")), Entity("2", "c")]
+    base = read_knowledge_base(file("kb.csv", "id,name,aliases,other_ids\n1,a,x,8|7| 8|1|\n2,c,,\n"))
+    assert base.entities == expected
+    assert not base.ignored
+    rows = '{"id": "1", "name": "a", "aliases": ["x"], "other_ids": ["8", "7"]}\n{"id": "2", "name": "c"}\n'
+    base = read_knowledge_base(file("kb.jsonl", rows + '{"id": "3", "name": "d", "other_ids": [7]}\n'))
+    assert base.entities == expected
+    assert [reject.what for reject in base.rejects] == ["the other_ids [7] are not a list of ids"]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda s: s == s.strip())
@@ -105,8 +125,9 @@ def test_esappmod_entities_and_mentions_are_one_base_in_any_order(file):
 
 def test_biosyn_reads_a_line_an_entity_or_a_line_a_name(file):
     base = read_knowledge_base(file("a.txt", "C1|613097||Tooth Agenesis, 6|STHAG6\nC2||Gout\n"))
-    assert base.entities == [Entity("C1", "Tooth Agenesis, 6", ("STHAG6",)), Entity("C2", "Gout")]
-    assert base.ignored == {"other id": 1}
+    tooth = Entity("C1", "Tooth Agenesis, 6", ("STHAG6",), other_ids=("613097",))
+    assert base.entities == [tooth, Entity("C2", "Gout")]
+    assert not base.ignored
     base = read_knowledge_base(file("b.txt", "C1||gout\nC1||gouty arthritis\n"))
     assert base.entities == [Entity("C1", "gout", ("gouty arthritis",))]
     assert base.formats == ("biosyn",)
@@ -134,12 +155,11 @@ def test_ctd_has_its_columns_in_a_comment(file):
     base = read_knowledge_base(file("CTD_diseases.tsv", CTD))
     assert base.formats == ("ctd",)
     assert base.entities == [
-        Entity("MESH:D1", "Gout", ("Gouts", "Podagra"), None, "Hurts."),
+        Entity("MESH:D1", "Gout", ("Gouts", "Podagra"), None, "Hurts.", ("DO:1", "OMIM:2")),
         Entity("MESH:D2", "Asthma"),
     ]
     assert base.parents == {"MESH:D1": ("MESH:D0", "MESH:D9")}
-    assert base.other_ids == {"DO:1": "MESH:D1", "OMIM:2": "MESH:D1"}
-    assert base.ignored == {"other id": 2, "column TreeNumbers": 1}
+    assert base.ignored == {"column TreeNumbers": 1}
 
 
 OBO = """format-version: 1.2
@@ -180,8 +200,8 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
     assert base.places == [f"{path}:5", f"{path}:12"]
     assert base.parents == {"A:2": ("A:1", "A:77")}
-    assert base.other_ids == {"A:9": "A:2"}
-    assert base.ignored == {"obsolete term": 1, "other id": 1}
+    assert base.entities[1].other_ids == ("A:9",)
+    assert base.ignored == {"obsolete term": 1}
     assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:25")]
 
 

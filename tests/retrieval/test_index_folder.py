@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rayner.config import IndexSettings
+from rayner.data.entity_ids import entity_of_id
 from rayner.data.schema import Entity
 from rayner.errors import IndexFolderError, InputError, KnowledgeBaseError
-from rayner.retrieval import index_folder
+from rayner.retrieval import index_files, index_folder
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import (
@@ -88,15 +91,41 @@ def test_the_abbreviations_follow(tmp_path: Path) -> None:
 
 
 def test_other_ids_follow_their_entities(tmp_path: Path) -> None:
-    index = build_index(
-        ENTITIES, Letters(), IndexSettings(), "cosine", other_ids={"O1": "D1", "O2": "D2", "O9": "D9"}
-    )
-    write_index(index, tmp_path)
-    assert open_index(tmp_path).other_ids == {"O1": "D1", "O2": "D2"}
-    add_entities(tmp_path, [Entity("D9", "gout")], Letters(), {"O9": "D9", "O1": "D9"})
-    assert open_index(tmp_path).other_ids == {"O9": "D9", "O1": "D1", "O2": "D2"}
+    further = {"D1": ("O1",), "D2": ("O2",)}
+    entities = [replace(entity, other_ids=further.get(entity.entity_id, ())) for entity in ENTITIES]
+    write_index(build_index(entities, Letters(), IndexSettings(), "cosine"), tmp_path)
+    assert meant(tmp_path) == {"O1": "D1", "O2": "D2", "O9": None}
+    add_entities(tmp_path, [Entity("D9", "gout", other_ids=("O9", "O1"))], Letters())
+    assert meant(tmp_path) == {"O1": "D1", "O2": "D2", "O9": "D9"}
     remove_entities(tmp_path, ["D2"])
-    assert open_index(tmp_path).other_ids == {"O9": "D9", "O1": "D1"}
+    assert meant(tmp_path) == {"O1": "D1", "O2": None, "O9": "D9"}
+
+
+def meant(folder: Path) -> dict[str, str | None]:
+    entity_of = entity_of_id(open_index(folder).entities)
+    return {id_: entity_of(id_) for id_ in ("O1", "O2", "O9")}
+
+
+@pytest.mark.parametrize("other_ids", [{"O1": "D1", "O2": "D2"}, None])
+def test_an_index_whose_entities_hold_no_other_ids_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_ids: dict[str, str] | None
+) -> None:
+    write_table = index_files._write_table
+
+    def older(table: pa.Table, path: Path) -> None:
+        is_old = path.name == "entities.arrow"
+        write_table(table.drop_columns("other_ids") if is_old else table, path)
+        if is_old and other_ids is not None:
+            (path.parent / "other_ids.json").write_text(json.dumps(other_ids))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index_files, "_write_table", older)
+        write_index(built(), tmp_path)
+    found = {"O1": "D1", "O2": "D2"} if other_ids else {"O1": None, "O2": None}
+    assert meant(tmp_path) == {**found, "O9": None}
+    add_entities(tmp_path, [Entity("D9", "gout", other_ids=("O9",))], Letters())
+    assert meant(tmp_path) == {**found, "O9": "D9"}
+    assert not (tmp_path / "000002" / "other_ids.json").exists()
 
 
 def test_few_versions_stay(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -49,7 +49,6 @@ class SmallIndex:
     entities: Sequence[Entity] = ENTITIES
     searched: list[list[str]] = field(default_factory=list)
     settings: IndexSettings = field(default_factory=IndexSettings)
-    other_ids: Mapping[str, str] = field(default_factory=dict)
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:
         self.searched.append(list(texts))

@@ -12,6 +12,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.errors import CorpusError, InputError, KnowledgeBaseError, RecipeError
 from rayner.recipes import load_recipe, parse_recipe
+from rayner.runtime.knowledge_bases import convert
 from rayner.tasks.entity_strings import EntityStrings, hold_out, load_entity_strings
 from tests.tasks.small_names import ENTITIES, small_recipe, write
 
@@ -70,9 +71,13 @@ def test_what_stands_for_two_entities_is_found_but_not_learned(tmp_path: Path) -
     assert {"Server", "both"} <= set(found.indexed[0].aliases)
 
 
-def test_ids_may_be_other_ids_or_have_a_prefix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("converted", [None, "medic.parquet", "medic.jsonl"])
+def test_ids_may_be_other_ids_or_have_a_prefix(tmp_path: Path, converted: str | None) -> None:
     base = tmp_path / "medic.txt"
     base.write_text("167000|D010051||Ovarian Neoplasms|Cancer of Ovary\nD1||Anaemia|Anemia\n")
+    if converted is not None:
+        base = tmp_path / converted
+        convert([tmp_path / "medic.txt"], base)
     rows = [
         {"mention": "ovarian cancer", "entity_id": "MESH:D010051"},
         {"mention": "oc", "entity_id": "OMIM:167000"},

@@ -14,7 +14,7 @@ from rayner.tasks.linker import Linker
 from rayner.tasks.predict import predict
 from rayner.tasks.standardize import Standardizer
 from tests.tasks.small import corpus, recognizer, trained
-from tests.tasks.small_index import SmallIndex, encode
+from tests.tasks.small_index import ENTITIES, SmallIndex, encode
 from tests.tasks.test_standardize import NIL
 
 TEXTS = ["We moved from MySQL to Postgres on Android.", "", "Zug here.", "MySQL and a Toothbrush; MySQL."]
@@ -115,7 +115,8 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
     ("entity_id", "right"), [("DB:my", True), ("O1", True), ("pg+my", True), ("ng", False), ("-1", None)]
 )
 def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool | None):
-    one = linker(SmallIndex(other_ids={"O1": "my"}), ("Base",))
+    entities = [replace(e, other_ids=("O1",)) if e.entity_id == "my" else e for e in ENTITIES]
+    one = linker(SmallIndex(entities), ("Base",))
     gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", entity_id),))]
     metrics = one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)
     assert metrics["linked_support"] == (0 if right is None else 1)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+
+from rayner.data.schema import Entity
 
 
-def entity_of_id(entity_ids: Iterable[str], other_ids: Mapping[str, str]) -> Callable[[str], str | None]:
+def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
     """From the id of a mention to the entity that it means; None where that is none, or one of several.
 
     A prefix such as `MESH:` may be missing on either side. Where both have one and these differ, case aside,
-    they are ids of different things.
-
-    Args:
-        other_ids: by which further ids entities are known (other id -> entity id); those of entities that are
-            not among `entity_ids` are left out.
+    they are ids of different things. An id of one entity and further id of others means the one, a further id
+    of several the first of them.
     """
-    known = {id_: id_ for id_ in entity_ids}
-    known = {other: id_ for other, id_ in other_ids.items() if id_ in known} | known
+    known: dict[str, str] = {}
+    further: dict[str, str] = {}
+    for entity in entities:
+        known[entity.entity_id] = entity.entity_id
+        for id_ in entity.other_ids:
+            further.setdefault(id_, entity.entity_id)
+    known = further | known
     with_number: dict[str, list[tuple[str, str]]] = {}
     for id_, entity_id in known.items():
         prefix, _, number = id_.rpartition(":")

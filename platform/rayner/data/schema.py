@@ -50,13 +50,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entry of a knowledge base."""
+    """An entry of a knowledge base. `other_ids` are further ids of it, which mentions may have."""
 
     entity_id: str
     name: str
     aliases: tuple[str, ...] = ()
     type: str | None = None
     description: str | None = None
+    other_ids: tuple[str, ...] = ()
 
 
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
@@ -96,6 +97,7 @@ ENTITY_SCHEMA = pa.schema(
         ("aliases", pa.list_(pa.string())),
         ("type", pa.string()),
         ("description", pa.string()),
+        ("other_ids", pa.list_(pa.string())),
     ]
 )
 

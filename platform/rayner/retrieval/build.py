@@ -35,14 +35,12 @@ def build_index(
     settings: IndexSettings,
     distance: Distance,
     origin: Mapping[str, Any] | None = None,
-    other_ids: Mapping[str, str] | None = None,
 ) -> EntityIndex:
     """An index of the entities, in memory. A name that several entities have is encoded once.
 
     Args:
         distance: that of the training; `settings.distance` takes its place where it is set.
         origin: what made the vectors: checkpoint, encoder.
-        other_ids: further ids of the entities (other id -> entity id), for mentions that have those.
 
     Raises:
         KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
@@ -53,15 +51,10 @@ def build_index(
     distance = settings.distance or distance
     names = names_of(entities, settings)
     vectors = _encode(names, encode, distance)
-    return _assemble(entity_table(entities), names, vectors, settings, distance, origin, other_ids or {})
+    return _assemble(entity_table(entities), names, vectors, settings, distance, origin)
 
 
-def with_entities(
-    index: EntityIndex,
-    entities: Sequence[Entity],
-    encode: Encode,
-    other_ids: Mapping[str, str] | None = None,
-) -> EntityIndex:
+def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
     """The index with more entities, of whose names alone vectors are made.
 
     Raises:
@@ -84,7 +77,6 @@ def with_entities(
         index.settings,
         index.dense.distance,
         index.origin,
-        {**(other_ids or {}), **index.other_ids},
     )
 
 
@@ -108,7 +100,6 @@ def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityI
         index.settings,
         index.dense.distance,
         index.origin,
-        index.other_ids,
     )
 
 
@@ -126,7 +117,6 @@ def _assemble(
     settings: IndexSettings,
     distance: Distance,
     origin: Mapping[str, Any] | None,
-    other_ids: Mapping[str, str],
 ) -> EntityIndex:
     check_faiss()
     lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
@@ -134,9 +124,7 @@ def _assemble(
     known = entities if settings.aliases else (replace(entity, aliases=()) for entity in entities)
     abbreviations = expansions(known) if settings.abbreviations else {}
     dense = DenseSide(vectors, distance, _approximate(vectors, settings, distance))
-    numbers = entities.numbers
-    other_ids = {other: id_ for other, id_ in other_ids.items() if id_ in numbers}
-    return EntityIndex(entities, names, dense, lexical, abbreviations, settings, origin, other_ids=other_ids)
+    return EntityIndex(entities, names, dense, lexical, abbreviations, settings, origin)
 
 
 def _approximate(vectors: np.ndarray, settings: IndexSettings, distance: Distance) -> Approximate | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +33,11 @@ class EntityTable(Sequence[Entity]):
         if isinstance(index, slice):
             return EntityTable(self.table.take(pa.array(range(*index.indices(len(self))), pa.int64())))
         (row,) = self.table.slice(range(len(self))[index], 1).to_pylist()
-        return Entity(**{**row, "aliases": tuple(row["aliases"] or ())})
+        return _entity(row)
 
     def __iter__(self):
         for batch in self.table.to_batches(_ROWS):
-            for row in batch.to_pylist():
-                yield Entity(**{**row, "aliases": tuple(row["aliases"] or ())})
+            yield from map(_entity, batch.to_pylist())
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -65,3 +64,8 @@ def entity_table(entities: Iterable[Entity]) -> EntityTable:
     while rows := [asdict(entity) for entity in islice(rest, _ROWS)]:
         parts.append(pa.Table.from_pylist(rows, schema=ENTITY_SCHEMA))
     return EntityTable(pa.concat_tables(parts).combine_chunks())
+
+
+def _entity(row: dict[str, Any]) -> Entity:
+    lists = {name: tuple(row[name] or ()) for name in ("aliases", "other_ids")}
+    return Entity(**{**row, **lists})

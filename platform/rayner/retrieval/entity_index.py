@@ -33,7 +33,6 @@ class EntityIndex:
         settings: those it was built with.
         origin: what made the vectors; empty in memory.
         version: of the folder that it was opened from; 0 in memory.
-        other_ids: by which further ids entities are known: other id -> entity id.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class EntityIndex:
         settings: IndexSettings,
         origin: Mapping[str, Any] | None = None,
         version: int = 0,
-        other_ids: Mapping[str, str] | None = None,
     ) -> None:
         self.entities = entities
         self.names = names
@@ -56,7 +54,6 @@ class EntityIndex:
         self.settings = settings
         self.origin: Mapping[str, Any] = origin or {}
         self.version = version
-        self.other_ids: Mapping[str, str] = other_ids or {}
         self._first = np.searchsorted(names.entity, np.arange(len(entities)))
         self._count = np.diff(np.append(self._first, len(names)))
 

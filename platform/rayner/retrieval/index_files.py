@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from scipy import sparse
 
 from rayner.config import IndexSettings
+from rayner.data.schema import ENTITY_SCHEMA
 from rayner.errors import IndexFolderError
 from rayner.retrieval.approximate import read_approximate, write_approximate
 from rayner.retrieval.dense import DenseSide
@@ -25,7 +26,7 @@ from rayner.retrieval.names import Names
 FORMAT = 1
 MANIFEST = "index.json"
 OTHER_IDS = "other_ids.json"
-"""Missing in an index that an earlier rayner wrote."""
+"""Other id -> entity id; only in an index by an earlier rayner, whose entities did not hold them."""
 CURE = "copy the whole index folder again, or build it anew"
 
 _POSTINGS = ("data", "indices", "indptr")
@@ -42,7 +43,6 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
     for part in _POSTINGS:
         np.save(folder / f"postings-{part}.npy", getattr(index.lexical.postings, part))
     (folder / "abbreviations.json").write_text(_json(index.abbreviations), encoding="utf-8")
-    (folder / OTHER_IDS).write_text(_json(index.other_ids), encoding="utf-8")
     approximate = index.dense.approximate
     if approximate is not None:
         write_approximate(approximate, str(folder / "approximate.faiss"))
@@ -88,7 +88,7 @@ def read_files(folder: Path, version: int) -> EntityIndex:
         path = str(folder / "approximate.faiss")
         approximate = read_approximate(path, search["kind"], search["effort"], search["recall"])
     return EntityIndex(
-        EntityTable(_read_table(folder / "entities.arrow")),
+        EntityTable(_read_entities(folder, OTHER_IDS in manifest["files"])),
         Names(_read_table(folder / "names.arrow")),
         DenseSide(_read_array(folder / "vectors.npy"), manifest["distance"], approximate),
         lexical,
@@ -96,7 +96,6 @@ def read_files(folder: Path, version: int) -> EntityIndex:
         settings,
         manifest["origin"],
         version,
-        _read_json(folder / OTHER_IDS) if OTHER_IDS in manifest["files"] else {},
     )
 
 
@@ -152,6 +151,18 @@ def _write_table(table: pa.Table, path: Path) -> None:
 
 def _read_table(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def _read_entities(folder: Path, ids_apart: bool) -> pa.Table:
+    table = _read_table(folder / "entities.arrow")
+    field = ENTITY_SCHEMA.field("other_ids")
+    if field.name in table.column_names:
+        return table
+    ids: dict[str, list[str]] = {}
+    for other, id_ in (_read_json(folder / OTHER_IDS) if ids_apart else {}).items():
+        ids.setdefault(id_, []).append(other)
+    others = [ids.get(id_, []) for id_ in table["entity_id"].to_pylist()]
+    return table.append_column(field, pa.array(others, field.type))
 
 
 def _read_array(path: Path) -> np.ndarray:

@@ -98,16 +98,14 @@ def version_of_index(folder: Path) -> str:
     return f"{described['version']}-{digest[:12]}"
 
 
-def add_entities(
-    folder: Path, entities: Sequence[Entity], encode: Encode, other_ids: Mapping[str, str] | None = None
-) -> EntityIndex:
+def add_entities(folder: Path, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
     """Add entities, of whose names alone vectors are made; the index as it is now.
 
     Raises:
         KnowledgeBaseError: an id that is in the index already, or entities that cannot be in one.
         IndexFolderError: as `open_index`, or another process is writing.
     """
-    return _change(folder, lambda index: with_entities(index, entities, encode, other_ids))
+    return _change(folder, lambda index: with_entities(index, entities, encode))
 
 
 def remove_entities(folder: Path, entity_ids: Collection[str]) -> EntityIndex:

@@ -75,7 +75,7 @@ def build(
     base = read_knowledge_base(paths, format, columns, settings.max_aliases)
     named = [str(path) for path in mentions]
     entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
-    index = build_index(entities, encode, settings, recipe.loss.learned_distance, other_ids=base.other_ids)
+    index = build_index(entities, encode, settings, recipe.loss.learned_distance)
     version = write_index(index, out, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {
@@ -123,7 +123,7 @@ def add(
     loaded, encode = _encoder(folder, device)
     check_origin(known["origin"], origin_of(folder, loaded.recipe), index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
-    changed = add_entities(index, base.entities, encode, base.other_ids)
+    changed = add_entities(index, base.entities, encode)
     return {
         "index": str(index),
         "version": changed.version,

@@ -122,7 +122,7 @@ def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
 
 
 def _known_ids(base: KnowledgeBase) -> Callable[[str], str | None]:
-    return entity_of_id((entity.entity_id for entity in base.entities), base.other_ids)
+    return entity_of_id(base.entities)
 
 
 def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[MentionString]:

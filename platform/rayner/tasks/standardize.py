@@ -74,7 +74,7 @@ class Standardizer:
     @cached_property
     def entity_of(self) -> Callable[[str], str | None]:
         """The entity of the index that an id of a mention means; None where it lacks one."""
-        return entity_of_id((e.entity_id for e in self.index.entities), self.index.other_ids)
+        return entity_of_id(self.index.entities)
 
     @property
     def never_nil(self) -> bool:

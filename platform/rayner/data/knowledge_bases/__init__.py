@@ -82,7 +82,6 @@ def read_knowledge_base(
         entities,
         places,
         parents,
-        builder.other_ids,
         builder.rejects,
         builder.repeats,
         builder.mended,

@@ -18,8 +18,7 @@ from rayner.data.schema import Entity
 class KnowledgeBase:
     """The entities of a knowledge base, and all that was not read as it stood.
 
-    `places` says where each entity was found, `parents` (entity id -> ids) what an ontology says of it,
-    `other_ids` by which further ids an entity is known (other id -> entity id).
+    `places` says where each entity was found, `parents` (entity id -> ids) what an ontology says of it.
     `repeats` are the ids that stood twice and were merged. `mended` counts what was read differently from
     how it was written, `ignored` what the schema has no place for, each by reason.
     """
@@ -27,7 +26,6 @@ class KnowledgeBase:
     entities: list[Entity] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    other_ids: dict[str, str] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     mended: Counter[str] = field(default_factory=Counter)

@@ -20,7 +20,7 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a line, or where no line has a synonym one name a line. Other ids are counted, not read."""
+    """One entity a line, or where no line has a synonym one name a line."""
     lines = read_lines(path, builder)
     repeats = "never" if any("|" in line.partition("||")[2] for _, line in lines) else "names"
     for number, line in lines:
@@ -30,6 +30,5 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             builder.reject(where, "no `||`", "write ID||NAME|SYNONYM|...")
             continue
         id_, *others = ids.split("|")
-        builder.add_other_ids(id_, others)
         name, *aliases = names.split("|")
-        builder.add(id_, name, where, aliases=aliases, repeats=repeats)
+        builder.add(id_, name, where, aliases=aliases, other_ids=others, repeats=repeats)

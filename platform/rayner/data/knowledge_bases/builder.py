@@ -42,6 +42,7 @@ class _Entry:
     type: str | None = None
     description: str | None = None
     parents: dict[str, None] = field(default_factory=dict)
+    other_ids: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -53,7 +54,6 @@ class Builder:
     mended: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     entries: dict[str, _Entry] = field(default_factory=dict)
-    other_ids: dict[str, str] = field(default_factory=dict)
 
     def reject(
         self, where: str, what: str, cure: str, kind: str = "unreadable", entity_id: str | None = None
@@ -72,14 +72,16 @@ class Builder:
         type: str | None = None,
         description: str | None = None,
         parents: Iterable[str] = (),
+        other_ids: Iterable[str] = (),
         repeats: Repeats = "never",
     ) -> None:
         """Take a row. Without a name (None) it brings aliases of an entity that another row names."""
         entity_id, aliases, parents = entity_id.strip(), list(aliases), list(parents)
+        other_ids = list(other_ids)
         if not entity_id:
             self.reject(where, "an entity without an id", "give it one", "empty id")
             return
-        if not _is_text([entity_id, name, type, description, *aliases, *parents]):
+        if not _is_text([entity_id, name, type, description, *aliases, *parents, *other_ids]):
             what = f"{entity_id!a} holds half a surrogate pair, which is no character"
             self.reject(where, what, "write the character itself, in UTF-8", entity_id=entity_id)
             return
@@ -98,13 +100,7 @@ class Builder:
             self._mend("duplicate alias dropped")
         self._join(entry, name, names, type, description)
         entry.parents.update(dict.fromkeys(filter(None, (parent.strip() for parent in parents))))
-
-    def add_other_ids(self, entity_id: str, others: Iterable[str]) -> None:
-        """Note further ids of an entity; mentions may have them, the schema has no place for them."""
-        ids = [other.strip() for other in others if other.strip()]
-        self._ignore("other id", len(ids))
-        for id_ in ids:
-            self.other_ids.setdefault(id_, entity_id.strip())
+        entry.other_ids.update(dict.fromkeys(filter(None, (other.strip() for other in other_ids))))
 
     def finish(self, max_aliases: int | None = None) -> tuple[list[Entity], list[str]]:
         """The entities in the order of their first rows, and where these stand.
@@ -124,7 +120,8 @@ class Builder:
             if max_aliases is not None and len(aliases) > max_aliases:
                 what = f"{entity_id!r} has {len(aliases)} aliases, more than the limit of {max_aliases}"
                 raise KnowledgeBaseError(entry.where, what, "raise --max-aliases, or shorten its list")
-            entities.append(Entity(entity_id, name, aliases, entry.type, entry.description))
+            others = tuple(other for other in entry.other_ids if other != entity_id)
+            entities.append(Entity(entity_id, name, aliases, entry.type, entry.description, others))
         return entities, [entry.where for entry in self.entries.values()]
 
     def _may_join(

@@ -41,8 +41,6 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             builder.reject(where, what, "part the cells with tabs")
             continue
         row = dict(zip(header, cells, strict=False))
-        for column in others:
-            builder.add_other_ids(row[id_], _parts(row.get(column, "")))
         builder.add(
             row[id_],
             row[name],
@@ -50,6 +48,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             aliases=_parts(row.get("Synonyms", "")),
             description=row.get("Definition"),
             parents=_parts(row.get("ParentIDs", "")),
+            other_ids=[id_ for column in others for id_ in _parts(row.get(column, ""))],
         )
 
 

@@ -60,13 +60,12 @@ def add_row(
 ) -> None:
     """Read a row (JSON object, Parquet row, CSV line); one that does not fit the schema becomes a reject.
 
-    Ids may be integers; aliases are a list of strings, or a string in which `|` parts them.
+    Ids may be integers; aliases and `other_ids` are lists of strings, or strings in which `|` parts them.
     """
     entity_id, name = row.get(columns.entity_id or ""), row.get(columns.name or "")
     if type(entity_id) is int:
         entity_id = str(entity_id)
-    aliases = row.get(columns.aliases or "") or []
-    aliases = aliases.split(SEPARATOR) if isinstance(aliases, str) else aliases
+    aliases, others = _parted(row.get(columns.aliases or "")), _parted(row.get("other_ids"))
     rest = [row.get(column) if column else None for column in (columns.type, columns.description)]
     parents = row.get("parents") or []
     fault = ""
@@ -80,6 +79,8 @@ def add_row(
         fault = f"the aliases {str(aliases)[:60]} are not a list of strings"
     elif "parents" in row and not _strings(parents):
         fault = "the parents are not a list of ids"
+    elif not _strings(others):
+        fault = f"the other_ids {str(others)[:60]} are not a list of ids"
     if fault:
         named = None if entity_id is None else str(entity_id)
         builder.reject(where, fault, "correct the row", entity_id=named)
@@ -92,14 +93,15 @@ def add_row(
         type=rest[0],
         description=rest[1],
         parents=parents,
+        other_ids=others,
         repeats=repeats,
     )
 
 
 def unused_columns(columns: Columns, present: Sequence[str]) -> list[str]:
     """The columns that no field takes."""
-    used = {columns.entity_id, columns.name, columns.aliases, columns.type, columns.description, "parents"}
-    return [column for column in present if column not in used]
+    used = {columns.entity_id, columns.name, columns.aliases, columns.type, columns.description}
+    return [column for column in present if column not in used | {"parents", "other_ids"}]
 
 
 @lru_cache(maxsize=1024)
@@ -127,6 +129,10 @@ def _nearest(wanted: Sequence[str], present: Sequence[str]) -> str:
         for near in get_close_matches(name.lower(), lowered, 1):
             return f"the nearest is {lowered[near]!r}; "
     return ""
+
+
+def _parted(value: Any) -> Any:
+    return value.split(SEPARATOR) if isinstance(value, str) else value or []
 
 
 def _strings(values: Any) -> bool:

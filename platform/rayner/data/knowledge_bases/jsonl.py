@@ -1,4 +1,4 @@
-"""JSON lines: `{"entity_id", "name", "aliases", "type", "description", "parents"}`, the last four at will."""
+"""JSON lines: `{"entity_id", "name"}` and at will `aliases, type, description, parents, other_ids`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a term, the first of an id. Obsolete terms and other ids are counted, not read.
+    """One entity a term, the first of an id. Obsolete terms are counted, not read.
 
     Imports are not followed.
     """
@@ -53,7 +53,6 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if term.obsolete:
             builder.ignored["obsolete term"] += 1
             continue
-        builder.add_other_ids(term.id, sorted(term.alternate_ids))
         builder.add(
             term.id,
             term.name or "",
@@ -62,6 +61,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             type=term.namespace,
             description=term.definition,
             parents=frames.parents.get(term.id, []),
+            other_ids=sorted(term.alternate_ids),
         )
 
 

@@ -51,6 +51,8 @@ def _jsonl(entities: Iterable[Entity], path: Path) -> int:
     with text_file(path) as file:
         for entity in entities:
             row = {name: value for name, value in asdict(entity).items() if value is not None}
+            if not entity.other_ids:
+                del row["other_ids"]
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     return count
