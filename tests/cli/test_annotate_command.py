@@ -89,6 +89,12 @@ def test_with_an_index_mentions_are_linked_in_the_same_pass(
         mentions = [(m["start"], m["end"], m["entity_id"]) for m in by_id[f"d{i}"]]
         assert mentions == [(m.start, m.end, m.entity_id) for m in document.mentions]
         assert [bool(m["candidates"]) for m in by_id[f"d{i}"]] == [m.type == "LOC" for m in document.mentions]
+        for name in ("margin", "probability"):
+            values = [getattr(m, name) for m in document.mentions]
+            assert [value is not None for value in values] == [m.type == "LOC" for m in document.mentions]
+            assert [m[name] for m in by_id[f"d{i}"]] == [
+                value if value is None else pytest.approx(value, abs=1e-4) for value in values
+            ]
     linked = sum(m.entity_id is not None for document in wanted for m in document.mentions)
     assert counts["linked"] == linked > 0
     assert version_of_index(index) in counts["model_version"]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
+from rayner.data.schema import MENTION_TYPE, Document, Mention, documents_to_table
 from rayner.errors import CorpusError
 
 
@@ -104,6 +105,30 @@ def test_parquet_of_others(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 but no more")
     with pytest.raises(CorpusError, match=r"a\.parquet: not a Parquet file"):
         read_corpus(path)
+
+
+def test_parquet_of_mentions_without_the_later_fields(tmp_path: Path) -> None:
+    linked = Mention(0, 2, "X", "Q1", candidates=(("Q1", 0.5),))
+    table = documents_to_table([Document("d", "ab", (linked,))])
+    older = pa.struct([field for field in MENTION_TYPE if field.name not in ("margin", "probability")])
+    schema = table.schema.set(table.schema.get_field_index("mentions"), pa.field("mentions", pa.list_(older)))
+    rows = table.to_pylist()
+    for mention in rows[0]["mentions"]:
+        del mention["margin"], mention["probability"]
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "a.parquet")
+    reading = read_corpus(tmp_path / "a.parquet")
+    assert reading.documents == [Document("d", "ab", (linked,))]
+    assert not reading.ignored
+
+
+@pytest.mark.parametrize("name", ["margin", "probability"])
+def test_a_margin_is_a_number(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.jsonl"
+    mention = {"start": 0, "end": 1, "type": "X", name: "high"}
+    rows = [{"document_id": "d", "text": "ab", "mentions": [mention]}, {"document_id": "e", "text": "ab"}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (reject,) = read_corpus(path).rejects
+    assert f"{name} 'high' is not a number" in reject.what
 
 
 def test_plain_text_stays_as_it_is(tmp_path: Path) -> None:

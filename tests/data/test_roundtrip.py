@@ -60,6 +60,8 @@ def full_documents(draw: st.DrawFn) -> Document:
                     draw(st.none() | SCORES),
                     draw(SCORED),
                     draw(SCORED),
+                    draw(st.none() | SCORES),
+                    draw(st.none() | SCORES),
                 )
             )
     some = st.none() | (st.lists(spans(len(text)), max_size=3).map(tuple) if text else st.just(()))

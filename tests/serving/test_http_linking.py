@@ -113,7 +113,14 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
     )
     expected = [
         [
-            (m.start, m.end, m.type, m.entity_id, [(c, pytest.approx(s, abs=1e-4)) for c, s in m.candidates])
+            (
+                m.start,
+                m.end,
+                m.type,
+                m.entity_id,
+                close([m.margin, m.probability]),
+                [(c, pytest.approx(s, abs=1e-4)) for c, s in m.candidates],
+            )
             for m in document.mentions
         ]
         for document in linker.predict(TEXTS)
@@ -133,6 +140,7 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
                 m["end"],
                 m["type"],
                 m["entity_id"],
+                [m["margin"], m["probability"]],
                 [(c["entity_id"], c["score"]) for c in m["candidates"]],
             )
             for m in document["mentions"]
@@ -140,6 +148,7 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
         for document in reply["documents"]
     ] == expected
     assert any(m[3] for document in expected for m in document)
+    assert any(m.margin and m.probability for d in linker.predict(TEXTS) for m in d.mentions)
     assert set(reply["versions"]["knowledge_bases"]) == {"people"}
     assert reply["versions"]["recognizer"] == version_of(folders.recognizer)
 

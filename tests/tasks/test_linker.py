@@ -44,9 +44,12 @@ class FindsCapitals:
         return score_spans(gold, predicted)
 
 
+def any_index(index: SmallIndex) -> Any:
+    return index
+
+
 def linker(index: SmallIndex, types: tuple[str, ...] | None = None) -> Linker:
-    small: Any = index
-    return Linker(FindsCapitals(), Standardizer(small, encode, 0.0, NIL), types)
+    return Linker(FindsCapitals(), Standardizer(any_index(index), encode, 0.0, NIL), types)
 
 
 def documents() -> list[Document]:
@@ -70,6 +73,9 @@ def test_texts_become_mentions_of_entities(tokens: int):
     mention = linked[0].mentions[1]
     assert (mention.score, mention.candidates[0][0]) == (0.8, "my")
     assert len(mention.candidates) == 5
+    (answer,) = predict(Standardizer(any_index(SmallIndex()), encode, 0.0, NIL), ["MySQL"])
+    assert mention.margin == pytest.approx(answer.margin, abs=1e-4)
+    assert mention.probability == pytest.approx(answer.probability, abs=1e-4)
     assert linked[0].mentions[0].candidates
     if tokens == 2048:
         assert [sorted(texts) for texts in index.searched] == [
@@ -77,11 +83,25 @@ def test_texts_become_mentions_of_entities(tokens: int):
         ]
 
 
+def test_without_a_second_candidate_or_a_calibration_margin_or_probability_is_none():
+    alone = SmallIndex(ENTITIES[:1])
+    (document,) = predict(linker(alone), [Document("0", "Postgres.")])
+    (mention,) = document.mentions
+    assert (mention.entity_id, mention.margin) == ("pg", None)
+    assert mention.probability is not None
+    uncalibrated = Linker(FindsCapitals(), Standardizer(any_index(SmallIndex()), encode, 0.0))
+    (document,) = predict(uncalibrated, [Document("0", "Postgres.")])
+    (mention,) = document.mentions
+    assert mention.margin is not None
+    assert mention.probability is None
+
+
 def test_mentions_of_other_types_stay_without_an_entity():
     index = SmallIndex()
     first, *_ = predict(linker(index, types=("Base",)), documents())
     assert entities(first) == [("We", None), ("MySQL", "my"), ("Postgres", None), ("Android", None)]
     assert first.mentions[0].candidates == ()
+    assert first.mentions[0].margin is first.mentions[0].probability is None
     assert {text for texts in index.searched for text in texts} == {"MySQL"}
 
 
@@ -133,7 +153,7 @@ def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
     alone = list(predict(task.predictor(model), texts))
     linked = list(predict(Linker(task.predictor(model), Standardizer(small, encode, 0.0)), texts))
     bare = [
-        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=()) for m in d.mentions))
+        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=(), margin=None) for m in d.mentions))
         for d in linked
     ]
     assert bare == alone

@@ -16,7 +16,9 @@ class Mention:
     """A typed span of a document.
 
     `start` and `end` count Unicode code points of the document's text, half-open. `types` and
-    `candidates` hold (fine type, score) and (entity id, score), best first.
+    `candidates` hold (fine type, score) and (entity id, score), best first. `margin` is how far the second
+    candidate lies below the first (None without a second), `probability` that the first is right (None where
+    nothing is calibrated).
     """
 
     start: int
@@ -28,6 +30,8 @@ class Mention:
     score: float | None = None
     types: tuple[tuple[str, float], ...] = ()
     candidates: tuple[tuple[str, float], ...] = ()
+    margin: float | None = None
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ MENTION_TYPE = pa.struct(
         ("score", pa.float32()),
         ("types", pa.list_(_SCORED)),
         ("candidates", pa.list_(_SCORED)),
+        ("margin", pa.float32()),
+        ("probability", pa.float32()),
     ]
 )
 
@@ -142,6 +148,8 @@ def mention_to_row(mention: Mention) -> dict[str, Any]:
         "score": mention.score,
         "types": [{"name": name, "score": score} for name, score in mention.types],
         "candidates": [{"name": name, "score": score} for name, score in mention.candidates],
+        "margin": mention.margin,
+        "probability": mention.probability,
     }
 
 
@@ -158,6 +166,8 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         score=row.get("score"),
         types=tuple((t["name"], t["score"]) for t in row.get("types") or ()),
         candidates=tuple((c["name"], c["score"]) for c in row.get("candidates") or ()),
+        margin=row.get("margin"),
+        probability=row.get("probability"),
     )
 
 

@@ -65,8 +65,13 @@ def standardize_reply(answers: Sequence[Answer], versions: Versions) -> Standard
 
 def _linked(document: Document, mention: Mention) -> LinkedMentionOut:
     candidates = [CandidateOut(entity_id=entity_id, score=score) for entity_id, score in mention.candidates]
-    fields = _fields(document, mention)
-    return LinkedMentionOut(**fields, entity_id=mention.entity_id, candidates=candidates)
+    return LinkedMentionOut(
+        **_fields(document, mention),
+        entity_id=mention.entity_id,
+        margin=mention.margin,
+        probability=mention.probability,
+        candidates=candidates,
+    )
 
 
 def _fields(document: Document, mention: Mention) -> dict[str, Any]:

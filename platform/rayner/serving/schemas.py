@@ -128,9 +128,14 @@ class MentionOut(Reply):
 
 
 class LinkedMentionOut(MentionOut):
-    """A mention with its entity; null is NIL, or a type that is linked to no knowledge base."""
+    """A mention with its entity; null is NIL, or a type that is linked to no knowledge base.
+
+    `margin`: how far the second candidate lies below the first. `probability`: that the first is right.
+    """
 
     entity_id: str | None
+    margin: float | None
+    probability: float | None
     candidates: list[CandidateOut]
 
 

@@ -36,7 +36,7 @@ class Answer:
         """The answer as a JSON object; scores that are not finite are null."""
         name = self.candidates[0].name if self.entity_id is not None else None
         row: dict[str, Any] = {"mention": self.text, "entity_id": self.entity_id, "name": name}
-        row |= {"score": _finite(self.score), "margin": _finite(self.margin)}
+        row |= {"score": finite(self.score), "margin": finite(self.margin)}
         row |= {"probability": self.probability, "reason": self.reason}
         row["candidates"] = [
             {"entity_id": found.entity_id, "name": found.name, "score": found.score}
@@ -45,5 +45,6 @@ class Answer:
         return row
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """The value, or None where a file or JSON could not hold it."""
     return value if math.isfinite(value) else None

@@ -9,7 +9,7 @@ from typing import Any
 from rayner.data.mention_strings import MentionString, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
-from rayner.tasks.answers import Answer
+from rayner.tasks.answers import Answer, finite
 from rayner.tasks.base import Predictor
 from rayner.tasks.predict import predict
 from rayner.tasks.standardize import Standardizer
@@ -77,7 +77,7 @@ class Linker:
     def finish(
         self, item: Document, windows: Sequence[LinkedWindow], scores: Sequence[LinkedScores]
     ) -> Document:
-        """The document with mentions, their entities and candidates."""
+        """The document with mentions, their entities, candidates, margins and probabilities."""
         document = self._recognizer.finish(item, [w.window for w in windows], [s.scores for s in scores])
         answers = {text: answer for s in scores for text, answer in s.answers.items()}
         # What overlaps in one window may be decided otherwise when all windows are seen.
@@ -121,4 +121,10 @@ class Linker:
             return mention
         answer = answers[document.text[mention.start : mention.end]]
         candidates = tuple((found.entity_id, found.score) for found in answer.candidates)
-        return replace(mention, entity_id=answer.entity_id, candidates=candidates)
+        return replace(
+            mention,
+            entity_id=answer.entity_id,
+            candidates=candidates,
+            margin=finite(answer.margin),
+            probability=answer.probability,
+        )

@@ -43,7 +43,9 @@ class LoadedLinker:
     def predict(
         self, texts: Iterable[str | Document], tokens_per_batch: int = TOKENS_PER_BATCH
     ) -> list[Document]:
-        """The documents with mentions, each with its entity (None is NIL) and candidates, in order."""
+        """The documents with mentions, in order, each with its entity (None is NIL), candidates, margin and
+        probability.
+        """
         items = [texts] if isinstance(texts, (str, Document)) else texts
         given = (Document(str(i), item) if isinstance(item, str) else item for i, item in enumerate(items))
         return list(predict(self.predictor, given, tokens_per_batch))

@@ -76,8 +76,9 @@ def _fault(document: Document) -> str:
         for name in ("entity_id", "chain"):
             if not isinstance(getattr(mention, name), str | None):
                 return f"{name} {getattr(mention, name)!r} is not a string"
-        if not isinstance(mention.score, float | int | None):
-            return f"score {mention.score!r} is not a number"
+        for name in ("score", "margin", "probability"):
+            if not isinstance(getattr(mention, name), float | int | None):
+                return f"{name} {getattr(mention, name)!r} is not a number"
         if mention.head is not None and not _is_within(*mention.head, document.text):
             return f"head {list(mention.head)} is not a span of the text"
         for name, score in (*mention.types, *mention.candidates):

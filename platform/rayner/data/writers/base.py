@@ -13,7 +13,16 @@ from typing import TextIO
 
 from rayner.data.schema import Document
 
-COLUMNS_OF_A_MENTION = ("entity_id", "chain", "head", "score", "types", "candidates")
+COLUMNS_OF_A_MENTION = (
+    "entity_id",
+    "chain",
+    "head",
+    "score",
+    "types",
+    "candidates",
+    "margin",
+    "probability",
+)
 COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_types")
 
 
