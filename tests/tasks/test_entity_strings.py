@@ -71,6 +71,27 @@ def test_what_stands_for_two_entities_is_found_but_not_learned(tmp_path: Path) -
     assert {"Server", "both"} <= set(found.indexed[0].aliases)
 
 
+def test_a_name_of_two_entities_is_not_learned(tmp_path: Path) -> None:
+    values = small_recipe(tmp_path)
+    rows = [
+        {"entity_id": "1", "name": "Portal", "aliases": ["Web Portal", "portal server"]},
+        {"entity_id": "2", "name": "portal"},
+        {"entity_id": "3", "name": "PORTAL", "aliases": ["Shop"]},
+        {"entity_id": "4", "name": "Gate", "aliases": ["gateway"]},
+        {"entity_id": "5", "name": "Door", "aliases": ["gate"]},
+    ]
+    values["knowledge_base"]["paths"] = [str(write(tmp_path / "portals.jsonl", rows))]
+    del values["mentions"]
+    found = strings_of(values)
+    assert [(e.entity_id, e.name, e.aliases) for e in found.learned] == [
+        ("1", "Web Portal", ("portal server",)),
+        ("3", "Shop", ()),
+        ("4", "Gate", ("gateway",)),
+        ("5", "Door", ()),
+    ]
+    assert [e.name for e in found.indexed] == [row["name"] for row in rows]
+
+
 @pytest.mark.parametrize("converted", [None, "medic.parquet", "medic.jsonl"])
 def test_ids_may_be_other_ids_or_have_a_prefix(tmp_path: Path, converted: str | None) -> None:
     base = tmp_path / "medic.txt"
@@ -169,8 +190,8 @@ def test_a_wrong_recipe_names_the_key(changes: dict[str, Any], message: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("recipe", "entities", "dev"),
-    [("standardizer_esappmod", 698, 406), ("standardizer_ncbi", 11915, 121)],
+    ("recipe", "entities", "learned", "dev"),
+    [("standardizer_esappmod", 698, 689, 406), ("standardizer_ncbi", 11915, 11913, 121)],
 )
 def test_the_public_corpora(
     root: Path,
@@ -178,12 +199,13 @@ def test_the_public_corpora(
     monkeypatch: pytest.MonkeyPatch,
     recipe: str,
     entities: int,
+    learned: int,
     dev: int,
 ) -> None:
     monkeypatch.setenv("RAYNER_DATA", str(corpora))
     loaded = load_recipe(root / f"jobs/recipes/{recipe}.yaml")
     assert isinstance(loaded, StandardizerRecipe)
     found = load_entity_strings(loaded)
-    assert (len(found.learned), len(found.dev)) == (entities, dev)
+    assert (len(found.indexed), len(found.learned), len(found.dev)) == (entities, learned, dev)
     names = {n.casefold() for e in found.indexed for n in (e.name, *e.aliases)}
     assert names.isdisjoint(mention.text.casefold() for mention in found.dev)

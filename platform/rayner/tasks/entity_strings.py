@@ -196,10 +196,20 @@ def with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString])
 
 
 def _unshared(entities: Sequence[Entity]) -> list[Entity]:
-    """The entities without aliases that another has too: they would be asked to be near and far at once."""
+    """The entities without strings that another has too: they would be asked to be near and far at once.
+
+    A name that others have as an alias stays with its entity alone. Of one that others have as their name, an
+    alias takes the place; an entity without one has nothing to learn from.
+    """
     owners = Counter(name for e in entities for name in {n.casefold() for n in (e.name, *e.aliases)})
-    kept = [replace(e, aliases=tuple(a for a in e.aliases if owners[a.casefold()] == 1)) for e in entities]
-    dropped = sum(len(e.aliases) for e in entities) - sum(len(e.aliases) for e in kept)
+    named = Counter(e.name.casefold() for e in entities)
+    kept, dropped = list[Entity](), 0
+    for entity in entities:
+        aliases = [alias for alias in entity.aliases if owners[alias.casefold()] == 1]
+        names = [entity.name, *aliases] if named[entity.name.casefold()] == 1 else aliases
+        dropped += 1 + len(entity.aliases) - len(names)
+        if names:
+            kept.append(replace(entity, name=names[0], aliases=tuple(names[1:])))
     if dropped:
         log.info("%d strings stand for several entities, and are not learned from", dropped)
     return kept
