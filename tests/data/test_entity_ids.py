@@ -31,6 +31,8 @@ FIND = entity_of_id(
         ("1", None),
         ("GO:1", None),
         ("MESH:8", None),
+        ("C5|MESH:D9", None),
+        ("HP:1+MESH:D9", None),
         ("X", None),
         ("", None),
     ],

@@ -88,6 +88,11 @@ def test_mentions_of_documents_are_those_of_the_types_that_have_an_id(tmp_path: 
 def test_ids_of_a_field() -> None:
     assert ids_of("D1|D2+MESH:D3") == ("D1", "D2", "MESH:D3")
     assert ids_of("-1") == ids_of(" ") == ()
+    known = {"C++": "C++", "a|b": "a|b", "C": "C"}.get
+    assert ids_of(" C++", known) == ("C++",)
+    assert ids_of("C++|D1+a|b", known) == ("C++", "D1", "a", "b")
+    assert ids_of("a|b", known) == ("a|b",)
+    assert ids_of("-|C+D", known) == ("C", "D")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -179,6 +179,17 @@ def test_gold_of_a_corpus_is_of_the_types_of_the_recipe(run: Path, tmp_path: Pat
     assert evaluate_linking(best, corpus, tmp_path / "index", types=())["linkable"] == 2
 
 
+def test_an_id_of_gold_that_holds_a_plus_is_one(run: Path, tmp_path: Path):
+    names = {"C": "C", "C++": "Cplusplus"}
+    base = tmp_path / "kb.jsonl"
+    base.write_text("".join(json.dumps({"entity_id": i, "name": n}) + "\n" for i, n in names.items()))
+    build(run / "run" / "best", [base], tmp_path / "index")
+    corpus = tmp_path / "corpus.jsonl"
+    mention = {"start": 0, "end": 9, "type": "Language", "entity_id": "C++"}
+    corpus.write_text(json.dumps({"document_id": "1", "text": "Cplusplus", "mentions": [mention]}))
+    assert evaluate_linking(run / "run" / "best", corpus, tmp_path / "index")["top1"] == 1.0
+
+
 def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, mentions: Path, tmp_path: Path):
     table = tmp_path / "m.csv"
     table.write_text("name\nx\n")

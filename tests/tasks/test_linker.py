@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import regex
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Entity, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
 from rayner.tasks.linker import Linker
@@ -132,7 +132,8 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
 
 
 @pytest.mark.parametrize(
-    ("entity_id", "right"), [("DB:my", True), ("O1", True), ("pg+my", True), ("ng", False), ("-1", None)]
+    ("entity_id", "right"),
+    [("DB:my", True), ("O1", True), ("pg+my", True), ("pg|DB:ng", False), ("ng", False), ("-1", None)],
 )
 def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool | None):
     entities = [replace(e, other_ids=("O1",)) if e.entity_id == "my" else e for e in ENTITIES]
@@ -141,6 +142,13 @@ def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool |
     metrics = one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)
     assert metrics["linked_support"] == (0 if right is None else 1)
     assert metrics["linked_recall"] == float(bool(right))
+
+
+def test_an_id_of_gold_that_holds_a_plus_is_one():
+    entities = [replace(e, entity_id="my++") if e.entity_id == "my" else e for e in ENTITIES]
+    one = linker(SmallIndex([*entities, Entity("my", "Zug")]), ("Base",))
+    gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", "my++"),))]
+    assert one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)["linked_recall"] == 1.0
 
 
 def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():

@@ -30,6 +30,9 @@ def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
         if id_ in known:
             return known[id_]
         prefix, _, number = id_.rpartition(":")
+        if "|" in prefix or "+" in prefix:
+            # Several ids, of which this would be the last.
+            return None
         prefix, alike = prefix.casefold(), with_number.get(number, [])
         found = {of for other, of in alike if other == prefix}
         found = found or {of for other, of in alike if not prefix or not other}

@@ -80,7 +80,7 @@ def read_pairs(path: Path, reading: MentionReading) -> None:
             continue
         if len(cells) > 3:
             reading.ignored["further column"] += 1
-        reading.add(cells[1], ids_of(cells[2]), f"{path}:{number}")
+        reading.add(cells[1], cells[2], f"{path}:{number}")
 
 
 def read_documents(path: Path, format: str, types: Sequence[str], reading: MentionReading) -> None:
@@ -97,7 +97,7 @@ def read_documents(path: Path, format: str, types: Sequence[str], reading: Menti
                 reading.ignored["mention without an entity id"] += 1
             else:
                 text = " ".join(document.text[mention.start : mention.end].split())
-                reading.add(text, ids_of(mention.entity_id), where, mention.type)
+                reading.add(text, mention.entity_id, where, mention.type)
 
 
 READERS: Mapping[str, Read] = {"mentions": read_rows, "esappmod": read_esappmod, "pairs": read_pairs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,21 @@ from rayner.errors import CorpusError
 
 @dataclass(frozen=True, slots=True)
 class MentionString:
-    """A mention: any of its entities is right; none is NIL."""
+    """A mention: any of its entities is right; none is NIL.
+
+    `whole` is the field that `entity_ids` were parted from, without regard to what entities there are.
+    """
 
     text: str
     entity_ids: tuple[str, ...]
     type: str | None = None
+    whole: str | None = field(default=None, compare=False)
+
+    def parted_for(self, entity_of: Callable[[str], str | None]) -> MentionString:
+        """The mention with its ids as `ids_of` parts them beside the entities that there are."""
+        if self.whole is None:
+            return self
+        return replace(self, entity_ids=tuple(dict.fromkeys(ids_of(self.whole, entity_of))))
 
 
 @dataclass(slots=True)
@@ -38,15 +48,21 @@ class MentionReading:
         """Note a row that was not read."""
         self.rejects.append(Reject(where, what, cure))
 
-    def add(self, text: Any, entity_ids: Sequence[str], where: str, type: str | None = None) -> None:
-        """Take a mention, white space around it left out; an empty one is rejected."""
+    def add(self, text: Any, entity_ids: Sequence[str] | str, where: str, type: str | None = None) -> None:
+        """Take a mention, white space around it left out; an empty one is rejected.
+
+        Args:
+            entity_ids: its ids, or a field that may hold several.
+        """
+        whole = entity_ids.strip() if isinstance(entity_ids, str) else None
+        ids = entity_ids if whole is None else ids_of(whole)
         if not isinstance(text, str) or not text.strip():
             self.reject(where, f"the mention {text!r} is no text", "remove the row, or write the mention")
         elif not is_encodable(text):
             what = f"the mention {text[:60]!a} holds half a surrogate pair, which is no character"
             self.reject(where, what, "write the character itself, in UTF-8")
         else:
-            self.mentions.append(MentionString(text.strip(), tuple(dict.fromkeys(entity_ids)), type))
+            self.mentions.append(MentionString(text.strip(), tuple(dict.fromkeys(ids)), type, whole))
 
 
 Read = Callable[[Path, MentionReading], None]
@@ -90,7 +106,14 @@ def read_mention_strings(
     return reading
 
 
-def ids_of(value: str) -> tuple[str, ...]:
-    """The ids in a field: `D1|D2` and `D1+D2` are two, `-1` and the like none."""
-    parts = [part.strip() for part in value.replace("+", "|").split("|")]
-    return tuple(part for part in parts if part not in NO_ENTITY)
+def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:
+    """The ids in a field: `D1|D2` and `D1+D2` are two, `-1` and the like none.
+
+    Args:
+        entity_of: the entity of an id, or None; an id of one is not parted (`C++`, and in `C++|D1` too).
+    """
+    for mark in "|+":
+        if mark in value and entity_of(value.strip()) is None:
+            return tuple(id_ for part in value.split(mark) for id_ in ids_of(part, entity_of))
+    value = value.strip()
+    return () if value in NO_ENTITY else (value,)

@@ -77,7 +77,7 @@ def evaluate_linking(
 def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tuple[list[MentionString], int]:
     """The mentions with the ids of the index, and how many have ids of which it lacks all."""
     found, unknown = [], []
-    for mention in mentions:
+    for mention in (m.parted_for(standardizer.entity_of) for m in mentions):
         ids = [standardizer.entity_of(id_) or id_ for id_ in mention.entity_ids]
         found.append(replace(mention, entity_ids=tuple(dict.fromkeys(ids))))
         if ids and not any(map(standardizer.entity_of, ids)):

@@ -144,10 +144,11 @@ def _mentions(
     """The mentions with the ids of the knowledge base; those without any of them are counted."""
     given = _read(paths, settings, where)
     found, unknown, nil = [], [], 0
-    for mention in given:
-        ids = tuple(dict.fromkeys(id_ for i in mention.entity_ids if (id_ := known(i)) is not None))
+    for mention in (m.parted_for(known) for m in given):
+        meant = [known(id_) for id_ in mention.entity_ids]
+        ids = tuple(dict.fromkeys(id_ for id_ in meant if id_ is not None))
         # Of a mention of two entities, knowing one is not enough to learn from, and enough to be right.
-        if ids and (where == DEV or len(ids) == len(mention.entity_ids)):
+        if ids and (where == DEV or None not in meant):
             found.append(replace(mention, entity_ids=ids))
         elif mention.entity_ids:
             unknown.append(mention)

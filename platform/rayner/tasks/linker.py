@@ -102,8 +102,8 @@ class Linker:
 
     def _understood(self, mention: Mention, answer: str | None) -> Mention:
         """A gold mention with an id of the index: of several, the one that was answered."""
-        known, whole = self._standardizer.entity_of, mention.entity_id or ""
-        ids = [id_] if (id_ := known(whole)) else [known(part) or part for part in ids_of(whole)]
+        known = self._standardizer.entity_of
+        ids = [known(id_) or id_ for id_ in ids_of(mention.entity_id or "", known)]
         return replace(mention, entity_id=answer if answer in ids else next(iter(ids), None))
 
     def _links(self, mention: Mention) -> bool:
