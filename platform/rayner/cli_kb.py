@@ -47,7 +47,7 @@ def knowledge_bases(run: Run) -> typer.Typer:
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """Convert any format to Parquet or JSON lines. What cannot be read lands in rejects.jsonl beside."""
+        """Convert any format to Parquet or JSON lines. What cannot be read lands in OUT.rejects.jsonl."""
 
         def verb() -> dict[str, Any]:
             from rayner.runtime.knowledge_bases import convert

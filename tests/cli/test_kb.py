@@ -43,11 +43,16 @@ def test_convert_counts_and_keeps_the_rejects(run, table, tmp_path):
     }
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert rows[0] == {"entity_id": "1", "name": "gout", "aliases": ["podagra", "gouty"]}
-    (reject,) = [json.loads(line) for line in (out.parent / "rejects.jsonl").read_text().splitlines()]
+    rejects = out.with_name("kb.jsonl.rejects.jsonl")
+    (reject,) = [json.loads(line) for line in rejects.read_text().splitlines()]
     assert (reject["where"], reject["kind"], reject["entity_id"]) == (f"{table}:3", "empty name", "2")
     status, printed, _ = run("kb", "convert", out, "--out", tmp_path / "kb.parquet")
     assert status == 0
     assert "rayner kb check" in printed
+    # Another base in the same folder has rejects of its own.
+    assert run("kb", "convert", out, "--out", out.with_name("kb.parquet"))[0] == 0
+    assert out.with_name("kb.parquet.rejects.jsonl").read_text() == ""
+    assert len(rejects.read_text().splitlines()) == 1
 
 
 def test_check_finds_what_convert_rejects(run, table):
@@ -82,7 +87,9 @@ def test_an_input_is_not_overwritten(run, tmp_path):
     assert status == 2
     assert "overwrite" in error
     assert path.read_text() == '{"id": 1, "name": "a"}\n'
-    status, _, error = run("kb", "convert", path, "--out", tmp_path / "rejects.jsonl")
+    given = tmp_path / "new.jsonl.rejects.jsonl"
+    path.rename(given)
+    status, _, error = run("kb", "convert", given, "--out", tmp_path / "new.jsonl")
     assert status == 2
     assert "name another file" in error
-    assert not (tmp_path / "rejects.jsonl").exists()
+    assert not (tmp_path / "new.jsonl").exists()

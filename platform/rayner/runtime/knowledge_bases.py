@@ -13,7 +13,8 @@ from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_ba
 from rayner.data.writers.base import text_file
 from rayner.errors import KnowledgeBaseError
 
-REJECTS = "rejects.jsonl"
+REJECTS = ".rejects.jsonl"
+"""What the file of rejects is called, after the whole name of the output: others may lie beside it."""
 SHAPE = ("kind", "severity", "where", "what", "cure")
 
 
@@ -24,7 +25,7 @@ def convert(
     columns: Columns | None = None,
     max_aliases: int | None = None,
 ) -> dict[str, Any]:
-    """Any format to Parquet or JSON lines, by the suffix of `out`; `rejects.jsonl` beside it.
+    """Any format to Parquet or JSON lines, by the suffix of `out`; `OUT.rejects.jsonl` beside it.
 
     Several inputs together are one knowledge base.
 
@@ -36,9 +37,7 @@ def convert(
         KnowledgeBaseError: as `read_knowledge_base`; an output that has no known suffix or is an input.
     """
     check_suffix(out)
-    rejects = out.with_name(REJECTS)
-    if out.resolve() == rejects.resolve():
-        raise KnowledgeBaseError(f"--out {out}", "is the file of what cannot be read", "name another file")
+    rejects = out.with_name(out.name + REJECTS)
     for path in inputs:
         if path.resolve() in (out.resolve(), rejects.resolve()):
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
