@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,29 @@ def test_json_that_no_text_or_no_stack_can_hold_is_a_fault_of_its_row(tmp_path: 
     assert "not JSON" in (found[1].fault or "")
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_of_mentions_is_read(tmp_path: Path, indent: int | None):
+    array = [{"mention": "nginx"}, "Go", {"name": "x"}, 5, {"mention": "\ud800"}]
+    for name in ("m.json", "m.jsonl"):
+        found = rows(tmp_path / name, json.dumps(array, indent=indent))
+        assert [(row.line, row.text) for row in found] == [
+            (1, "nginx"),
+            (2, "Go"),
+            (3, None),
+            (4, None),
+            (5, None),
+        ]
+    assert rows(tmp_path / "m.json", "[]") == []
+    assert rows(tmp_path / "m.json", json.dumps({"mention": "Go", "id": 1}, indent=indent)) == [
+        MentionRow(1, "Go")
+    ]
+
+
+def test_lines_of_json_that_are_arrays_or_strings_are_faults(tmp_path: Path):
+    found = rows(tmp_path / "m.jsonl", '[1]\n{"mention": "nginx"}\n"Go"\n')
+    assert [row.text for row in found] == [None, "nginx", None]
+
+
 def test_tables_have_a_column_of_mentions(tmp_path: Path):
     content = 'id,mention\n1,"a, ""b""\nc"\n\n2\n3,d\n'
     assert rows(tmp_path / "m.csv", content) == [
@@ -60,6 +84,10 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         ("m.csv", b'"mention\na\n', "m.csv:2: unexpected end of data"),
         ("m.csv", b"men\rtion\na\n", "m.csv:1: new-line character"),
         ("m.txt", b"ok\n\xff\n", "m.txt:2"),
+        ("m.json", b'{\n "data": {"0": {"mention": "x"}}\n}\n', "one JSON object, no array"),
+        ("m.json", b'[\n {"mention": "x"}\n {"mention": "y"}\n]\n', "m.json:3: not JSON"),
+        ("m.json", b'[{"mention": "x"},\n {"mention": "y"}', "m.json:2: not JSON"),
+        ("m.json", b'{\n "mention": x\n}\n', "m.json:2: not JSON"),
     ],
 )
 def test_files_that_cannot_be_read_say_where(tmp_path: Path, name: str, content: bytes, expected: str):

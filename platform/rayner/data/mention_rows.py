@@ -6,8 +6,9 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rayner.data.readers import files
 from rayner.data.readers.base import is_encodable
@@ -17,7 +18,10 @@ COLUMN = "mention"
 
 
 class MentionRow(NamedTuple):
-    """A row: the number of its (last) line, from 1, and the mention or what is wrong with the row."""
+    """A row: the number of its (last) line, from 1, and the mention or what is wrong with the row.
+
+    In a JSON array it is the number of the element.
+    """
 
     line: int
     text: str | None
@@ -28,16 +32,19 @@ def read_mention_rows(path: Path) -> Iterator[MentionRow]:
     """The mentions of a file, a row each, in order, also of rows that cannot be read.
 
     JSON lines (`.jsonl`, `.ndjson`, `.json`) have the key `mention`, CSV and TSV a column of this name; blank
-    lines of theirs are no rows. In any other file each line is a mention, a blank one an empty mention.
+    lines of theirs are no rows. In place of lines there may be one array, of such objects or of strings. In
+    any other file each line is a mention, a blank one an empty mention.
 
     Raises:
-        CorpusError: a file that cannot be opened, is not UTF-8, or is a table without that column.
+        CorpusError: a file that cannot be opened, is not UTF-8, is a table without that column, or one JSON
+            value over several lines that is no array of mentions.
     """
     text = files.without_mark(files.decode(files.read_bytes(path), path), Counter())
     lines = files.split_lines(text)
     match files.suffix(path):
         case ".jsonl" | ".ndjson" | ".json":
-            return _json_rows(lines)
+            array = _array(text, lines, path)
+            return _json_rows(lines) if array is None else starmap(_json_row, enumerate(array, 1))
         case ".csv":
             return _table_rows(lines, ",", path)
         case ".tsv":
@@ -54,13 +61,47 @@ def _json_rows(lines: Sequence[str]) -> Iterator[MentionRow]:
         except (ValueError, RecursionError) as error:
             yield MentionRow(number, None, f"not JSON ({error})")
             continue
-        mention = row.get(COLUMN) if isinstance(row, dict) else None
-        if not isinstance(mention, str):
-            yield MentionRow(number, None, f"no text under `{COLUMN}`")
-        elif not is_encodable(mention):
-            yield MentionRow(number, None, "half a surrogate pair, which is no character")
-        else:
-            yield MentionRow(number, mention)
+        # A string alone is a mention in an array, where all are alike; among lines it is a mistake.
+        yield _json_row(number, None if isinstance(row, str) else row)
+
+
+def _json_row(number: int, row: Any) -> MentionRow:
+    mention = row.get(COLUMN) if isinstance(row, dict) else row
+    if not isinstance(mention, str):
+        return MentionRow(number, None, f"no text under `{COLUMN}`")
+    if not is_encodable(mention):
+        return MentionRow(number, None, "half a surrogate pair, which is no character")
+    return MentionRow(number, mention)
+
+
+def _array(text: str, lines: Sequence[str], path: Path) -> list[Any] | None:
+    """The elements, where the file is one array; None where it is JSON lines."""
+    cure = f'write one {{"{COLUMN}": "..."}} a line, or one array of them'
+    first = next((line for line in lines if line.strip()), "")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return None
+    except json.JSONDecodeError as error:
+        # A first line that is whole makes JSON lines, whatever the others are.
+        if first.strip() in ("[", "{") or (first.lstrip().startswith("[") and not _is_json(first)):
+            raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", cure) from None
+        return None
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict) and not _is_json(first):
+        if COLUMN not in value:
+            raise CorpusError(str(path), "one JSON object, no array of mentions", cure)
+        return [value]
+    return None
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
