@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from rayner.metrics.nil import NilCalibration, fit_nil
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.standardize import unanswerable
+
+log = logging.getLogger(__name__)
 
 FILE = "standardizer.json"
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -55,7 +58,8 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     """Choose the weight by the first candidates of mentions, then calibrate NIL.
 
     NIL is learned from the mentions with their entities in the index (the first candidate is right or wrong),
-    from the same with their entities held out, and from mentions without an entity.
+    from the same with their entities held out, and from mentions without an entity. Where that cannot be, the
+    log says why.
 
     Args:
         vectors: [N, D] of the mentions.
@@ -64,6 +68,9 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     mentions, vectors = [mentions[i] for i in kept], vectors[kept]
     linked = [i for i, mention in enumerate(mentions) if mention.entity_ids]
     if not linked:
+        if mentions:
+            what = "NIL is not calibrated: all %d mentions to fit on are without an entity; %s"
+            log.warning(what, len(mentions), "name mentions.dev, or a mentions.dev_fraction")
         return Fitted()
     texts, gold = [mentions[i].text for i in linked], [mentions[i].entity_ids for i in linked]
     found = {weight: index.search(texts, vectors[linked], _CANDIDATES, weight) for weight in WEIGHTS}
@@ -75,6 +82,8 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     answers = [*found[weight], *without, *strange]
     right += [False] * (len(without) + len(strange))
     if not any(right):
+        what = "NIL is not calibrated: no first candidate of %d held-out mentions is right"
+        log.warning(what, len(linked))
         return Fitted(weight)
     score, margin = zip(*map(_score_and_margin, answers), strict=True)
     return Fitted(weight, fit_nil(score, margin, right))
