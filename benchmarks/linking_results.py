@@ -35,7 +35,7 @@ from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.data.mention_strings import MentionString, read_mention_strings
 from rayner.data.schema import Entity
 from rayner.metrics.linking import score_linking
-from rayner.recipes import load_recipe
+from rayner.recipes import changed_keys, load_recipe, parse_recipe
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.checkpoint import load_checkpoint
@@ -62,6 +62,8 @@ STRANGERS = (
 MOST_STRANGERS = 300
 LINKED = ("top1", "top3", "top5", "mrr")
 SCORES = (*LINKED, "nil_auc", "nil_auc_entities", "nil_auc_strangers")
+FIGURES, SETTINGS = "figures.json", "settings"
+"""A finished run's file, and its key of the recipe as it was then, which files of earlier runs lack."""
 WAYS = {"vectors": 0.0, "n-grams": math.inf, "both": None}
 """The weight of the lexical side; None is fitted."""
 
@@ -134,10 +136,24 @@ def _strangers() -> list[MentionString]:
     return [MentionString(text, ()) for text in random.Random(0).sample(texts, MOST_STRANGERS)]
 
 
+def settings_of(run: Run, changes: Sequence[str]) -> StandardizerRecipe:
+    """The recipe of a run, less the files of its fold."""
+    return _recipe(run, [f"seed={run.seed}", *changes])
+
+
+def changed_since(run: Run, runs: Path, changes: Sequence[str]) -> list[str]:
+    """The keys that said something else when a finished run was trained; none where it does not say."""
+    file = run.out(runs) / FIGURES
+    found = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    if SETTINGS not in found:
+        return []
+    return changed_keys(parse_recipe(found[SETTINGS], str(file)), settings_of(run, changes))
+
+
 def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> int:
     """Train, or go on with, a run in a process of its own, and ask the held-out mentions; the exit status."""
     out = run.out(runs)
-    if (out / "figures.json").exists():
+    if (out / FIGURES).exists():
         return 0
     out.mkdir(parents=True, exist_ok=True)
     rows = [{"mention": m.text, "entity_id": list(m.entity_ids)} for m in material.folds[run.fold].train]
@@ -160,10 +176,11 @@ def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> i
     loaded = load_checkpoint(out / "run" / "best")
     seconds = json.loads((out / "run" / "result.json").read_text("utf-8"))["seconds"]
     found = {"seconds": seconds, "trained": ask(loaded.task, loaded.model, material, run.fold)}
+    found[SETTINGS] = settings_of(run, changes).model_dump(mode="json")
     if run.seed == 1:
         task = StandardizerTask(_recipe(run, set_))
         found["untrained"] = ask(task, task.build().eval(), material, run.fold)
-    (out / "figures.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    (out / FIGURES).write_text(json.dumps(found, indent=1), encoding="utf-8")
     return 0
 
 
@@ -208,7 +225,7 @@ def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
     """One row for each corpus, index, encoder and way: the mean over folds and seeds."""
     table = []
     for corpus in dict.fromkeys(run.corpus for run in planned):
-        files = {run: run.out(runs) / "figures.json" for run in planned if run.corpus == corpus}
+        files = {run: run.out(runs) / FIGURES for run in planned if run.corpus == corpus}
         found = {run: json.loads(file.read_text("utf-8")) for run, file in files.items() if file.exists()}
         for name in ("names", "names and mentions"):
             for encoder in ("untrained", "trained"):
@@ -280,6 +297,11 @@ def main() -> None:
         for seed in options.seeds
         for fold in (options.folds or range(TRIALS[corpus]))
     ]
+    if changed := {run: keys for run in planned if (keys := changed_since(run, runs, options.set))}:
+        for run, keys in changed.items():
+            what = f"was trained with another {', another '.join(keys)}"
+            print(f"{run.out(runs)}: {what}; remove it, name another --runs, or --set them", file=sys.stderr)
+        sys.exit(2)
     failed = []
     if not options.table:
         torch.set_num_threads(1)

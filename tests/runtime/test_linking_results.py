@@ -1,0 +1,64 @@
+"""What `python -m benchmarks.linking_results` takes for finished."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import linking_results
+from benchmarks.linking_results import Run, settings_of
+
+RUN = Run("esappmod", 0, 1)
+SCORES = {"top1": 0.5, "top3": 0.6, "top5": 0.7, "mrr": 0.6}
+FIGURES = {
+    "trained": {name: dict.fromkeys(linking_results.WAYS, SCORES) for name in ("names", "names and mentions")}
+}
+
+
+def table(
+    runs: Path, figures: object, monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[object, Path]:
+    """The exit status of the table of one run that left `figures`, and its folder."""
+    RUN.out(runs).mkdir()
+    (RUN.out(runs) / "figures.json").write_text(json.dumps(figures))
+    command = ["linking_results", "--runs", str(runs), "--only", RUN.corpus, "--folds", "0", "--table"]
+    monkeypatch.setattr(sys, "argv", [*command, *arguments])
+    with pytest.raises(SystemExit) as exited:
+        linking_results.main()
+    return exited.value.code, RUN.out(runs)
+
+
+def recorded(*changes: str) -> dict[str, object]:
+    return {**FIGURES, "settings": settings_of(RUN, changes).model_dump(mode="json")}
+
+
+def test_a_run_with_other_settings_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, folder = table(tmp_path, recorded("loss.margin=0.123", "seed=1"), monkeypatch)
+    printed = capsys.readouterr()
+    assert (status, printed.out) == (2, "")
+    assert printed.err.startswith(f"{folder}: was trained with another loss.margin; remove it")
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("changes", [(), ("loss.margin=0.123",)])
+def test_a_run_with_these_settings_is_taken(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: tuple[str, ...],
+) -> None:
+    set_ = [word for change in changes for word in ("--set", change)]
+    assert table(tmp_path, recorded(*changes), monkeypatch, *set_)[0] == 0
+    assert "50.0" in capsys.readouterr().out
+
+
+def test_a_run_that_does_not_say_its_settings_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert table(tmp_path, FIGURES, monkeypatch, "--set", "loss.margin=0.123")[0] == 0
+    assert "50.0" in capsys.readouterr().out
