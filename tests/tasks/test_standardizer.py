@@ -140,12 +140,20 @@ def test_equal_strings_are_encoded_once_and_in_any_company(tmp_path: Path) -> No
     assert model.training
 
 
-def test_a_name_that_is_cut_is_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    task = task_of(small_recipe(tmp_path))
-    task.encode(task.build(), ["IIS", "server " * LONGEST])
-    assert not caplog.records
-    task.encode(task.build(), ["IIS", "server " * LONGEST, "server " * (LONGEST + 1)])
-    assert "1 of 3 names have more than 126 sub-words, of which the first are read: 'server" in caplog.text
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_long_name_is_read_whole(tmp_path: Path, normalize: bool) -> None:
+    task = task_of(small_recipe(tmp_path, model={"normalize": normalize}))
+    model = task.build().eval()
+    whole, rest = "server " * LONGEST, "Java " * (LONGEST // 2)
+    assert [len(ids) for ids, _ in task.tokenizer.batch([whole, rest])] == [LONGEST, LONGEST // 2]
+    first, last, short = task.encode(model, [whole, rest, "IIS"])
+    long, with_short, again = task.encode(model, [whole + rest, "IIS", whole])
+    expected = (2 * first + last) / 3
+    expected = expected / np.linalg.norm(expected) if normalize else expected
+    np.testing.assert_allclose(long, expected, atol=1e-5)
+    assert np.abs(long - first).max() > 1e-3
+    np.testing.assert_allclose(with_short, short, atol=1e-5)
+    np.testing.assert_allclose(again, first, atol=1e-5)
 
 
 def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from rayner.tasks.weights import load_weights, save_weights
 log = logging.getLogger(__name__)
 
 LONGEST = 126
-"""Sub-words of a name; the rest of a longer one is left out, and said to be."""
+"""Sub-words of a name that are read together; the training leaves the rest out, and says so."""
 ROWS_PER_CHUNK = 32
 TOKENS_PER_CHUNK, TOKENS_PER_CHUNK_ON_GPU = 1024, 16_384
 """Small chunks have little padding; a GPU wants large ones all the same."""
@@ -191,15 +191,18 @@ class StandardizerTask:
     def encode(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
         """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together.
 
-        Of a string of more than `LONGEST` sub-words the first are read; the log says so.
+        A string of more than `LONGEST` sub-words is read in parts; its vector is their mean, by sub-words, of
+        length 1 where those of the model are.
         """
         assert isinstance(model, NameEncoder)
         place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         tokenized = self._tokenized(list(place))
-        if cut := [text for text, ids in zip(place, tokenized, strict=True) if len(ids) > LONGEST]:
-            what = "%d of %d names have more than %d sub-words, of which the first are read: %.60r"
-            log.warning(what, len(cut), len(place), LONGEST, cut[0])
-        rows = [np.array(ids[:LONGEST], np.int32) for ids in tokenized]
+        parts = [
+            (i, np.array(ids[at : at + LONGEST], np.int32))
+            for i, ids in enumerate(tokenized)
+            for at in range(0, len(ids), LONGEST)
+        ]
+        rows = [row for _, row in parts]
         lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
         vectors = np.empty((len(rows), model.size), np.float32)
         device, was_training = next(model.parameters()).device, model.training
@@ -210,6 +213,9 @@ class StandardizerTask:
                 ids, mask = self._padded([rows[i] for i in chosen])
                 vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
         model.train(was_training)
+        if len(rows) > len(place):
+            of = np.array([i for i, _ in parts])
+            vectors = _means(vectors, of, lengths - SPECIAL_TOKENS, model.settings.normalize)
         return vectors[[place[text] for text in texts]]
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
@@ -277,6 +283,17 @@ class StandardizerTask:
         ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
         lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
         return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
+
+
+def _means(vectors: np.ndarray, of: np.ndarray, sizes: np.ndarray, normalize: bool) -> np.ndarray:
+    """The means [N, D] of parts [M, D] by their sizes; what has one part keeps its vector exactly."""
+    shares = (sizes / np.bincount(of, sizes)[of]).astype(np.float32)
+    means = np.zeros((of[-1] + 1, vectors.shape[1]), np.float32)
+    np.add.at(means, of, shares[:, None] * vectors)
+    if normalize:
+        several = np.bincount(of) > 1
+        means[several] /= np.linalg.norm(means[several], axis=1, keepdims=True)
+    return means
 
 
 def _label(entity_id: str) -> int:
