@@ -17,8 +17,9 @@ from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import version_of
+from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import TEXTS, recognizer_folder, tagger_folder
+from tests.tasks.small import built, recognizer
 
 Rows = list[list[tuple[Any, ...]]]
 LIMITS = {"documents": 20, "characters": 20_000, "types": 4, "body_bytes": 100_000}
@@ -98,6 +99,20 @@ def test_a_reply_says_what_made_it(client: TestClient, folder: Path) -> None:
     for mention in reply["documents"][1]["mentions"]:
         assert mention["text"] == LONG[mention["start"] : mention["end"]]
     assert client.get("/v1/models").json()["recognizer"]["version"] == version_of(folder)
+
+
+@pytest.mark.parametrize("threshold", ["dynamic", "learned", "tuned"])
+def test_a_reply_says_which_types_are_new_and_how_they_have_a_threshold(
+    tmp_path: Path, threshold: str
+) -> None:
+    task = recognizer(model={"threshold": threshold})
+    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    client = serving(tmp_path / "best")
+    types = [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}]
+    for shift in (0.0, 1.0):
+        reply = recognize(client, TEXTS[:1], types=types, shift=shift)
+        assert reply["new_types"] == {"TOWN": "dynamic" if threshold == "dynamic" else "mean"}
+    assert recognize(client, TEXTS[:1])["new_types"] == {}
 
 
 def test_names_of_documents_come_back(client: TestClient) -> None:

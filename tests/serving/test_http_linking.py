@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from rayner.config import TypeSettings
 from rayner.data.schema import Entity
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
+from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.linking import load_linker, load_standardizer
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
@@ -151,6 +153,18 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
     assert any(m.margin and m.probability for d in linker.predict(TEXTS) for m in d.mentions)
     assert set(reply["versions"]["knowledge_bases"]) == {"people"}
     assert reply["versions"]["recognizer"] == version_of(folders.recognizer)
+
+
+def test_annotate_says_which_types_are_new_as_the_linker_does(client: TestClient, folders: Folders) -> None:
+    new = {"name": "TOWN", "description": "towns and villages"}
+    reply = ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}], types=[{"name": "LOC"}, new])
+    assert reply["new_types"] == {"TOWN": "dynamic"}
+    assert ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}])["new_types"] == {}
+    options = Options(types=(TypeSettings.model_validate(new),))
+    linker = load_linker(
+        folders.recognizer, folders.people, folders.people_index, device="cpu", options=options
+    )
+    assert linker.new_types == {"TOWN": "dynamic"}
 
 
 def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:

@@ -10,7 +10,7 @@ from rayner.config import TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
+from rayner.tasks.checkpoint import Loaded, load_checkpoint, save_checkpoint
 from rayner.tasks.predict import predict
 from tests.tasks.small import built, corpus, found, recognizer, spans, tagger, trained
 
@@ -24,8 +24,12 @@ def test_a_type_can_be_added_by_its_description(threshold: str) -> None:
     if threshold != "dynamic":
         model.set_thresholds(torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [2.0, 0.0, 7.0]]))
     predictor = task.predictor(model, Options(types=(task.recipe.types[1], ANIMAL), shift=-1000.0))
-    assert predictor.new_types == ["ANIMAL"]
-    assert predictor.evaluate([], [])["new_types"] == ["ANIMAL"]
+    expected = {"ANIMAL": "dynamic" if threshold == "dynamic" else "mean"}
+    assert predictor.new_types == expected
+    assert predictor.evaluate([], [])["new_types"] == expected
+    loaded = Loaded(task.recipe, task, model)
+    assert loaded.new_types(Options(types=(task.recipe.types[1], ANIMAL))) == expected
+    assert loaded.new_types() == {}
     (document,) = predict(predictor, [Document("d", "The cat sat.")])
     assert {m.type for m in document.mentions} <= {"ORG", "ANIMAL"}
     everything = task.predictor(model, Options(types=(ANIMAL,), shift=-1000.0, overlap="nested"))

@@ -17,6 +17,7 @@ from rayner.serving.settings import ModelSettings
 from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.checkpoint import load_checkpoint, version_of
 from rayner.tasks.linker import Linker
+from rayner.tasks.new_types import Threshold, new_types
 from rayner.tasks.predict import predict
 from rayner.tasks.standardize import Standardizer
 
@@ -36,6 +37,10 @@ class ServedRecognizer:
     def types(self) -> dict[str, TypeSettings]:
         """The types that it learned."""
         return {t.name: t for t in self.recipe.types}
+
+    def new_types(self, options: Options) -> dict[str, Threshold]:
+        """Those of the options' types that it did not learn."""
+        return new_types(self.recipe, [t.name for t in options.types or ()])
 
     def describe(self) -> RecognizerOut:
         """For `GET /v1/models`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayner.data.schema import Document, Mention
@@ -20,6 +20,7 @@ from rayner.serving.schemas import (
     Versions,
 )
 from rayner.tasks.answers import Answer
+from rayner.tasks.new_types import Threshold
 from rayner.tasks.predict import Predicted
 
 
@@ -31,7 +32,9 @@ def documents_of(given: Sequence[TextIn]) -> list[Document]:
     ]
 
 
-def recognize_reply(found: Sequence[Predicted], versions: Versions) -> RecognizeReply:
+def recognize_reply(
+    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions
+) -> RecognizeReply:
     """Documents with mentions."""
     documents = [
         DocumentOut(
@@ -41,10 +44,12 @@ def recognize_reply(found: Sequence[Predicted], versions: Versions) -> Recognize
         )
         for document, windows in found
     ]
-    return RecognizeReply(documents=documents, versions=versions)
+    return RecognizeReply(documents=documents, new_types=dict(new_types), versions=versions)
 
 
-def annotate_reply(found: Sequence[Predicted], versions: Versions) -> AnnotateReply:
+def annotate_reply(
+    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions
+) -> AnnotateReply:
     """Documents with linked mentions."""
     documents = [
         LinkedDocumentOut(
@@ -54,7 +59,7 @@ def annotate_reply(found: Sequence[Predicted], versions: Versions) -> AnnotateRe
         )
         for document, windows in found
     ]
-    return AnnotateReply(documents=documents, versions=versions)
+    return AnnotateReply(documents=documents, new_types=dict(new_types), versions=versions)
 
 
 def standardize_reply(answers: Sequence[Answer], versions: Versions) -> StandardizeReply:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rayner.config import TypeSettings
+from rayner.tasks.new_types import Threshold
 
 
 def _encodable(text: str) -> str:
@@ -18,6 +19,13 @@ def _encodable(text: str) -> str:
     return text
 
 
+NewTypes = Annotated[
+    dict[str, Threshold],
+    Field(
+        description="types of the request that the model did not learn, each with how its threshold is had: "
+        "`dynamic`, as for all types of the model, or the `mean` of those that were learned or tuned"
+    ),
+]
 Point = Literal["balanced", "high_precision", "high_recall", "never"]
 Text = Annotated[str, AfterValidator(_encodable)]
 
@@ -159,6 +167,7 @@ class RecognizeReply(Reply):
     """The documents in the order of the request."""
 
     documents: list[DocumentOut]
+    new_types: NewTypes
     versions: Versions
 
 
@@ -166,6 +175,7 @@ class AnnotateReply(Reply):
     """The documents in the order of the request."""
 
     documents: list[LinkedDocumentOut]
+    new_types: NewTypes
     versions: Versions
 
 

@@ -113,11 +113,12 @@ class Service:
         check_texts(request, self.settings.limits)
         models = self.models
         recognizer = _needed(models.recognizer)
+        options = options_of(request, recognizer)
         with _types_by_place(request):
-            predictor = await self._predictor(recognizer.predictors, options_of(request, recognizer))
+            predictor = await self._predictor(recognizer.predictors, options)
         found = await self._answers(predictor, documents_of(request.documents))
         self._answered("recognize", found, began)
-        return recognize_reply(found, models.versions(recognizer=True))
+        return recognize_reply(found, recognizer.new_types(options), models.versions(recognizer=True))
 
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
         """Find mentions and link them.
@@ -129,14 +130,16 @@ class Service:
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        options = options_of(request, _needed(models.recognizer))
+        recognizer = _needed(models.recognizer)
+        options = options_of(request, recognizer)
         bases = bases_of(models.knowledge_bases, request.knowledge_base)
         asked = Linking(options, bases, Choice(request.top_k, request.operating_point))
         with _types_by_place(request):
             predictor = await self._predictor(models.linkers, asked)
         found = await self._answers(predictor, documents_of(request.documents), models_too=True)
         self._answered("annotate", found, began)
-        return annotate_reply(found, models.versions(recognizer=True, bases=bases))
+        versions = models.versions(recognizer=True, bases=bases)
+        return annotate_reply(found, recognizer.new_types(options), versions)
 
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.

@@ -24,6 +24,7 @@ from rayner.models.tokenizer import tokenizer_from
 from rayner.recipes import dump_recipe, parse_recipe
 from rayner.tasks.base import DEFAULTS, Options, TrainTask
 from rayner.tasks.card import model_card
+from rayner.tasks.new_types import Threshold, new_types
 from rayner.tasks.predict import TOKENS_PER_BATCH, predict
 from rayner.tasks.registry import train_task
 
@@ -60,6 +61,11 @@ class Loaded:
             items = [items]
         given = (Document(str(i), item) if isinstance(item, str) else item for i, item in enumerate(items))
         return list(predict(self.task.predictor(self.model, options), given, tokens_per_batch))
+
+    def new_types(self, options: Options = DEFAULTS) -> dict[str, Threshold]:
+        """Which of the options' types the model did not learn, each with how `predict` has its threshold:
+        `dynamic`, as for all types of the model, or the `mean` of those that were learned or tuned."""
+        return new_types(self.recipe, [t.name for t in options.types or ()])
 
 
 def save_checkpoint(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rayner.data.mention_strings import MentionString
@@ -15,6 +15,7 @@ from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.checkpoint import Loaded, load_checkpoint
 from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.linker import Linker
+from rayner.tasks.new_types import Threshold
 from rayner.tasks.predict import TOKENS_PER_BATCH, predict
 from rayner.tasks.standardize import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer import StandardizerTask
@@ -36,9 +37,10 @@ class LoadedStandardizer:
 
 @dataclass(frozen=True, slots=True)
 class LoadedLinker:
-    """A recognizer and a standardizer with its index."""
+    """A recognizer and a standardizer with its index; `new_types` are as of the recognizer's checkpoint."""
 
     predictor: Linker
+    new_types: Mapping[str, Threshold] = field(default_factory=dict[str, Threshold])
 
     def predict(
         self, texts: Iterable[str | Document], tokens_per_batch: int = TOKENS_PER_BATCH
@@ -103,7 +105,8 @@ def load_linker(
         what = f"has no type {', '.join(map(repr, unknown))}"
         raise CheckpointError(str(recognizer), what, f"its types are {', '.join(names)}")
     linked = load_standardizer(standardizer, index, top_k, operating_point, device)
-    return LoadedLinker(Linker(loaded.task.predictor(loaded.model, options), linked.predictor, types))
+    linker = Linker(loaded.task.predictor(loaded.model, options), linked.predictor, types)
+    return LoadedLinker(linker, loaded.new_types(options))
 
 
 def standardizer_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from rayner.models.recognize import recognize
 from rayner.tasks.base import Options
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.documents import Found, TextWindow, mentions_of, pad, without_overlaps
+from rayner.tasks.new_types import Threshold
 
 
 class Recognizer:
@@ -26,11 +27,11 @@ class Recognizer:
     Args:
         task: makes the windows.
         model: in evaluation mode.
-        names: of the types. Those in `new_types` were not in the training: where thresholds are learned or
-            tuned, they have the mean of the others'.
+        names: of the types.
         types: their vectors.
         decoding: how spans become mentions.
         shift: added to every threshold.
+        new_types: those that were not in the training, with how their threshold is had.
     """
 
     def __init__(
@@ -41,11 +42,12 @@ class Recognizer:
         types: TypeVectors,
         decoding: SpanDecoding,
         shift: float = 0.0,
+        new_types: Mapping[str, Threshold] | None = None,
     ) -> None:
         self._task = task
         self._model = model
         self.names = list(names)
-        self.new_types = [name for name in names if name not in task.names]
+        self.new_types = dict(new_types or {})
         self._types = types
         self._decoding = decoding
         self._shift = shift
@@ -60,7 +62,9 @@ class Recognizer:
         decoding = self._decoding
         if options.overlap is not None:
             decoding = decoding.model_copy(update={"overlap": options.overlap})
-        return Recognizer(self._task, self._model, self.names, self._types, decoding, options.shift)
+        return Recognizer(
+            self._task, self._model, self.names, self._types, decoding, options.shift, self.new_types
+        )
 
     def prepare(self, item: Document) -> list[TextWindow]:
         """The windows of a document."""
@@ -98,7 +102,8 @@ class Recognizer:
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """Span metrics over the types that were looked for, and which of them were never learned."""
+        """Span metrics over the types that were looked for, and `new_types`: those that were never learned,
+        each with how its threshold is had."""
         return {**score_spans(gold, predicted, self.names), "new_types": self.new_types}
 
     def _inputs(self, windows: Sequence[TextWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

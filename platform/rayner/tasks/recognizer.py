@@ -23,6 +23,7 @@ from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_
 from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Size, Sums
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.documents import pad
+from rayner.tasks.new_types import new_types
 from rayner.tasks.recognize import Recognizer
 from rayner.tasks.span_tables import span_tables
 from rayner.tasks.thresholds import tuned_thresholds
@@ -145,14 +146,15 @@ class RecognizerTask(DocumentTask):
         if not types:
             raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
         names = [t.name for t in types]
-        new = [name for name in names if name not in self.names]
-        if new and self.recipe.model.threshold != "dynamic":
-            log.warning("not learned, so held against the mean threshold of the others: %s", ", ".join(new))
+        new = new_types(self.recipe, names)
+        if means := [name for name, threshold in new.items() if threshold == "mean"]:
+            log.warning("not learned, so held against the mean threshold of the others: %s", ", ".join(means))
         known = {name: index for index, name in enumerate(self.names)}
         ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
         with torch.inference_mode():
             vectors = model.eval().encode_types(self.inputs(model, types), ids)
-        return Recognizer(self, model, names, vectors, self.recipe.decoding).adjusted(options)
+        found = Recognizer(self, model, names, vectors, self.recipe.decoding, new_types=new)
+        return found.adjusted(options)
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote."""
