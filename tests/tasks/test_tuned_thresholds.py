@@ -8,8 +8,12 @@ import torch
 
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
-from rayner.tasks.span_tables import scored_spans
-from tests.tasks.small import built, corpus, found, recognizer, spans
+from rayner.metrics.spans import score_spans
+from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
+from rayner.tasks.base import Options
+from rayner.tasks.predict import predict
+from rayner.tasks.span_tables import scored_spans, span_tables
+from tests.tasks.small import built, corpus, found, marked, recognizer, spans, trained
 
 TASK = recognizer(model={"threshold": "tuned"}, decoding={"overlap": "nested"})
 
@@ -22,8 +26,20 @@ def _f1(model: torch.nn.Module, documents: list[Document], kind: str) -> float:
     return 2 * right / max(1, predicted + gold)
 
 
-def test_no_other_threshold_of_a_type_is_better_on_dev() -> None:
-    model, documents = built(TASK).eval(), corpus()
+UNREACHABLE = (
+    "Half[LOC:Lond]on sent [PER:Ad]a to Par[LOC:is] and to [LOC:Paris].",
+    "They read [ORG:the very long name of a club that nobody ever could remember] aloud to [PER:Curie].",
+    "[LOC:Paris], Re[LOC:mak]e and Lon[PER:do]n.",
+)
+"""Mentions that begin or end within words, and one wider than `max_span_width`."""
+
+
+@pytest.mark.parametrize("texts", [[], UNREACHABLE])
+def test_no_other_threshold_of_a_type_is_better_on_dev(
+    texts: list[str],
+) -> None:
+    model = built(TASK).eval()
+    documents = [*corpus(), *(marked(text, f"u{i}") for i, text in enumerate(texts))]
     TASK.fit(model, documents)
     tuned = model.thresholds.clone()
     assert (tuned[:, :2] == -torch.inf).all()
@@ -38,12 +54,53 @@ def test_no_other_threshold_of_a_type_is_better_on_dev() -> None:
         model.set_thresholds(tuned)
 
 
+def test_the_curve_over_candidates_is_what_the_table_of_scores_says() -> None:
+    documents = [*corpus(), *(marked(text, f"u{i}") for i, text in enumerate(UNREACHABLE))]
+    documents.append(replace(documents[0], document_id="partial", annotated_types=("PER",)))
+    task = recognizer(decoding={"overlap": "nested"})
+    model = trained(task, documents)
+    for shift in (0.0, 2.0):
+        predictor = task.predictor(model, Options(shift=shift))
+        scores = score_spans(documents, list(predict(predictor, documents)), task.names)
+        table = span_tables(task, predictor, documents, 1)["candidates"]
+        columns = [table[name].to_numpy() for name in ("type", "margin", "gold")]
+        support = {name: row["support"] for name, row in scores["per_type"].items()}
+        curve = threshold_curve(candidates_from_columns(*columns, support), np.array([shift]))
+        assert scores["f1"] > 0.2
+        for name in ("precision", "recall", "f1"):
+            assert curve[name][0] == pytest.approx(scores[name])
+
+
 def test_a_type_that_dev_lacks_has_the_mean_of_the_others() -> None:
     model = built(TASK).eval()
     TASK.fit(model, [d for d in corpus() if all(m.type != "ORG" for m in d.mentions)])
     per, org, loc = model.thresholds[:, 2].tolist()
     assert org == pytest.approx((per + loc) / 2)
     assert per != loc
+
+
+def test_what_can_never_be_right_tunes_nothing() -> None:
+    model = built(TASK).eval()
+    documents = [d for d in corpus() if all(m.type != "ORG" for m in d.mentions)]
+    TASK.fit(model, [*documents, marked("They left Ac[ORG:me] and the Society.")])
+    per, org, loc = model.thresholds[:, 2].tolist()
+    assert org == pytest.approx((per + loc) / 2)
+
+
+def test_mentions_too_wide_to_be_found_count_as_missed() -> None:
+    model = built(TASK, seed=2).eval()
+    wide = ["".join(f"[{kind}:" for _ in range(8)) + " so" * 9 + "].  so" * 8 for kind in TASK.names]
+    documents = [*corpus(), *(marked(text, f"w{i}") for i, text in enumerate(wide))]
+    TASK.fit(model, documents)
+    tuned = model.thresholds[:, 2].tolist()
+    model.set_thresholds(torch.zeros(3, 3))
+    scored = scored_spans(TASK, TASK.predictor(model), documents)
+    kinds, scores, _, gold = (np.concatenate(column) for column in zip(*scored, strict=True))
+    for index, name in enumerate(TASK.names):
+        support = len({(d.document_id, *s) for d in documents for s in spans(d) if s[2] == name})
+        own = kinds == index
+        assert gold[own].sum() == support - 8
+        assert tuned[index] == pytest.approx(best_shift(Candidates(scores[own], gold[own], support))["shift"])
 
 
 def test_dev_documents_without_a_word_tune_nothing() -> None:

@@ -12,10 +12,11 @@ import torch
 
 from rayner.data.batches import forwards
 from rayner.data.schema import Document
-from rayner.data.windows import owner
+from rayner.data.windows import SubWords, owner
 from rayner.losses.span_scores import candidate_spans
+from rayner.metrics.counts import mention_keys
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.documents import TextWindow, gold_of, known_types
+from rayner.tasks.documents import Gold, TextWindow, gold_of, known_types
 from rayner.tasks.predict import TOKENS_PER_BATCH
 from rayner.tasks.recognize import Recognizer
 
@@ -39,8 +40,9 @@ def scored_spans(
 ) -> Iterator[ScoredSpans]:
     """The best candidates of each window and type, and all gold spans, a batch of windows at a time.
 
-    A span that several windows hold counts in the one that decides about it, and no span counts for a type
-    that its document was not annotated for.
+    Gold is what counts as right where answers are scored: no answer is equal to a mention that begins or ends
+    within a word. A span that several windows hold counts in the one that decides about it, and no span
+    counts for a type that its document was not annotated for.
     """
     type_index = {name: index for index, name in enumerate(task.names)}
     windows: list[TextWindow] = []
@@ -51,7 +53,7 @@ def scored_spans(
         windows += of_document
         if not of_document:
             continue
-        found, _ = gold_of(document, of_document[0].subwords, type_index, task.max_width)
+        found = _exact_gold(document, of_document[0].subwords, type_index)
         for window in of_document:
             begin, end = window.span
             low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
@@ -64,6 +66,17 @@ def scored_spans(
         yield _of_batch(
             recognizer.score(held), [gold[i] for i in batch], held, np.stack([known[i] for i in batch])
         )
+
+
+def _exact_gold(document: Document, subwords: SubWords, type_index: dict[str, int]) -> list[Gold]:
+    """The mentions of which each is the stretch between a word's start and a word's end."""
+    mentions, names = mention_keys(document, type_index), list(type_index)
+
+    def key(gold: Gold) -> tuple[int, int, str]:
+        first, last = (subwords.words[subwords.word_of[place]] for place in (gold.first, gold.last))
+        return first[0], last[1], names[gold.type]
+
+    return [gold for gold in gold_of(document, subwords, type_index, None)[0] if key(gold) in mentions]
 
 
 def span_tables(

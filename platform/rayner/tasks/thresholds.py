@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayner.data.schema import Document
+from rayner.metrics.counts import annotated_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.recognize import Recognizer
@@ -19,17 +21,20 @@ def tuned_thresholds(task: DocumentTask, recognizer: Recognizer, dev: Sequence[D
     """The threshold of each type with the best F1 on dev: [K, 3], of start, end and span.
 
     Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
-    inference asks for nothing more. A type without a mention on dev has the mean of the others.
+    inference asks for nothing more. A type without a mention on dev that can be found has the mean of the
+    others. Mentions that cannot (wider than the model's spans, or of parts of words) count as missed.
     """
-    best: dict[int, float] = {}
+    best: dict[str, float] = {}
     parts = list(scored_spans(task, recognizer, dev))
     if parts:
         spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        for kind, candidates in candidates_from_columns(spans.type, spans.score, spans.gold).items():
+        types = np.array(task.names)[spans.type]
+        support = Counter(key[2] for d in dev for key in annotated_keys(d, d, task.names)[0])
+        for name, candidates in candidates_from_columns(types, spans.score, spans.gold, support).items():
             if candidates.gold.any():
-                best[int(kind)] = best_shift(candidates)["shift"]
+                best[name] = best_shift(candidates)["shift"]
     thresholds = torch.full((len(task.names), 3), -torch.inf)
     thresholds[:, 2] = sum(best.values()) / max(len(best), 1)
-    for kind, threshold in best.items():
-        thresholds[kind, 2] = threshold
+    for name, threshold in best.items():
+        thresholds[task.names.index(name), 2] = threshold
     return thresholds
