@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from rayner.config import SpanDecoding
 from rayner.data.schema import Document
 from rayner.data.words import find_words
+from rayner.errors import InputError
 from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import Loaded
 from rayner.tasks.documents import Found, TextWindow
 from rayner.tasks.predict import predict
 from rayner.tasks.recognize import Recognizer
@@ -138,6 +142,39 @@ def test_mentions_start_and_end_with_words(text: str) -> None:
 
 
 UNTRAINED = built(TASK).eval()
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (5, "items: 5 holds no text"),
+        (None, "items: None holds no text"),
+        ([None], r"items\[0\]: None is no text"),
+        (["a", b"b"], r"items\[1\]: b'b' is no text"),
+        (b"b", r"items\[0\]: 98 is no text"),
+        ([Document("d", 5)], r"items\[0\]: Document.* is no text"),  # type: ignore[arg-type]
+        (["a\ud800b"], r"items\[0\]: half a surrogate pair at character 1"),
+        ([Document("d", "\udfff")], r"items\[0\]: half a surrogate pair at character 0"),
+    ],
+)
+def test_what_holds_no_text_is_refused_by_its_place(items: Any, message: str) -> None:
+    loaded = Loaded(TASK.recipe, TASK, UNTRAINED)
+    with pytest.raises(InputError, match=message):
+        loaded.predict(items)
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"overlap": "x"}, "overlap"),
+        ({"overlap": ["flat"]}, "overlap"),
+        ({"shift": math.nan}, "shift"),
+        ({"shift": "much"}, "shift"),
+    ],
+)
+def test_options_that_no_predictor_has_are_refused(options: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError, match=f"^{where}: "):
+        Options(**options)
 
 
 def test_words_of_the_corpus_are_kept_whole() -> None:

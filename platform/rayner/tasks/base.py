@@ -63,8 +63,11 @@ class Options:
     overlap: Literal["flat", "nested"] | None = None
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.shift):
-            raise InputError("shift", f"{self.shift} cannot be added to a threshold", "give a finite number")
+        shift: Any = self.shift
+        if not isinstance(shift, (int, float)) or not math.isfinite(shift):
+            raise InputError("shift", f"{shift!r} cannot be added to a threshold", "give a finite number")
+        if self.overlap not in (None, "flat", "nested"):
+            raise InputError("overlap", f"{self.overlap!r} is unknown", "write flat or nested")
 
 
 DEFAULTS = Options()

@@ -16,7 +16,7 @@ from rayner.tasks.checkpoint import Loaded, load_checkpoint
 from rayner.tasks.index_origin import check_origin, origin_of
 from rayner.tasks.linker import Linker
 from rayner.tasks.new_types import Threshold
-from rayner.tasks.predict import TOKENS_PER_BATCH, predict
+from rayner.tasks.predict import TOKENS_PER_BATCH, checked, predict
 from rayner.tasks.standardize import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer import StandardizerTask
 
@@ -31,8 +31,7 @@ class LoadedStandardizer:
         self, mentions: Iterable[str | MentionString], tokens_per_batch: int = TOKENS_PER_SEARCH
     ) -> list[Answer]:
         """The answer to each mention, in order."""
-        items: Iterable[str | MentionString] = [mentions] if isinstance(mentions, str) else mentions
-        return list(predict(self.predictor, items, tokens_per_batch))
+        return list(predict(self.predictor, checked(mentions), tokens_per_batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class LoadedLinker:
         """The documents with mentions, in order, each with its entity (None is NIL), candidates, margin and
         probability.
         """
-        items = [texts] if isinstance(texts, (str, Document)) else texts
-        given = (Document(str(i), item) if isinstance(item, str) else item for i, item in enumerate(items))
+        places = enumerate(checked(texts))
+        given = (Document(str(i), item) if isinstance(item, str) else item for i, item in places)
         return list(predict(self.predictor, given, tokens_per_batch))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rayner.data.batches import forwards
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
+from rayner.errors import InputError
 from rayner.tasks.base import Predictor
 
 Item = TypeVar("Item")
@@ -76,6 +77,31 @@ def joined(answers: Iterable[tuple[Piece, Any, int]]) -> Iterator[Predicted]:
         if piece.is_last:
             yield Predicted(replace(piece.item, mentions=join_mentions(parts)), count)
             parts, count = [], 0
+
+
+def checked(items: Any) -> Iterator[Any]:
+    """What a caller of Python gives to be read: one text or several, plain or with a `text` of their own.
+
+    Raises:
+        InputError: it is something else, by its place.
+    """
+    given: Any = [items] if isinstance(items, str) or hasattr(items, "text") else items
+    if not isinstance(given, Iterable):
+        raise InputError("items", f"{_shown(items)} holds no text", "give a text, a document or a list")
+    for place, item in enumerate(given):
+        where, text = f"items[{place}]", item if isinstance(item, str) else getattr(item, "text", None)
+        if not isinstance(text, str):
+            raise InputError(where, f"{_shown(item)} is no text", "give a string or a document")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            what = f"half a surrogate pair at character {error.start}, which is no character"
+            raise InputError(where, what, "decode the text from UTF-8 again") from None
+        yield item
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60}"
 
 
 def pieces_of(items: Iterable[Any]) -> Iterator[Piece]:
