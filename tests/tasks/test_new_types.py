@@ -8,9 +8,9 @@ import torch
 
 from rayner.config import TypeSettings
 from rayner.data.schema import Document
-from rayner.errors import InputError
+from rayner.errors import CheckpointError, InputError
 from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import Loaded, load_checkpoint, save_checkpoint
+from rayner.tasks.checkpoint import Loaded, load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
 from tests.tasks.small import built, corpus, found, recognizer, spans, tagger, trained
 
@@ -90,6 +90,20 @@ def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model
     before = list(predict(task.predictor(learned, options), documents))
     assert loaded.predict(documents, options) == before
     assert sum(len(d.mentions) for d in before)
+
+
+def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
+    task = recognizer()
+    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    path = tmp_path / "best" / "recipe.yaml"
+    whole = path.read_text()
+    for cut in (0, 20, len(whole) // 2, len(whole) - 3):
+        path.write_text(whole[:cut])
+        with pytest.raises(CheckpointError, match=r"recipe\.yaml: (is cut short|cannot be read)"):
+            load_checkpoint(tmp_path / "best", "cpu")
+    path.write_text(whole[:20])
+    with pytest.raises(CheckpointError, match=r"recipe\.yaml: is cut short"):
+        version_of(tmp_path / "best")
 
 
 def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from rayner.recipes import dump_recipe, parse_recipe
 from rayner.tasks.base import DEFAULTS, Options, TrainTask
 from rayner.tasks.card import model_card
 from rayner.tasks.new_types import Threshold, new_types
-from rayner.tasks.predict import TOKENS_PER_BATCH, predict
+from rayner.tasks.predict import TOKENS_PER_BATCH, checked, predict
 from rayner.tasks.registry import train_task
 
 FORMAT = 1
@@ -56,10 +56,12 @@ class Loaded:
 
         Returns:
             For documents: the same documents with the mentions found in them.
+
+        Raises:
+            InputError: an item without a text, by its place, or options that the task does not have.
         """
-        if isinstance(items, (str, Document)):
-            items = [items]
-        given = (Document(str(i), item) if isinstance(item, str) else item for i, item in enumerate(items))
+        places = enumerate(checked(items))
+        given = (Document(str(i), item) if isinstance(item, str) else item for i, item in places)
         return list(predict(self.task.predictor(self.model, options), given, tokens_per_batch))
 
     def new_types(self, options: Options = DEFAULTS) -> dict[str, Threshold]:
@@ -141,10 +143,13 @@ def read_recipe(folder: Path) -> BaseRecipe:
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, cure) from None
     if not isinstance(values, dict):
-        raise CheckpointError(str(path), "not a mapping of keys to values", CURE)
+        raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", CURE)
     try:
         return parse_recipe(values, str(path))
     except InputError as error:
+        # What was cut short may still be YAML: the hash tells it from a recipe of another version.
+        if (folder / MANIFEST).is_file():
+            check_files(folder)
         cure = error.cure or "was it made by another version of rayner?"
         raise CheckpointError(error.where, error.what, cure) from None
 
