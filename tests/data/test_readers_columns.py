@@ -52,6 +52,23 @@ def test_document_marks(tmp_path: Path) -> None:
     assert reading.documents[4].text == "#hash"
 
 
+def test_a_word_may_look_like_a_document_mark(tmp_path: Path) -> None:
+    content = (
+        "-DOCSTART-\tO\n\nThe\tO\n-DOCSTART-\tO\nline\tO\n\n-DOCSTART-\tB-MARK\nhelps\tO\n\n"
+        "-DOCSTART-\tO\n\nBob\tB-PER\n"
+    )
+    reading = _read(tmp_path, content)
+    assert [d.text for d in reading.documents] == ["The -DOCSTART- line\n-DOCSTART- helps", "Bob"]
+    assert _mentions(reading) == [("-DOCSTART-", "MARK"), ("Bob", "PER")]
+
+
+def test_marks_without_blank_lines_around_them(tmp_path: Path) -> None:
+    for mark in ("-DOCSTART- -X- O O", "-DOCSTART- (b)\tO", "# begin document b"):
+        rows = "Ann NNP B-NP B-PER\n{}\nBob NNP B-NP B-PER\n"
+        reading = _read(tmp_path, (rows.replace(" ", "\t") if "\t" in mark else rows).format(mark))
+        assert [d.text for d in reading.documents] == ["Ann", "Bob"]
+
+
 def test_many_small_files_are_documents(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number:02}.tsv").write_text("Ann\tB-PER\n\nran\tO\n")

@@ -27,6 +27,7 @@ SMALL_BYTES = 200_000
 LOOKED_AT = 1000
 """How many lines tell the columns."""
 
+_DOCSTART = "-DOCSTART-"
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
@@ -164,9 +165,9 @@ def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator
             sentence = None
             continue
         is_row = layout.holds(row)
-        mark = (
-            _MARK.match(line) if line[0] in "#-" and (not is_row or line.startswith("-DOCSTART-")) else None
-        )
+        follows = number < len(lines) and bool(lines[number].strip(" \t"))
+        is_word = is_row and not _is_docstart(row, layout, sentence is not None and follows)
+        mark = None if is_word or line[0] not in "#-" else _MARK.match(line)
         if mark is not None:
             if block.sentences or block.bad:
                 yield block
@@ -192,6 +193,14 @@ def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator
             block.bad.append(number)
     if block.sentences or block.bad:
         yield block
+
+
+def _is_docstart(row: Sequence[str], layout: _Layout, is_inside: bool) -> bool:
+    """Whether a row with tags is a document mark, and not a word of that form: one with the tag of an entity,
+    or, in a row that does not say otherwise, one between others of a sentence."""
+    if row[layout.word] != _DOCSTART:
+        return row[0].startswith(_DOCSTART)
+    return all(row[place] == "O" for place in layout.tags) and ("-X-" in row or not is_inside)
 
 
 def _one_a_sentence(block: _Block) -> list[_Block]:
