@@ -73,6 +73,13 @@ def test_gum_brackets(tmp_path: Path) -> None:
     ]
 
 
+def test_a_part_may_have_any_number(tmp_path: Path) -> None:
+    content = "#begin document (x); part {}\n1\tAnn\t(1)\n"
+    reading = _read(tmp_path, "".join(map(content.format, ("000", "010", "7" * 5000))))
+    assert [d.document_id for d in reading.documents] == ["x", "x:10", f"x:{'7' * 5000}"]
+    assert {d.group for d in reading.documents} == {"x"}
+
+
 def test_long_digits_are_read_in_linear_time(tmp_path: Path) -> None:
     content = f"# begin document x\n1\tAnn\t(1)\n2\tran\t{'1' * 5000}x\n3\tfar\t7\n"
     (tmp_path / "a.conll").write_text(content)

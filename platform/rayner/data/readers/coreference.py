@@ -83,7 +83,7 @@ def read(unit: Unit) -> Reading:
 def _begin(begin: re.Match[str], line: int, default_id: str) -> _Words:
     if begin["id"] is None:
         return _Words(begin["plain"].strip() or default_id, None, line)
-    part = int(begin["part"])
+    part = begin["part"].lstrip("0")
     return _Words(f"{begin['id']}:{part}" if part else begin["id"], begin["id"], line)
 
 
