@@ -42,6 +42,7 @@ def test_binder_rows(tmp_path: Path) -> None:
         '{"text": 3}',
         '{"text": "a", "document_id": ""}',
         '{"text": "a", "document_id": 1.5}',
+        '{"text": "a", "document_id": true}',
         '{"text": "a\\ud800"}',
         '{"text": "a", "mentions": [{"start": 0}]}',
         '{"text": "a", "mentions": 5}',

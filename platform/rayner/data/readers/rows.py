@@ -26,7 +26,7 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         reading.reject(where, "no field `text`", 'a row needs {"document_id": "...", "text": "..."}')
         return
     document_id = row.get("document_id", row.get("id"))
-    if isinstance(document_id, int):
+    if type(document_id) is int:
         document_id = str(document_id)
     if document_id is None:
         document_id = default_id
