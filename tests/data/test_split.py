@@ -12,7 +12,7 @@ from rayner.errors import CorpusError
 
 
 def _documents(count: int) -> list[Document]:
-    return [Document(f"d{number}", "x") for number in range(count)]
+    return [Document(f"d{number}", f"x{number}") for number in range(count)]
 
 
 def test_fractions_and_order() -> None:
@@ -41,6 +41,22 @@ def test_no_group_is_cut(groups: list[str]) -> None:
     documents = [Document(str(n), "x", group=group) for n, group in enumerate(groups)]
     places = {(d.group, split_of(d, {"train": 0.5, "dev": 0.5})) for d in documents}
     assert len(places) == len(set(groups))
+
+
+def test_documents_of_the_same_text_stay_together_unless_their_group_says_where() -> None:
+    fractions = {"train": 0.5, "dev": 0.5}
+    alone = {d.document_id: split_of(d, fractions) for d in _documents(40)}
+    documents = [Document(f"d{n}", f"text  {n % 10}\n" if n % 2 else f"text {n % 10}") for n in range(40)]
+    for ordered in (documents, documents[::-1]):
+        parts = split(ordered, fractions)
+        place_of = {d.document_id: name for name, part in parts.items() for d in part}
+        assert place_of == {f"d{n}": alone[min(f"d{i}" for i in range(n % 10, 40, 10))] for n in range(40)}
+    blank = [Document(f"d{n}", " ") for n in range(40)]
+    assert {d.document_id for d in split(blank, fractions)["dev"]} == {
+        name for name, part in alone.items() if part == "dev"
+    }
+    grouped = [Document(f"d{n}", "same", group=f"g{n}") for n in range(40)]
+    assert all(len(part) > 5 for part in split(grouped, fractions).values())
 
 
 def test_errors() -> None:

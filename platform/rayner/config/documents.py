@@ -42,10 +42,10 @@ class LabelSettings(Settings):
 class CorpusSettings(Settings):
     """Files or folders of each split; `$NAME` stands for an environment variable.
 
-    Without `dev`, `dev_fraction` of the training documents are held out, no group cut. With `dictionary` the
-    training documents have its names as mentions in place of their own; `phrases` are names that hold their
-    place without being mentions (papers/000, section 3, distantly supervised setting). `rename` maps types of
-    the corpus and of the dictionary to those of the recipe; several may become one.
+    Without `dev`, `dev_fraction` of the training documents are held out, no group cut and no text in both.
+    With `dictionary` the training documents have its names as mentions in place of their own; `phrases` are
+    names that hold their place without being mentions (papers/000, section 3, distantly supervised setting).
+    `rename` maps types of the corpus and of the dictionary to those of the recipe; several may become one.
     """
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from rayner.data.schema import Document, Mention
+from rayner.data.split import hash_of_text
 from rayner.data.words import are_in_order
 
 Widths = Callable[[Document], Sequence[int]]
@@ -152,7 +152,7 @@ def _repetitions(
     groups: dict[str, _Place],
 ) -> Iterator[Finding]:
     """The document beside all before it. An id that repeats is not also reported for its text and group."""
-    text = blake2b(" ".join(document.text.split()).encode(errors="replace"), digest_size=16).digest()
+    text = hash_of_text(document)
     first = ids.setdefault(document.document_id, place)
     same_text = texts.setdefault(text, place)
     if first is not place:
