@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,28 @@ def test_livingner(tmp_path: Path) -> None:
     table.write_text("file\tstart\n")
     with pytest.raises(CorpusError, match=r"entities\.tsv:1: another header"):
         read_corpus(table, "livingner")
+
+
+def test_brat_files_may_be_packed(tmp_path: Path) -> None:
+    notes = "T1\tPER 0 3\tAnn\n"
+    for name in ("a.txt.gz", "b.txt", "c.txt.gz"):
+        _write(tmp_path / name, "Ann ran.")
+    for name in ("a.ann.gz", "b.ann.gz", "c.ann"):
+        _write(tmp_path / name, notes)
+    reading = read_corpus(tmp_path)
+    assert [(d.document_id, d.text, len(d.mentions)) for d in reading.documents] == [
+        (name, "Ann ran.", 1) for name in "abc"
+    ]
+    assert len(read_corpus(tmp_path / "a.txt.gz").documents) == 1
+    _write(tmp_path / "a.txt", "Ann sat.")
+    (reject,) = read_corpus(tmp_path).rejects
+    assert "a.txt.gz" in f"{reject.where} {reject.what}"
+    assert "keep one" in reject.cure
+
+
+def _write(path: Path, text: str) -> None:
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
 def test_brat_suffixes_in_capitals(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""brat standoff: NAME.txt beside NAME.ann.
+"""brat standoff: NAME.txt beside NAME.ann, either packed (.gz) or not.
 
 Entity ids come from normalizations (`N1 Reference T1 ID`) or, without one, from AnnotatorNotes that are one
 word. Relations, events and attributes are ignored and counted; discontinuous mentions are rejected.
@@ -23,13 +23,10 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     """One unit a pair of text and annotations; either without the other is a unit that reads as a reject."""
     pairs: dict[Path, list[Path]] = {}
     for path in paths:
-        pairs.setdefault(path.with_suffix(""), []).append(path)
-    given = list(pairs)
-    for base in given:
-        if len(pairs[base]) == 1:
-            twin = base.with_name(base.name + (".txt" if _is_notes(pairs[base][0]) else ".ann"))
-            if twin.exists():
-                pairs[base].append(twin)
+        pairs.setdefault(path.with_name(files.stem(path)), []).append(path)
+    for pair in pairs.values():
+        if len(pair) == 1:
+            pair += _twin(pair[0])
     bases = [base.with_name(base.name + ".txt") for base in pairs]
     return [
         Unit("brat", tuple(str(p) for p in sorted(pair, key=_is_notes)), name)
@@ -39,14 +36,16 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 
 def matches(sample: Sample) -> bool:
     """Whether the file holds annotations, or stands beside one that does."""
-    return _is_notes(sample.path) or sample.path.with_suffix(".ann").exists()
+    return _is_notes(sample.path) or bool(_twin(sample.path))
 
 
 def read(unit: Unit) -> Reading:
     """The document of a pair of files."""
     reading = Reading()
     if len(unit.paths) != 2:
-        (path,) = unit.paths
+        path, *others = unit.paths
+        if others:
+            raise CorpusError(path, f"stands beside {' and '.join(others)}", "keep one .txt and one .ann")
         missing = ".txt" if _is_notes(Path(path)) else ".ann"
         raise CorpusError(path, f"no {missing} file beside it", "add it (an empty .ann has no mentions)")
     text_path, notes_path = unit.paths
@@ -69,7 +68,13 @@ def read(unit: Unit) -> Reading:
 
 
 def _is_notes(path: Path) -> bool:
-    return path.suffix.lower() == ".ann"
+    return files.suffix(path) == ".ann"
+
+
+def _twin(path: Path) -> list[Path]:
+    """The other half of a pair, packed or not, if it is there."""
+    name = files.stem(path) + (".txt" if _is_notes(path) else ".ann")
+    return [twin for twin in (path.with_name(name), path.with_name(f"{name}.gz")) if twin.exists()][:1]
 
 
 def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
