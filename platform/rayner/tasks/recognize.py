@@ -47,7 +47,7 @@ class Recognizer:
         self._task = task
         self._model = model
         self.names = list(names)
-        self.new_types = dict(new_types or {})
+        self.new_types: dict[str, Threshold] = dict(new_types or {})
         self._types = types
         self._decoding = decoding
         self._shift = shift
