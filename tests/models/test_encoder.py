@@ -189,3 +189,29 @@ def test_an_encoder_that_cannot_recompute_its_activations_says_so() -> None:
     model = nn.Sequential(tiny("MPNet"))
     with pytest.raises(InputError, match="gradient_checkpointing: MPNetModel does not support"):
         checkpoint_gradients(model)
+
+
+READ_BOTH_WAYS = (*KIN, "DistilBert", "ModernBert", "Ernie", "Camembert", "BigBird", "RoFormer")
+READ_OTHERWISE = {
+    "GPT2": "follow",
+    "MobileBert": "padding",
+    "ConvBert": "padding",
+    "Nystromformer": "padding",
+}
+
+
+@pytest.mark.parametrize("architecture", [*READ_BOTH_WAYS, *READ_OTHERWISE])
+def test_an_encoder_is_refused_where_padding_or_the_direction_matters(
+    architecture: str, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = tiny(architecture).model
+    if architecture == "MobileBert":
+        # Published weights have a vector for padding; in fresh ones it is zero, as beyond the edge.
+        torch.nn.init.normal_(model.embeddings.word_embeddings.weight)
+    model.save_pretrained(tmp_path)
+    if architecture in READ_BOTH_WAYS:
+        assert load_encoder(str(tmp_path)).hidden_size == 8
+    else:
+        with pytest.raises(InputError, match=f"^encoder: .*{READ_OTHERWISE[architecture]}"):
+            load_encoder(str(tmp_path))

@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 _LENGTH_WITHOUT_LIMIT = 512
+_PROBE = 8
+_ANOTHER = "name an encoder such as BERT, RoBERTa, DeBERTa or ModernBERT"
 
 
 class Encoder(nn.Module):
@@ -84,7 +86,8 @@ def load_encoder(name: str) -> Encoder:
             folder of rayner, or `random:<hidden>x<layers>`, an untrained BERT over the embedded vocabulary.
 
     Raises:
-        InputError: there is none under that name, or it cannot be had from here.
+        InputError: there is none under that name, it cannot be had from here, or it reads a text otherwise
+            beside padding, or each word without those that follow.
         CheckpointError: a checkpoint or the embedded weights are damaged.
     """
     source = locate(name)
@@ -132,7 +135,37 @@ def _pretrained(source: Source) -> Encoder:
         raise InputError(
             f"encoder: {source.name}", "it has a decoder", "name a model that is an encoder alone"
         )
-    return Encoder(model)
+    encoder = Encoder(model)
+    _probe(encoder, f"encoder: {source.name}")
+    return encoder
+
+
+@torch.no_grad()
+def _probe(encoder: Encoder, where: str) -> None:
+    """Refuse a model whose answer to a text depends on the padding beside it, or that reads one way only.
+
+    Some architectures do so by design (convolutions, landmarks over the length), which no setting tells.
+    """
+    config, training = encoder.model.config, encoder.training
+    length = min(_PROBE, encoder.max_length // 2)
+    text = torch.arange(5, 5 + length)[None] % config.vocab_size
+    padded = torch.full((2, 2 * length), max(config.pad_token_id or 0, 0))
+    padded[:, :length] = text
+    padded[1, 1:length] = text[:, 1:].flip(1)
+    mask = torch.arange(2 * length)[None].expand(2, -1) < length
+    encoder.eval()
+    try:
+        alone, (beside, other) = encoder(text, text >= 0)[0], encoder(padded, mask)[:, :length]
+    except (RuntimeError, ValueError, IndexError) as error:
+        what = f"cannot read a text of {length} sub-words ({str(error).splitlines()[0]})"
+        raise InputError(where, what, _ANOTHER) from error
+    finally:
+        encoder.train(training)
+    scale = 1 + alone.abs().max()
+    if (beside[0] - other[0]).abs().max() <= 1e-7 * scale:
+        raise InputError(where, "a word is read without those that follow it", _ANOTHER)
+    if (alone - beside).abs().max() > 1e-4 * scale:
+        raise InputError(where, "padding changes how it reads a text", _ANOTHER)
 
 
 def _random(source: Source) -> Encoder:
