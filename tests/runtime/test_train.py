@@ -16,7 +16,8 @@ import rayner
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
-from rayner.errors import RecipeError
+from rayner.errors import InputError, RecipeError
+from rayner.models.encoder import load_tokenizer
 from rayner.recipes import parse_recipe
 from rayner.runtime.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
@@ -24,6 +25,7 @@ from rayner.runtime.train import train
 from rayner.runtime.training.watching import line_of
 from rayner.tasks.checkpoint import replace_recipe
 from tests.runtime.several_workers import tiny_recipe
+from tests.tasks.small import recognizer
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +143,15 @@ def test_records_as_curves_and_as_lines() -> None:
     assert scalars({"step": 2, "epoch": 1, "metrics": {"f1": 0.5, "per_type": {}}}) == {"dev/f1": 0.5}
     assert line_of(steps).startswith("step 2/8  epoch 1  loss 1.5000 (span 1.0000)")
     assert line_of(steps).endswith("1,234 words/s  padding 5.0 %  0:01:01 left")
+
+
+def test_an_encoder_that_cannot_recompute_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    from transformers import MPNetConfig, MPNetModel
+
+    config = MPNetConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    MPNetModel(config).save_pretrained(tmp_path / "encoder")
+    load_tokenizer("random:8x1").save(tmp_path / "encoder")
+    task = recognizer(encoder=str(tmp_path / "encoder"), training={"gradient_checkpointing": True})
+    with pytest.raises(InputError, match="gradient_checkpointing: MPNetModel does not support"):
+        train(task.recipe, tmp_path / "run", workers=0)
+    assert not list(tmp_path.glob(".examples"))

@@ -20,6 +20,7 @@ from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, re
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
+from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.watching import watcher
 from rayner.runtime.worker import Run, work
 from rayner.tasks.base import TrainTask
@@ -58,7 +59,7 @@ def train(
     Raises:
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged.
-        InputError: the loss is no number, or the disk is full.
+        InputError: the loss is no number, the disk is full, or the encoder cannot do what the recipe asks.
     """
     if ":/" in str(out):
         raise RecipeError(
@@ -73,9 +74,13 @@ def train(
         if standing is not None and standing.finished and (out / RESULT).exists():
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
+        task = train_task(recipe)
+        if standing is None and recipe.training.gradient_checkpointing:
+            # An encoder that cannot is refused before its examples are made, which may take hours.
+            checkpoint_gradients(task.build())
         workers = recipe.scaling.workers if workers is None else workers
         cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
-        return _train(recipe, train_task(recipe), out, workers, cache, watch or watcher())
+        return _train(recipe, task, out, workers, cache, watch or watcher())
 
 
 def _train(
