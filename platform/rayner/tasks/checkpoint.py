@@ -148,8 +148,11 @@ def read_recipe(folder: Path) -> BaseRecipe:
         return parse_recipe(values, str(path))
     except InputError as error:
         # What was cut short may still be YAML: the hash tells it from a recipe of another version.
-        if (folder / MANIFEST).is_file():
+        try:
             check_files(folder)
+        except CheckpointError as damage:
+            if damage.where == str(path):
+                raise CheckpointError(str(path), f"{damage.what} ({error.what})", CURE) from None
         cure = error.cure or "was it made by another version of rayner?"
         raise CheckpointError(error.where, error.what, cure) from None
 
