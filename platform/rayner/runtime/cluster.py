@@ -35,6 +35,20 @@ def ensure_ray() -> None:
     )
 
 
+def this_node() -> str:
+    """The id of the node that this worker is on."""
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
+
+
+def node_lives(node: str) -> bool:
+    """Whether the node of that id is in the cluster still."""
+    import ray
+
+    return any(known["Alive"] for known in ray.nodes() if known["NodeID"] == node)
+
+
 def quieten_cleaner() -> None:
     """In each worker: Ray Train's cleaner asks the dashboard and warns each second where there is none."""
     logging.getLogger(_CLEANER).setLevel(logging.ERROR)

@@ -1,4 +1,8 @@
-"""Documents that kill their worker: found, and left out, so that a run does not die over them for ever."""
+"""Documents that kill their worker: found, and left out, so that a run does not die over them for ever.
+
+Only the death of an actor under a driver and on a node that live on is held against a document: a driver that
+is stopped or killed and a node that is lost are no document's fault.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,43 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rayner.runtime.cluster import node_lives, this_node
 from rayner.runtime.storage import Place
 
 UNTROUBLED = 3
-"""How often the work on a block begins as usual; a lost node or a killed driver is no document's fault."""
+"""Over how many deaths the work on a block goes on as usual; a system short of memory kills at random."""
 DEATHS = 2
 """Over how many deaths a document is given up."""
 
 
 @dataclass(slots=True)
 class Attempts:
-    """How often the work on a block was begun, and how often a worker died over which document."""
+    """How often an actor died over a block, and over which of its documents.
+
+    Attributes:
+        run: the driver's; empty where it does the work itself, and dies with it.
+        deaths: by the place of the document; those before documents were worked on one by one are at "".
+    """
 
     place: Place
-    begun: int = 0
+    run: str
+    node: str
     deaths: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def begin(cls, place: Place) -> Attempts:
+    def begin(cls, place: Place, run: str) -> Attempts:
         """Note that the work begins; `place` is gone when it is done."""
         known = json.loads(place.read() or "{}")
-        attempts = cls(place, known.get("begun", 0) + 1, Counter(known.get("deaths", {})))
-        if at := known.get("at"):
-            attempts.deaths[at] += 1
-        attempts._note(None)
+        attempts = cls(place, run, this_node() if run else "", Counter(known.get("deaths", {})))
+        if run and known.get("run") == run and node_lives(known["node"]):
+            attempts.deaths[known["at"]] += 1
+        attempts._note("")
         return attempts
 
     @property
     def is_careful(self) -> bool:
         """Whether documents are to be worked on one by one."""
-        return self.begun > UNTROUBLED
+        return self.deaths.total() >= UNTROUBLED
 
     def is_lethal(self, source: str) -> bool:
         """Whether the document of that place is given up; if not, note that the work has come to it."""
@@ -48,5 +59,6 @@ class Attempts:
         """The block is done."""
         self.place.delete()
 
-    def _note(self, at: str | None) -> None:
-        self.place.write(json.dumps({"begun": self.begun, "deaths": self.deaths, "at": at}).encode())
+    def _note(self, at: str) -> None:
+        noted = {"run": self.run, "node": self.node, "deaths": self.deaths, "at": at}
+        self.place.write(json.dumps(noted).encode())

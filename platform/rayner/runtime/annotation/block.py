@@ -84,14 +84,22 @@ class BlockAnnotator:
         also: formats beside Parquet.
         tokens_per_batch: padded tokens a batch.
         device: as in `Model.load`.
+        run: what tells the driver that gives the blocks from any other; empty where it is this process.
     """
 
     def __init__(
-        self, model: Model, output: Output, also: Sequence[Also], tokens_per_batch: int, device: str | None
+        self,
+        model: Model,
+        output: Output,
+        also: Sequence[Also],
+        tokens_per_batch: int,
+        device: str | None,
+        run: str = "",
     ) -> None:
         self._predictor = model.load(device)
         self._version = model.version
         self._output, self._also, self._tokens = output, tuple(also), tokens_per_batch
+        self._run = run
 
     def __call__(self, name: str, block: Block) -> Done:
         """Annotate a block and write its files; that which says that it is done comes last."""
@@ -102,7 +110,7 @@ class BlockAnnotator:
         for row in block.all_rows():
             _read(row, work)
         duplicates = _keep_first(work)
-        attempts = Attempts.begin(self._output.attempts(name))
+        attempts = Attempts.begin(self._output.attempts(name), self._run)
         predicted = self._predict(work, attempts)
         found = [answer.out for answer in predicted]
         words = sum(count_words(document.text) for document in found)

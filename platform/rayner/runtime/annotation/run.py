@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def run_on_ray(
         )
         done = blocks.map_batches(
             _Actor,
-            fn_constructor_args=(annotator, max(1, int(pool.cpus))),
+            fn_constructor_args=(partial(annotator, run=uuid.uuid4().hex), max(1, int(pool.cpus))),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=pool.cpus,
