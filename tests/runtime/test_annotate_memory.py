@@ -7,6 +7,8 @@ import json
 import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.annotate_memory import measure, write_input
@@ -55,6 +57,29 @@ def test_a_line_over_the_limit_is_rejected_unread(tmp_path: Path, monkeypatch: p
         ("b.txt", True),
     ]
     assert peak < 12 * 2**20
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("rows_per_group", [1, 7])
+def test_a_row_over_the_limit_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_group: int, encoded: bool
+) -> None:
+    limit = 2**14
+    monkeypatch.setattr("rayner.runtime.annotation.reading.LONGEST", limit)
+    texts = ["x" * n for n in (1, limit + 1, 2, 9000, 9001, 2 * limit, 3)]
+    column = pa.array(texts).dictionary_encode() if encoded else pa.array(texts)
+    table = pa.table({"document_id": [f"d{i}" for i in range(len(texts))], "text": column})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=rows_per_group)
+    counts = annotate(Nothing(), [tmp_path / "in.parquet"], tmp_path / "out", workers=0)
+    lost = [json.loads(line) for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
+    assert counts["documents"] == 5
+    assert [(r["where"].rpartition("/")[2], "longer than" in r["what"]) for r in lost] == [
+        ("in.parquet:row 1", True),
+        ("in.parquet:row 5", True),
+    ]
+    found = pq.read_table(tmp_path / "out", columns=["document_id", "source"]).to_pylist()
+    sources = {row["document_id"]: row["source"].rpartition(" ")[2] for row in found}
+    assert sources == {f"d{i}": str(i) for i in (0, 2, 3, 4, 6)}
 
 
 @pytest.mark.faults

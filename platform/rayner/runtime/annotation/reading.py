@@ -183,8 +183,13 @@ def _parquet_blocks(source: Source, block_bytes: int) -> Iterator[Block]:
         columns = [name for name in DOCUMENT_SCHEMA.names if name in names]
         first, total = 0, file.metadata.num_rows
         for batch in file.iter_batches(_rows_at_once(file.metadata, block_bytes), columns=columns):
-            for part in _of_size(batch, block_bytes):
+            for part in _of_size(batch, min(2 * block_bytes, LONGEST)):
                 consumed = source.size * part.num_rows / total
+                if _is_too_long(part):
+                    reject = Reject(f"{place.shown}:row {first}", f"a row {_TOO_LONG}", "split the document")
+                    yield Block(rejects=[reject], consumed=consumed)
+                    first += 1
+                    continue
                 yield Block(
                     parquet=_arrow_stream(part),
                     source=(place.shown, source.name),
@@ -209,11 +214,19 @@ def _rows_at_once(metadata: pq.FileMetaData, block_bytes: int) -> int:
     return int(min(ROWS_PER_BLOCK, max(1, block_bytes // max(1.0, largest))))
 
 
-def _of_size(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+def _of_size(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
     """The batch, in halves for as long as they are over the size: a few rows may be much larger than most."""
-    if batch.num_rows > 1 and batch.nbytes > 2 * block_bytes:
+    if batch.num_rows > 1 and batch.nbytes > size:
         middle = batch.num_rows // 2
-        yield from _of_size(batch.slice(0, middle), block_bytes)
-        yield from _of_size(batch.slice(middle), block_bytes)
+        yield from _of_size(batch.slice(0, middle), size)
+        yield from _of_size(batch.slice(middle), size)
     else:
         yield batch
+
+
+def _is_too_long(batch: pa.RecordBatch) -> bool:
+    if batch.num_rows > 1 or batch.nbytes <= LONGEST:
+        return False
+    # A column that is encoded with a dictionary has the texts of other rows with it.
+    columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+    return sum(column.nbytes for column in columns) > LONGEST
