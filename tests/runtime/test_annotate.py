@@ -14,6 +14,7 @@ from rayner.data.readers import read_corpus
 from rayner.errors import CheckpointError, CorpusError, InputError, RaynerError
 from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation import run as annotate_run
+from rayner.runtime.storage import place_of
 from tests.runtime.annotate_model import CAPITALIZED, Capitals
 
 TEXT = "Ada wrote to Charles in London about the Engine. "
@@ -381,6 +382,42 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
             return super().load(device)
 
     assert here(given, tmp_path / "out", model=RunsAnother())["documents"] == len(TEXTS)
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", [t * 60 for t in TEXTS], n) for n in "ab"]
+    out = tmp_path / "out"
+    names = (
+        "documents-00000-00001.parquet",
+        "_jsonl/documents-00000-00001.jsonl",
+        "_brat/00000-00001/d1.ann",
+    )
+    left = [(out / name).with_name(f".{Path(name).name}.0123456789abcdef.partial") for name in names]
+    users = out / ".notes.partial"
+
+    class Killed(Capitals):
+        def load(self, device: str | None) -> Any:
+            for path in (*left, users):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            raise KeyboardInterrupt
+
+    for fresh in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            here(given, out, model=Killed(), also=("jsonl", "brat"), fresh=fresh)
+        here(given, out, also=("jsonl", "brat"), fresh=fresh)
+        assert not [path for path in left if path.exists()]
+        assert users.exists()
+
+
+def test_writers_of_one_file_do_not_share_their_partial_files(tmp_path: Path) -> None:
+    place = place_of(tmp_path / "file")
+    with place.writing() as first:
+        first.write(b"first")
+        with place.writing() as second:
+            second.write(b"second")
+        assert place.read() == b"second"
+    assert place.read() == b"first"
 
 
 def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pyarrow import fs
 from rayner.errors import InputError
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]+\.partial")
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 """File systems on which a file appears when its stream is closed, complete or not at all."""
 
@@ -76,7 +78,8 @@ class Place:
                 yield stream
             return
         self.filesystem.create_dir(folder or "/", recursive=True)
-        partial = f"{folder}/.{name}.{os.getpid()}.partial"
+        # Not the process's id: pods that share a folder number their processes alike.
+        partial = f"{folder}/.{name}.{secrets.token_hex(8)}.partial"
         try:
             with self.filesystem.open_output_stream(partial, compression=None) as stream:
                 yield stream
@@ -85,6 +88,14 @@ class Place:
             with suppress(OSError):
                 self.filesystem.delete_file(partial)
             raise
+
+    def drop_partials(self, recursive: bool = False) -> None:
+        """Remove from this folder what writers that were killed left of their files."""
+        if self.filesystem.type_name in _WHOLE_ON_CLOSE:
+            return
+        for info in self.files(recursive):
+            if _PARTIAL.fullmatch(info.base_name):
+                self.at(info.path).delete()
 
     def copy_from(self, local: Path) -> None:
         """Write a file with the content of a local one."""

@@ -131,6 +131,9 @@ class Output:
         elif SUMMARY in entries:
             return True
         try:
+            self.place.drop_partials()
+            for name in ("_jsonl", "_brat", WORK):
+                self.place.below(name).drop_partials(recursive=True)
             self.place.below(f"{WORK}/settings.json").write(_dumps(dict(settings)))
         except OSError as error:
             raise self._unusable(error) from None
