@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from rayner.data.readers import read_corpus
 from rayner.errors import CheckpointError, CorpusError, InputError, RaynerError
@@ -418,6 +419,28 @@ def test_writers_of_one_file_do_not_share_their_partial_files(tmp_path: Path) ->
             second.write(b"second")
         assert place.read() == b"second"
     assert place.read() == b"first"
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(None, None), (0.0, "cpu")])
+def test_work_in_this_process_heeds_gpus(tmp_path: Path, gpus: float | None, device: str | None) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    devices = []
+
+    class Notes(Capitals):
+        def load(self, device: str | None) -> Any:
+            devices.append(device)
+            return super().load(device)
+
+    here(given, tmp_path / "out", model=Notes(), gpus=gpus)
+    here(given, tmp_path / "small", model=Notes(), gpus=gpus, workers=None)
+    assert devices == [device, device]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_this_process_does_not_see_is_refused(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    with pytest.raises(InputError, match="--gpus: asks for 1 where this process"):
+        here(given, tmp_path / "out", gpus=1.0)
 
 
 def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:

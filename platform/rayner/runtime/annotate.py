@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rayner.data.example_shards import canonical
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
@@ -64,7 +66,8 @@ def annotate(
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
         cpus: logical CPUs of an actor; also its threads, at least one.
-        gpus: GPUs of an actor; by default one where the cluster has any.
+        gpus: GPUs of an actor; by default one where the cluster has any. Where this process does the work, 0
+            keeps it from its GPU, and more than 0 asks for one.
         tokens_per_batch: padded tokens a batch: memory against speed.
         fresh: start over.
 
@@ -79,6 +82,9 @@ def annotate(
     speed = Speed()
     if workers is not None and max_workers is not None:
         raise InputError("--workers", "stands beside --max-workers", "give one: a fixed number, or a limit")
+    if workers == 0 and gpus and not torch.cuda.is_available():
+        what = f"asks for {gpus:g} where this process, which --workers 0 leaves the work to, sees no GPU"
+        raise InputError("--gpus", what, "leave one of the two out")
     source = model if not isinstance(model, str | Path) else SavedModel.of(Path(model), options, linking)
     version = source.version
     sources, aside = find_sources([str(given) for given in inputs])
@@ -138,8 +144,10 @@ def _run(
     if not work:
         return 0
     annotator = partial(BlockAnnotator, source, output, also, tokens_per_batch)
-    if workers == 0 or (workers is None and max_workers is None and total < SMALL_BYTES):
-        follow(run_here(partial(annotator, None), work, output, block_bytes), total, finished, speed)
+    is_small = total < SMALL_BYTES and workers is None and max_workers is None and not gpus
+    if workers == 0 or is_small:
+        device = "cpu" if gpus == 0 else None
+        follow(run_here(partial(annotator, device), work, output, block_bytes), total, finished, speed)
         return 0
     pool = _pool(workers, max_workers, cpus, gpus)
     annotator = partial(annotator, "cuda" if pool.gpus else "cpu")
