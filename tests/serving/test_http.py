@@ -149,12 +149,28 @@ def test_422_names_the_field(client: TestClient, body: dict[str, Any], field: st
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[1]", b'{"documents": [{"text": "\xff"}]}', b'{"documents": [{"text": "\\ud800"}]}'],
+    ("content", "field", "message"),
+    [
+        (b"", "body", "no JSON object"),
+        (b"[1]", "body", "no JSON object"),
+        (b"null", "body", "no JSON object"),
+        (b"{", "body", "not JSON (Expecting property name enclosed in double quotes, at character 1)"),
+        (b'{"documents": [{"text": "\xff"}]}', "body", "byte 0xff at 25 is not UTF-8"),
+        (b'{"documents": ' + b"[" * 40_000, "body", "nested too deeply"),
+        (b'{"documents": [], "shift": 1' + b"0" * 5000 + b"}", "body", "not JSON that can be read"),
+        (b'{"documents": [], "\\ud800": 1}', "body", "half a surrogate pair"),
+        (b'{"documents": [{"text": "a", "\\ud800": 1}]}', "documents.0", "half a surrogate pair"),
+        (b'{"documents": [{"text": "\\ud800"}]}', "documents.0.text", "half a surrogate pair"),
+        (b'{"documents": [], "overlap": "\\ud800"}', "overlap", "half a surrogate pair"),
+    ],
 )
-def test_what_is_no_request_is_refused(client: TestClient, content: bytes) -> None:
+def test_what_is_no_request_is_refused(client: TestClient, content: bytes, field: str, message: str) -> None:
     reply = client.post("/v1/recognize", content=content, headers={"Content-Type": "application/json"})
-    assert reply.status_code in (400, 422)
+    assert reply.status_code == 422
+    (problem,) = reply.json()["detail"]
+    assert problem["field"] == field
+    assert message in problem["message"]
+    assert problem["cure"] or "." in field
 
 
 def test_a_body_that_is_not_called_json_says_what_to_send(client: TestClient) -> None:

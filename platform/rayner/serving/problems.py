@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -29,14 +30,17 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        found = [(_field(e["loc"]), str(e["msg"]).removeprefix("Value error, ")) for e in error.errors()]
-        is_json = "json" in request.headers.get("Content-Type", "")
-        cure = "" if is_json else "send `Content-Type: application/json`"
-        return problems(422, [{"field": field, "message": message, "cure": cure} for field, message in found])
+        found = [_problem(e) for e in error.errors()]
+        if "json" not in request.headers.get("Content-Type", ""):
+            found = [{**problem, "cure": "send `Content-Type: application/json`"} for problem in found]
+        return problems(422, found)
 
     @app.exception_handler(HTTPException)
     def _other(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 400 and error.__cause__ is not None:
+            # FastAPI's own, where the body is neither JSON nor almost JSON.
+            return problems(422, [_unreadable(error.__cause__)])
         return problems(error.status_code, [{"message": error.detail}], error.headers)
 
     @app.exception_handler(TooLarge)
@@ -67,5 +71,34 @@ def problems(
     return JSONResponse({"detail": filled}, status, dict(headers or {}))
 
 
-def _field(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location if part not in ("body", "query"))
+_OBJECT = "send a JSON object as /docs shows it"
+
+
+def _problem(error: Mapping[str, Any]) -> dict[str, str]:
+    """What pydantic or FastAPI found, in our shape."""
+    location, message, cure = error["loc"], str(error["msg"]).removeprefix("Value error, "), ""
+    field = ".".join(str(part) for part in location if part not in ("body", "query"))
+    match error["type"]:
+        case "json_invalid":
+            message = f"not JSON ({error['ctx']['error']}, at character {location[-1]})"
+            field, cure = "", _OBJECT
+        case "string_unicode":
+            message, cure = "half a surrogate pair in it, which is no character", "send whole characters"
+        case _ if not field:
+            message, cure = "no JSON object", _OBJECT
+    return {"field": field or "body", "message": message, "cure": cure}
+
+
+def _unreadable(error: BaseException) -> dict[str, str]:
+    """Why no JSON could be made of a body."""
+    match error:
+        case UnicodeDecodeError():
+            message, cure = (
+                f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+                "send UTF-8",
+            )
+        case RecursionError():
+            message, cure = "nested too deeply", _OBJECT
+        case _:
+            message, cure = f"not JSON that can be read ({str(error).partition(';')[0]})", _OBJECT
+    return {"field": "body", "message": message, "cure": cure}
