@@ -66,7 +66,7 @@ def replied(reply: dict[str, Any]) -> Rows:
     [
         ({}, Options()),
         ({"shift": -4.0, "overlap": "nested"}, Options(shift=-4.0, overlap="nested")),
-        ({"shift": 3.0}, Options(shift=3.0)),
+        ({"shift": 3}, Options(shift=3.0)),
         (
             {
                 "types": [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}],
@@ -130,6 +130,8 @@ def test_names_of_documents_come_back(client: TestClient) -> None:
         ({"documents": [{"text": None}]}, "documents.0.text"),
         ({"documents": [], "shift": "much"}, "shift"),
         ({"documents": [], "shift": 1e9}, "shift"),
+        ({"documents": [], "shift": True}, "shift"),
+        ({"documents": [], "shift": "0.5"}, "shift"),
         ({"documents": [], "overlap": "both"}, "overlap"),
         ({"documents": [], "threshold": 1}, "threshold"),
         ({"documents": [], "types": [{"name": ""}]}, "types.0.name"),

@@ -186,6 +186,10 @@ def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:
         ("standardize", {"mentions": "a", "knowledge_base": "people"}, "mentions"),
         ("standardize", {"mentions": [1], "knowledge_base": "people"}, "mentions.0"),
         ("standardize", {"mentions": ["a"], "knowledge_base": "people", "top_k": 0}, "top_k"),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "people", "top_k": True}, "top_k"),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "people", "top_k": "3"}, "top_k"),
+        ("annotate", {"documents": [], "top_k": 3.5}, "top_k"),
+        ("annotate", {"documents": [], "shift": True}, "shift"),
         (
             "standardize",
             {"mentions": [], "knowledge_base": "x", "operating_point": "b"},

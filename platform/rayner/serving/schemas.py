@@ -78,7 +78,7 @@ class RecognizeRequest(Request):
     ] = None
     shift: Annotated[
         float,
-        Field(ge=-1000, le=1000, description="added to every threshold: below 0 finds more"),
+        Field(strict=True, ge=-1000, le=1000, description="added to every threshold: below 0 finds more"),
     ] = 0.0
 
 
@@ -87,7 +87,7 @@ class StandardizeRequest(Request):
 
     mentions: list[Text]
     knowledge_base: Annotated[Text | None, Field(description="not needed where there is only one")] = None
-    top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
+    top_k: Annotated[int, Field(strict=True, ge=1, le=100, description="candidates a mention")] = 5
     operating_point: Annotated[
         Point | None,
         Field(description="how sure an entity must be, else NIL; `never` gives the first candidate always"),
@@ -100,7 +100,7 @@ class AnnotateRequest(RecognizeRequest):
     knowledge_base: Annotated[
         Text | None, Field(description="by default all that the service links types to")
     ] = None
-    top_k: Annotated[int, Field(ge=1, le=100, description="candidates a mention")] = 5
+    top_k: Annotated[int, Field(strict=True, ge=1, le=100, description="candidates a mention")] = 5
     operating_point: Point | None = None
 
 
