@@ -22,6 +22,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import call_main
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 
@@ -158,4 +159,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)

@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.command import call_main
 from benchmarks.unseen_mentions import Fold, fold, folds
 from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.data.mention_strings import MentionString, read_mention_strings
@@ -321,4 +322,4 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import call_main
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_parquet
@@ -89,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.command import call_main
 from benchmarks.serve_process import ROOT, served
 
 Body = dict[str, Any]
@@ -57,7 +58,9 @@ def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> li
     bodies = _write(folder / "bodies.json", requests_of(options.corpus, sentences))
     command = [sys.executable, "-m", "benchmarks.serve_load", options.checkpoint, "--floor", str(bodies)]
     command += ["--core", str(options.core), "--seconds", str(options.seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, env=_environment(), cwd=ROOT, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment(), cwd=ROOT, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr.strip().splitlines()[-1])
     alone = {"what": "process", "sentences": sentences, **json.loads(done.stdout.splitlines()[-1])}
     rows = [_shown(alone)]
     settings = {"recognizer": str(Path(options.checkpoint).resolve()), **_replica(options)}
@@ -231,4 +234,4 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.command import call_main
 from rayner.runtime.annotate import SavedModel, annotate
 from rayner.runtime.annotation.inputs import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
@@ -99,4 +100,4 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.command import call_main
 from benchmarks.meter import Meter
 from rayner.config import StandardizerRecipe
 from rayner.data.mention_strings import MentionString, read_mention_strings
@@ -163,4 +164,4 @@ def _interleaved(steps: Mapping[str, Callable[[], object]], rounds: int, meter: 
 
 
 if __name__ == "__main__":
-    main()
+    call_main(main)
