@@ -6,6 +6,7 @@ runs.
 
     PYTHONPATH=platform python -m benchmarks.serve_load RUN/best --corpus PATH --json
     PYTHONPATH=platform python -m benchmarks.serve_load --standardizer RUN/best --names 1000 100000 1000000
+    PYTHONPATH=platform python -m benchmarks.serve_load RUN/best --standardizer RUN/best --changes
 
 Needs the extra `bench`. Figures of a busy machine mean little: see the row `idle` for what the others used.
 """
@@ -44,10 +45,14 @@ def main() -> None:
         return
     rows: list[Row] = [{"what": "idle", "percent": 100 - psutil.cpu_percent(3)}]
     with tempfile.TemporaryDirectory() as folder:
-        if options.checkpoint:
+        if options.changes:
+            from benchmarks.serve_changes import changes
+
+            rows += changes(options, Path(folder))
+        elif options.checkpoint:
             for sentences in options.sentences:
                 rows += recognition(options, sentences, Path(folder))
-        for names in options.names if options.standardizer else ():
+        for names in options.names if options.standardizer and not options.changes else ():
             rows += standardization(options, names, Path(folder))
     if options.json:
         print(json.dumps({"rows": rows}))
@@ -55,22 +60,22 @@ def main() -> None:
 
 def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> list[Row]:
     """Rows of `/v1/recognize` with so many sentences a request."""
-    bodies = _write(folder / "bodies.json", requests_of(options.corpus, sentences))
+    bodies = write(folder / "bodies.json", requests_of(options.corpus, sentences))
     command = [sys.executable, "-m", "benchmarks.serve_load", options.checkpoint, "--floor", str(bodies)]
     command += ["--core", str(options.core), "--seconds", str(options.seconds)]
     done = subprocess.run(command, capture_output=True, text=True, env=_environment(), cwd=ROOT, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip().splitlines()[-1])
     alone = {"what": "process", "sentences": sentences, **json.loads(done.stdout.splitlines()[-1])}
-    rows = [_shown(alone)]
-    settings = {"recognizer": str(Path(options.checkpoint).resolve()), **_replica(options)}
-    with served(settings, folder, options.core, _rest(options.core)) as address:
+    rows = [shown(alone)]
+    settings = {"recognizer": str(Path(options.checkpoint).resolve()), **replica(options)}
+    with served(settings, folder, options.core, rest(options.core)) as server:
         for clients in options.clients:
-            row = load(address, "/v1/recognize", bodies, clients, options, folder)
+            row = load(server.address, "/v1/recognize", bodies, clients, options, folder)
             row = {"what": "recognize", "sentences": sentences, "clients": clients, **row}
             row["of_process"] = row["requests_per_second"] / alone["requests_per_second"]
             row["p50_beyond_process"] = row["p50"] - alone["p50"]
-            rows.append(_shown(row))
+            rows.append(shown(row))
     return rows
 
 
@@ -82,22 +87,22 @@ def standardization(options: argparse.Namespace, names: int, folder: Path) -> li
     index, known = write_synthetic_index(checkpoint, folder / f"index-{names}", names)
     settings = {
         "knowledge_bases": {"names": {"index": str(index), "standardizer": str(checkpoint)}},
-        **_replica(options),
+        **replica(options),
     }
     rows = []
-    with served(settings, folder, options.core, _rest(options.core)) as address:
+    with served(settings, folder, options.core, rest(options.core)) as server:
         for mentions in (1, 100):
             texts = [known[i : i + mentions] for i in range(0, len(known) - mentions + 1, mentions)][:200]
-            bodies = _write(folder / "mentions.json", [{"mentions": list(text)} for text in texts])
-            row = load(address, "/v1/standardize", bodies, 1, options, folder)
-            rows.append(_shown({"what": "standardize", "names": names, "mentions": mentions, **row}))
+            bodies = write(folder / "mentions.json", [{"mentions": list(text)} for text in texts])
+            row = load(server.address, "/v1/standardize", bodies, 1, options, folder)
+            rows.append(shown({"what": "standardize", "names": names, "mentions": mentions, **row}))
     return rows
 
 
 def load(
     address: str, path: str, bodies: Path, clients: int, options: argparse.Namespace, folder: Path
 ) -> Row:
-    """Requests a second and percentiles in milliseconds under a number of clients."""
+    """Requests a second and percentiles in milliseconds under a number of clients that retry once."""
     times = folder / "times.json"
     variables = {
         "SERVE_BODIES": bodies,
@@ -115,13 +120,17 @@ def load(
         env=environment,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, _rest(options.core)),
+        preexec_fn=lambda: os.sched_setaffinity(0, rest(options.core)),
         check=False,
     )
     if not times.exists():
         raise SystemExit(f"locust left no times: {done.stderr[-2000:]}")
     found = json.loads(times.read_text("utf-8"))
-    return {**summary(found["milliseconds"], found["seconds"]), "failures": len(found["failures"])}
+    return {
+        **summary(found["milliseconds"], found["seconds"]),
+        "retried": found["retried"],
+        "failed": found["failed"],
+    }
 
 
 def floor(checkpoint: Path, bodies: Path, core: int, seconds: float) -> Row:
@@ -189,12 +198,14 @@ def _sentences(document: Any) -> list[str]:
     return [document.text[start:end] for start, end in spans if end - start > 1]
 
 
-def _replica(options: argparse.Namespace) -> dict[str, Any]:
+def replica(options: argparse.Namespace) -> dict[str, Any]:
+    """Settings of a replica with one thread."""
     replicas = {"cpus": 0.5, "threads": 1, "ongoing": 256, "queued": -1}
     return {"replicas": replicas, "batching": {"tokens": options.tokens}, "limits": {"mentions": 1000}}
 
 
-def _rest(core: int) -> list[int]:
+def rest(core: int) -> list[int]:
+    """The other cores."""
     cores = sorted(os.sched_getaffinity(0) - {core})
     return cores or [core]
 
@@ -203,12 +214,14 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'platform'}{os.pathsep}{ROOT}"}
 
 
-def _write(path: Path, bodies: Sequence[Body]) -> Path:
+def write(path: Path, bodies: Sequence[Body]) -> Path:
+    """Write what `load` is to send."""
     path.write_text(json.dumps(bodies), "utf-8")
     return path
 
 
-def _shown(row: Row) -> Row:
+def shown(row: Row) -> Row:
+    """The row, once it is printed for who waits."""
     line = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
     print(line, file=sys.stderr, flush=True)
     return row
@@ -227,10 +240,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=2048, help="padded tokens a batch")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--warm-up", type=float, default=3)
+    parser.add_argument("--changes", action="store_true", help="only: what a change of the service costs")
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--floor", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.changes and not options.checkpoint:
+        parser.error("--changes needs a recognizer")
+    return options
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import yaml
@@ -20,9 +20,27 @@ ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 300.0
 
 
+class Server(NamedTuple):
+    """`rayner serve` in a process of its own."""
+
+    address: str
+    process: psutil.Process
+    config: Path
+
+    def change(self, **settings: Any) -> None:
+        """Put other settings in force; returns at once."""
+        values = yaml.safe_load(self.config.read_text("utf-8"))
+        self.config.write_text(yaml.safe_dump({**values, **settings}), "utf-8")
+        self.process.send_signal(signal.SIGHUP)
+
+    def replicas(self) -> set[int]:
+        """The processes of the replicas."""
+        return {child.pid for child in self.process.children(recursive=True) if _is_replica(child)}
+
+
 @contextmanager
-def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]) -> Iterator[str]:
-    """The address of `rayner serve` with these settings; its one replica on `core`, all else on `rest`."""
+def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]) -> Iterator[Server]:
+    """`rayner serve` with these settings; its replicas on `core`, all else on `rest`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -41,7 +59,7 @@ def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]
             time.sleep(0.2)
         for child in psutil.Process(process.pid).children(recursive=True):
             _pin(child, [core] if _is_replica(child) else rest)
-        yield f"http://127.0.0.1:{port}"
+        yield Server(f"http://127.0.0.1:{port}", psutil.Process(process.pid), config)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -49,7 +67,10 @@ def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]
 
 
 def _is_replica(process: psutil.Process) -> bool:
-    return "ServeReplica" in " ".join(process.cmdline())
+    try:
+        return "ServeReplica" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _pin(process: psutil.Process, cores: list[int]) -> None:
