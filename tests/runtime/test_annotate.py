@@ -13,7 +13,7 @@ import torch
 
 from rayner.data.readers import read_corpus
 from rayner.errors import CheckpointError, CorpusError, InputError, RaynerError
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotate import _pool, annotate
 from rayner.runtime.annotation import run as annotate_run
 from rayner.runtime.storage import place_of
 from tests.runtime.annotate_model import CAPITALIZED, Capitals
@@ -441,6 +441,15 @@ def test_a_gpu_that_this_process_does_not_see_is_refused(tmp_path: Path) -> None
     given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
     with pytest.raises(InputError, match="--gpus: asks for 1 where this process"):
         here(given, tmp_path / "out", gpus=1.0)
+
+
+def test_a_cluster_without_room_for_any_worker_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
+    assert _pool(None, None, 1.0, 1.0).most == 1
+    assert "room for 0 of 1 workers" in caplog.text
 
 
 def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:

@@ -181,8 +181,8 @@ def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float
         gpus = 1.0 if have.get("GPU") else 0.0
     room = [have.get("CPU", 1.0) / cpus] if cpus else []
     room += [have.get("GPU", 0.0) / gpus] if gpus else []
-    fits = max(1, int(min(room, default=1)))
-    most = workers or max_workers or fits
+    fits = int(min(room, default=1))
+    most = workers or max_workers or max(1, fits)
     if most > fits:
         log.warning("the cluster has room for %d of %d workers until it grows", fits, most)
     return Pool(workers or 1, most, cpus, gpus)
