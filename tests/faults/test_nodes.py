@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from rayner.recipes import parse_recipe
+from rayner.runtime.train import train
 from tests.faults.own_ray import Head, end, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
 from tests.runtime.several_workers import tiny_recipe
@@ -139,6 +141,12 @@ def undisturbed(nodes: Nodes, recipe: dict[str, Any], tmp_path_factory: pytest.T
     return run
 
 
+def f1_of_seed(recipe: dict[str, Any], seed: int, out: Path) -> float:
+    """What the training has on dev, in this process."""
+    alone = {key: value for key, value in recipe.items() if key != "scaling"} | {"seed": seed}
+    return train(parse_recipe(alone, "recipe"), out)["metrics"]["f1"]
+
+
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> None:
@@ -165,6 +173,7 @@ def test_a_run_shrinks_to_one_worker_and_grows_back(nodes, recipe, undisturbed, 
         run.wait_for_step(20, workers=2)
         result = run.finish()
     assert taken(run.seen) == taken(undisturbed.seen)
-    whole = json.loads((undisturbed.out / "result.json").read_text())
-    assert result["metrics"]["f1"] == pytest.approx(whole["metrics"]["f1"], abs=0.05)
+    # Seeds differ little on so easy a corpus; that the weights agree says more.
+    of_seeds = [f1_of_seed(recipe, seed, tmp_path / f"seed-{seed}") for seed in (1, 2, 3)]
+    assert min(of_seeds) <= result["metrics"]["f1"] <= max(of_seeds)
     assert largest_difference(weights_of(run.out / "last"), weights_of(undisturbed.out / "last")) < 1e-3
