@@ -7,12 +7,17 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 
-from tests.faults.own_ray import own_head
+from rayner.recipes import load_recipe
+from tests.faults.own_ray import Head, own_head
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 TOKEN = "a-secret-of-this-test-that-is-long-enough"
 SHORT = ["encoder=random:32x2", "training.epochs=2", "training.tokens_per_step=2000"]
@@ -42,34 +47,66 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return python
 
 
-@pytest.mark.faults
-@pytest.mark.timeout(900)
-def test_a_submitted_training_leaves_its_checkpoint(clone: Path, bare_python: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("storage")
+
+
+@pytest.fixture(scope="module")
+def head(bare_python: str, storage: Path) -> Iterator[Head]:
     environment = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": TOKEN,
-        "RAYNER_STORAGE": str(tmp_path / "storage"),
+        "RAYNER_STORAGE": str(storage),
         "PATH": f"{Path(bare_python).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
     }
     environment |= dict.fromkeys(("PYTHONPATH", "VIRTUAL_ENV"), "")
     with own_head(bare_python, ["--num-cpus", "3"], environment) as head:
-        train = ["python", "-m", "jobs.train", "jobs/recipes/recognizer.yaml", "--workers", "2", "--json"]
-        submit = [
-            *(bare_python, "-m", "ray.scripts.scripts", "job", "submit", "--address", head.dashboard),
-            *("--runtime-env", "jobs/runtime_env.yaml", "--working-dir", ".", "--", *train),
-            *(part for value in SHORT for part in ("--set", value)),
-        ]
-        other = {**head.environment, "RAY_AUTH_TOKEN": TOKEN[::-1]}
-        refused = subprocess.run(submit, cwd=clone, env=other, capture_output=True, text=True)
-        assert refused.returncode
-        assert "token" in (refused.stderr + refused.stdout).lower()
-        done = subprocess.run(submit, cwd=clone, env=dict(head.environment), capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        yield head
 
-    checkpoint = tmp_path / "storage/runs/recognizer/best"
-    result = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"checkpoint"'))
+
+def submit(
+    python: str, head: Head, clone: Path, job: Sequence[str], **environment: str
+) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(python, "-m", "ray.scripts.scripts", "job", "submit", "--address", head.dashboard),
+        *("--runtime-env", "jobs/runtime_env.yaml", "--working-dir", ".", "--", "python", "-m", *job),
+        *(part for value in SHORT for part in ("--set", value)),
+    ]
+    known = {**head.environment, **environment}
+    return subprocess.run(command, cwd=clone, env=known, capture_output=True, text=True)
+
+
+def printed(done: subprocess.CompletedProcess[str], first: str) -> dict[str, Any]:
+    """The object that a job printed, by its first key."""
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return next(json.loads(line) for line in done.stdout.splitlines() if line.startswith(f'{{"{first}"'))
+
+
+def test_a_submitted_training_leaves_its_checkpoint(
+    clone: Path, bare_python: str, head: Head, storage: Path
+) -> None:
+    train = ["jobs.train", "jobs/recipes/recognizer.yaml", "--workers", "2", "--json"]
+    refused = submit(bare_python, head, clone, train, RAY_AUTH_TOKEN=TOKEN[::-1])
+    assert refused.returncode
+    assert "token" in (refused.stderr + refused.stdout).lower()
+    result = printed(submit(bare_python, head, clone, train), "checkpoint")
+    checkpoint = storage / "runs/recognizer/best"
     assert result["checkpoint"] == str(checkpoint)
     assert result["steps"] > 0
     assert load_file(checkpoint / "model.safetensors")
+    assert not (clone / "runs").exists()
+
+
+def test_a_submitted_sweep_leaves_its_best_recipe(
+    clone: Path, bare_python: str, head: Head, storage: Path
+) -> None:
+    tune = ["jobs.tune", "tune_spaces/recognizer.py:beta", "jobs/recipes/recognizer.yaml", "--trials", "2"]
+    result = printed(submit(bare_python, head, clone, [*tune, "--json"]), "best")
+    out = storage / "runs/tune_recognizer"
+    assert result["best"] == str(out / "best.yaml")
+    assert sum(result["trials"].values()) == 2
+    assert load_file(out / "winner/best/model.safetensors")
+    assert load_recipe(out / "best.yaml").loss.beta == result["settings"]["loss.beta"]
     assert not (clone / "runs").exists()
