@@ -11,8 +11,9 @@ from ray.tune.schedulers import PopulationBasedTraining
 
 from rayner.recipes import load_recipe, parse_recipe
 from rayner.runtime.sweep_turns import FairPopulation
-from rayner.runtime.sweeps.population import _train, can_restore
+from rayner.runtime.sweeps.population import _train, can_restore, mutations
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.trials import Plan, Report, read_lines
 from tests.runtime.several_workers import tiny_recipe
 
@@ -70,3 +71,17 @@ def test_a_population_is_restored_from_what_is_whole(tmp_path: Path) -> None:
     (tmp_path / "experiment_state-2.json").write_text('{"cut": ')
     assert can_restore(tmp_path)
     assert not (tmp_path / "experiment_state-2.json").exists()
+
+
+def test_a_listed_setting_changes_to_another_of_the_list(tmp_path: Path) -> None:
+    text = 'def space(): return {"training.weight_decay": [0.0, 0.01, 0.1], "loss.kind": ["a", "b"]}'
+    (tmp_path / "space.py").write_text(text)
+    space = load_space(str(tmp_path / "space.py"))
+    population = FairPopulation(
+        metric="f1", mode="max", hyperparam_mutations=mutations(space), resample_probability=0
+    )
+    one: Any = SimpleNamespace(config={"training.weight_decay": 0.01, "loss.kind": "a"})
+    for _ in range(20):
+        changed, _ = population._get_new_config(one, one)
+        assert changed["training.weight_decay"] in (0.0, 0.01, 0.1)
+        assert changed["loss.kind"] in ("a", "b")

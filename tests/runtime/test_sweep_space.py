@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from rayner.errors import InputError, RecipeError
 from rayner.recipes import parse_recipe
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, choices, draws, grid, key_of, load_space, within
+from rayner.runtime.sweeps.trial import settings_of
+from rayner.runtime.sweeps.trials import Plan
 
 SPACE = """
 from ray import tune
@@ -204,3 +207,37 @@ def test_our_spaces_fit_our_recipes(root: Path, space: str, recipe_file: str) ->
         check_space(load_space(str(root / space)), parse_recipe(values, "recipe"))
         return
     check_space(load_space(str(root / space)), load_recipe(path))
+
+
+def test_listed_values_stay_as_they_are_and_drawn_ones_are_rounded(tmp_path: Path) -> None:
+    rates = [0.001234567, 0.0012345, 0.00123451]
+    text = (
+        f'from ray import tune\ndef space(): return {{"training.learning_rate": {rates}}}\n'
+        'def mixed(): return space() | {"model.dropout": tune.uniform(0.0, 0.5)}'
+    )
+    (tmp_path / "exact.py").write_text(text)
+    space = load_space(str(tmp_path / "exact.py"))
+    assert sorted(row["training.learning_rate"] for row in draws(space, 9, seed=1)) == sorted(rates)
+    assert len({key_of(row) for row in grid(space)}) == 3
+    mixed = draws(load_space(f"{tmp_path / 'exact.py'}:mixed"), 9, seed=1)
+    assert {row["training.learning_rate"] for row in mixed} == set(rates)
+    assert all(row["model.dropout"] == float(f"{row['model.dropout']:.4g}") for row in mixed)
+
+
+def test_a_trial_of_ray_tune_has_the_listed_value(tmp_path: Path) -> None:
+    plan = Plan(
+        recipe(), sweep_settings(objectives=objectives(["f1"], recipe())), tmp_path, tmp_path, {}, tmp_path
+    )
+    plan = replace(plan, drawn=frozenset({"model.dropout"}))
+    config = {"training.learning_rate": 0.001234567, "model.dropout": 0.123456789}
+    assert settings_of(plan, config) == {"training.learning_rate": 0.001234567, "model.dropout": 0.1235}
+    assert settings_of(plan, {"settings": {"training.clip": 0.123456}}) == {"training.clip": 0.123456}
+
+
+@pytest.mark.parametrize("key", ["training", "model"])
+def test_a_whole_section_is_refused(tmp_path: Path, key: str) -> None:
+    value = {"training": {"epochs": 1}, "model": {"dropout": 0.1}}[key]
+    (tmp_path / "whole.py").write_text(f"def space(): return {{{key!r}: [{value!r}]}}")
+    message = rf"{key} is a whole section.*search {key}\.{next(iter(value))}"
+    with pytest.raises(InputError, match=message):
+        check_space(load_space(str(tmp_path / "whole.py")), recipe())

@@ -27,7 +27,7 @@ from rayner.runtime.sweeps.schedule import (
     scheduler_of,
 )
 from rayner.runtime.sweeps.settings import SweepSettings
-from rayner.runtime.sweeps.space import Space, check_space, described, key_of
+from rayner.runtime.sweeps.space import Space, check_space, described, key_of, ranges
 from rayner.runtime.sweeps.storage import check_shared, sweep_folder
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
 from rayner.runtime.sweeps.trial import trial_of
@@ -83,7 +83,7 @@ def sweep(
         room = room_for(recipe, settings.workers)
         check_shared(out)
         corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
-        plan = _plan(recipe, settings, out, corpora, nature)
+        plan = _plan(space, recipe, settings, out, corpora, nature)
         _prepare(plan)
         _run(plan, space, planned, room)
         trials = read_trials(plan)
@@ -96,7 +96,12 @@ def sweep(
 
 
 def _plan(
-    recipe: BaseRecipe, settings: SweepSettings, out: Path, corpora: Corpora, nature: Mapping[str, Any]
+    space: Space,
+    recipe: BaseRecipe,
+    settings: SweepSettings,
+    out: Path,
+    corpora: Corpora,
+    nature: Mapping[str, Any],
 ) -> Plan:
     runs = {name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)}
     parameters = nature["space"] | {k: v for k, v in nature["settings"].items() if k != "objectives"}
@@ -108,6 +113,7 @@ def _plan(
         runs=runs,
         working_folder=Path.cwd(),
         mlflow_parent=begin_mlflow(recipe, out, parameters),
+        drawn=ranges(space),
     )
 
 

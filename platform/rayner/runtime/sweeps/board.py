@@ -48,7 +48,7 @@ class Board(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Give the trial its number and its folder."""
-        settings = settings_of(trial.config)
+        settings = settings_of(self._plan, trial.config)
         folder = self._folder(trial)
         if not (folder / TRIAL).exists():
             number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
@@ -86,7 +86,7 @@ class Board(Callback):
     def _folder(self, trial: Any) -> Path:
         if self._by_id:
             return self._plan.out / TRIALS / trial.trial_id
-        return self._plan.folder(settings_of(trial.config))
+        return self._plan.folder(settings_of(self._plan, trial.config))
 
     def _over(self, folder: Path) -> None:
         if not sys.stderr.isatty():

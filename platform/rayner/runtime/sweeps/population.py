@@ -18,7 +18,7 @@ from typing import Any
 from rayner.errors import InputError
 from rayner.runtime.checkpoints import BEST, LAST
 from rayner.runtime.sweeps.schedule import DEFAULT_TRIALS, Room
-from rayner.runtime.sweeps.space import Space, within
+from rayner.runtime.sweeps.space import Space, choices, within
 from rayner.runtime.sweeps.trial import settings_of
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
@@ -83,7 +83,7 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
                     metric=objective.metric,
                     mode=objective.mode,
                     perturbation_interval=settings.grace,
-                    hyperparam_mutations=dict(space.domains),
+                    hyperparam_mutations=mutations(space),
                     custom_explore_fn=_within(space),
                 ),
                 num_samples=trials,
@@ -118,6 +118,11 @@ def can_restore(folder: Path) -> bool:
     return whole and (folder / "tuner.pkl").exists()
 
 
+def mutations(space: Space) -> dict[str, Any]:
+    """What settings change to: of a list Ray Tune takes a neighbour, but a domain's values it multiplies."""
+    return {key: choices(domain) or domain for key, domain in space.domains.items()}
+
+
 def _within(space: Space) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What brings changed settings back into their ranges: Ray Tune multiplies by 0.8 or 1.2 unbounded."""
 
@@ -139,7 +144,7 @@ def _trial(plan: Plan) -> Callable[[dict[str, Any]], None]:
         folder = plan.out / TRIALS / tune.get_context().get_trial_id()
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            _train(plan, folder, settings_of(config))
+            _train(plan, folder, settings_of(plan, config))
         except Exception as error:
             note_failure(folder, f"{type(error).__name__}: {error}", diverged=False)
             raise

@@ -9,7 +9,7 @@ import importlib.util
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.config import BaseRecipe
+from rayner.config import BaseRecipe, Settings
 from rayner.errors import InputError
 from rayner.recipes import with_settings
 
@@ -89,7 +89,7 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
         cut: whether the sweep cuts the corpus, into folds or a held-out part.
 
     Raises:
-        InputError: the space is for another task, or has a key that the sweep itself sets.
+        InputError: the space is for another task, has a key that the sweep itself sets, or a whole section.
         RecipeError: the key that is wrong and the nearest known one, or the value that is.
     """
     task = getattr(recipe, "task", None)
@@ -99,6 +99,7 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
     for key, domain in space.domains.items():
         _refuse_own(space.name, key, cut)
         for value in _extremes(domain):
+            _refuse_section(space.name, recipe, key, value)
             with_settings(recipe, {key: value}, f"space {space.name}")
 
 
@@ -110,6 +111,18 @@ def _refuse_own(name: str, key: str, cut: bool) -> None:
     if cut and section in ("corpus", "mentions") and part in ("", *_PARTS):
         cure = "leave it out, or give neither --folds nor --held-out"
         raise InputError(name, f"{key} is set by the sweep, which cuts the corpus", cure)
+
+
+def _refuse_section(name: str, recipe: BaseRecipe, key: str, value: Any) -> None:
+    """A section in place of another would take the defaults for all that it does not say."""
+    section: Any = recipe
+    for part in key.split("."):
+        section = getattr(section, part, None)
+    if isinstance(section, Settings) and isinstance(value, Mapping):
+        keys = " and ".join(f"{key}.{part}" for part in value) or f"its keys, as {key}.KEY"
+        raise InputError(
+            name, f"{key} is a whole section, with keys that the space does not name", f"search {keys}"
+        )
 
 
 def choices(domain: Any) -> list[Any] | None:
@@ -150,16 +163,22 @@ def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
     rng = np.random.RandomState(seed)
     found: dict[str, dict[str, Any]] = {}
     for _ in range(count * _DRAWS_OF_ONE):
-        drawn = tidy({key: domain.sample(random_state=rng) for key, domain in space.domains.items()})
+        sample = {key: domain.sample(random_state=rng) for key, domain in space.domains.items()}
+        drawn = tidy(sample, ranges(space))
         found.setdefault(key_of(drawn), drawn)
         if len(found) == count:
             break
     return list(found.values())
 
 
-def tidy(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as plain values, numbers with few digits, keys in order."""
-    return {key: _plain(settings[key]) for key in sorted(settings)}
+def ranges(space: Space) -> frozenset[str]:
+    """The keys whose values are drawn from a range, not listed."""
+    return frozenset(key for key, domain in space.domains.items() if choices(domain) is None)
+
+
+def tidy(settings: Mapping[str, Any], drawn: Collection[str] = ()) -> dict[str, Any]:
+    """The settings as plain values, keys in order; numbers of the keys in `drawn` with few digits."""
+    return {key: (_rounded if key in drawn else _plain)(settings[key]) for key in sorted(settings)}
 
 
 def key_of(settings: Mapping[str, Any]) -> str:
@@ -237,14 +256,17 @@ def _extremes(domain: Any) -> Iterator[Any]:
         yield from values
     elif hasattr(domain, "lower"):
         whole = "Integer" in type(domain).__name__
-        yield from (_plain(domain.lower), _plain(domain.upper - 1 if whole else domain.upper))
+        yield from (_rounded(domain.lower), _rounded(domain.upper - 1 if whole else domain.upper))
     else:
-        yield _plain(domain.sample())
+        yield _rounded(domain.sample())
 
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{DIGITS}g}")
     return list(value) if isinstance(value, tuple) else value
+
+
+def _rounded(value: Any) -> Any:
+    value = _plain(value)
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value

@@ -35,16 +35,16 @@ def trial_of(plan: Plan) -> Callable[[dict[str, Any]], None]:
     """The function that Ray Tune calls with the settings of each trial."""
 
     def trial(config: dict[str, Any]) -> None:
-        run_trial(plan, settings_of(config), _tell_tune)
+        run_trial(plan, settings_of(plan, config), _tell_tune)
 
     return trial
 
 
-def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(plan: Plan, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a configuration of Ray Tune's: those of a list of trials have a key of their own."""
     from rayner.runtime.sweeps.space import tidy
 
-    return tidy(config.get("settings", config))
+    return tidy(config.get("settings", config), plan.drawn)
 
 
 def run_trial(plan: Plan, settings: Mapping[str, Any], tell: Callable[[Report], None]) -> None:

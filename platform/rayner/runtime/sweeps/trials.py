@@ -34,7 +34,11 @@ Report = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every trial is given. `runs`: name of a run -> the settings that make it differ from others."""
+    """What every trial is given.
+
+    `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
+    Tune draws from ranges.
+    """
 
     recipe: BaseRecipe
     settings: SweepSettings
@@ -43,6 +47,7 @@ class Plan:
     runs: Mapping[str, Mapping[str, Any]]
     working_folder: Path
     mlflow_parent: str | None = None
+    drawn: frozenset[str] = frozenset()
 
     def folder(self, settings: Mapping[str, Any]) -> Path:
         """The folder of the trial with these settings."""
