@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from rich.console import Console
 from rayner.errors import InputError, RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.report import report
+from rayner.runtime.sweeps.board import Board
 from rayner.runtime.sweeps.corpora import Corpora
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import key_of
@@ -167,3 +169,18 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
 
 def test_a_key_is_the_folder_of_its_settings(plan: Plan) -> None:
     assert plan.folder({"a": 1}).name == key_of({"a": 1})
+
+
+def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
+    plan: Plan, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
+    plan = replace(plan, settings=settings)
+    board = Board(plan, 2)
+    for number, rate in enumerate((0.1, 0.2), 1):
+        given = {"training.learning_rate": rate}
+        write_trial(plan, number, given, [[0.5] * EPOCHS] * 2)
+        board.on_trial_complete(number, [], SimpleNamespace(config=given))
+        warned = [row.getMessage() for row in caplog.records if row.levelname == "WARNING"]
+        assert len(warned) == 1
+        assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")

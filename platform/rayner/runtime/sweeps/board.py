@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Board(Callback):
         self._trials = trials
         self._by_id = by_id
         self._live: Any = None
+        self._warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}
@@ -89,8 +91,16 @@ class Board(Callback):
         return self._plan.folder(settings_of(self._plan, trial.config))
 
     def _over(self, folder: Path) -> None:
+        trial = read_trial(self._plan, folder)
+        missing = [
+            o.metric for o in self._plan.settings.objectives if math.isnan(trial.last.get(o.metric, 0))
+        ]
+        if missing and not self._warned:
+            self._warned = True
+            cure = "if dev has nothing to compute it from, no trial will: stop, and name another --metric"
+            log.warning("trial %d has no %s; %s", trial.number, " and no ".join(missing), cure)
         if not sys.stderr.isatty():
-            log.info("%s", line_of(read_trial(self._plan, folder), self._plan, self._trials))
+            log.info("%s", line_of(trial, self._plan, self._trials))
         self._show()
 
     def _show(self) -> None:
