@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.console import Console
 from rayner.errors import InputError, RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.report import report
+from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.sweeps.board import Board
 from rayner.runtime.sweeps.corpora import Corpora
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
@@ -184,3 +186,29 @@ def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
         warned = [row.getMessage() for row in caplog.records if row.levelname == "WARNING"]
         assert len(warned) == 1
         assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")
+
+
+def curves(*scores: list[float]) -> ElementTree.Element:
+    rows = enumerate(scores)
+    drawn = [Curve(number, range(1, 1 + len(row)), row, finished=True, rank=number) for number, row in rows]
+    return ElementTree.fromstring(learning_curves(drawn, "f1"))
+
+
+def test_trials_with_equal_scores_show_through_each_other() -> None:
+    def patterns(page: ElementTree.Element) -> list[str]:
+        lines = [line.get("style", "") for line in page.iterfind(".//*[@id='axes_1']//*[@clip-path]")]
+        return [
+            line.partition("stroke-dasharray: ")[2].partition(";")[0] for line in lines if "series" in line
+        ]
+
+    one, other = [0.1, 0.5, 0.6], [0.2, 0.4, 0.7]
+    assert set(patterns(curves(one, other))) == {""}
+    equal = patterns(curves(one, one, other, one))
+    assert len(set(equal)) == 3
+    assert equal[0] == equal[2] == ""
+
+
+def test_the_legend_of_the_curves_lies_beside_them() -> None:
+    page = curves([0.1, 0.5], [0.2, 0.4])
+    assert page.find(".//*[@id='legend_1']") is not None
+    assert page.find(".//*[@id='axes_1']//*[@id='legend_1']") is None

@@ -99,7 +99,7 @@ def whole_axis(axis: Axis, ticks: int) -> None:
     """Label whole numbers only, at about so many ticks."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(ticks, integer=True))
+    axis.set_major_locator(MaxNLocator(ticks, integer=True, min_n_ticks=1))
 
 
 def short(name: str) -> str:

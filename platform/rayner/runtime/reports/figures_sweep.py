@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -116,26 +117,33 @@ def learning_curves(curves: Sequence[Curve], metric: str) -> str:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for curve in sorted(curves, key=lambda c: -c.rank):
+        drawn: list[set[Any]] = []
+        for curve in sorted(curves, key=lambda c: c.rank):
             named = curve.finished and curve.rank < _MOST_CURVES_NAMED
+            # Of trials with equal scores the worse lies on the better, with gaps through which that shows.
+            pieces = set(itertools.pairwise(zip(curve.epochs, np.round(curve.scores, 3), strict=True)))
+            beneath = sum(bool(pieces & other) for other in drawn)
+            gaps = (0, (4 * (_MOST_CURVES_NAMED - beneath), 4 * beneath)) if beneath else "-"
+            if named:
+                drawn.append(pieces)
             colour = SERIES[curve.rank % len(SERIES)] if named else INK
             axes.plot(
                 curve.epochs,
                 curve.scores,
-                "-" if curve.finished else "--",
+                linestyle=gaps if named else "-" if curve.finished else "--",
                 color=colour,
-                linewidth=2.4 if curve.rank == 0 else 1.5 if named else 0.9,
+                linewidth=2.4 if curve.rank == 0 else 1.8 if named else 0.9,
+                zorder=2.5 if named else 2,
                 alpha=1 if named else 0.35,
                 marker="o" if len(curve.epochs) == 1 else "",
-                markersize=3,
+                markersize=14 - 2.5 * curve.rank if named else 3,
                 label=f"trial {curve.number}" if named else "_",
             )
         axes.set(xlabel="epochs, of all runs of a trial", ylabel=metric)
         percent_axis(axes.yaxis)
         whole_axis(axes.xaxis, 10)
         if any(curve.finished for curve in curves):
-            handles, labels = axes.get_legend_handles_labels()
-            axes.legend(handles[::-1], labels[::-1], fontsize=9, loc="lower right")
+            figure.legend(loc="outside upper right", ncols=_MOST_CURVES_NAMED, fontsize=9)
 
     return svg(f"{metric} of each trial over epochs", (WIDTH, 3.6), draw)
 
