@@ -27,6 +27,7 @@ from tests.runtime.test_train_ray import wait_for
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
+RANGE = 'from ray import tune\ndef space(): return {"training.learning_rate": tune.loguniform(1e-6, 3e-2)}\n'
 
 
 @pytest.fixture
@@ -49,21 +50,42 @@ def states(out: Path) -> list[str]:
     return [trial.state for trial in read_trials(plan_of(out))] if (out / "sweep.json").exists() else []
 
 
+class Tuning:
+    """`rayner tune` in a process of its own, to be killed and run again."""
+
+    def __init__(self, root: Path, folder: Path, values: dict[str, Any], *options: str) -> None:
+        self.out, self._folder = folder / "sweep", folder
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
+        files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
+        self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
+        self._environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
+
+    def kill_once(self, begun: Callable[[], bool]) -> None:
+        def alive() -> bool:
+            assert process.poll() is None, "it was over before it could be killed"
+            return begun()
+
+        with subprocess.Popen(self._command, env=self._environment, cwd=self._folder) as process:
+            wait_for(alive, 400)
+            process.send_signal(signal.SIGKILL)
+
+    def run(self) -> dict[str, Any]:
+        command = [*self._command, "--json"]
+        done = subprocess.run(
+            command, check=True, env=self._environment, cwd=self._folder, capture_output=True
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+
+
 def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
-    recipe, out = tmp_path / "recipe.yaml", tmp_path / "sweep"
-    recipe.write_text(yaml.safe_dump(values))
-    command = [sys.executable, "-m", "rayner.cli", "tune", str(tmp_path / "space.py"), str(recipe)]
-    command += ["--search", "grid", "--out", str(out)]
-    environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
+    tuning = Tuning(root, tmp_path, values, "--search", "grid")
+    out = tuning.out
 
     def begun() -> bool:
-        assert process.poll() is None, "it was over before it could be killed"
         under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
         return "finished" in states(out) and len(under_way) > 1
 
-    with subprocess.Popen(command, env=environment, cwd=tmp_path) as process:
-        wait_for(begun, 400)
-        process.send_signal(signal.SIGKILL)
+    tuning.kill_once(begun)
     finished = {t.key for t in read_trials(plan_of(out)) if t.state == "finished"}
     written = {
         path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
@@ -72,10 +94,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
     time.sleep(15)
     reached = steps_of(out)
-    printed = subprocess.run(
-        [*command, "--json"], check=True, env=environment, cwd=tmp_path, capture_output=True
-    )
-    result = json.loads(printed.stdout.splitlines()[-1])
+    result = tuning.run()
     assert result["trials"] == {"finished": 4}
     assert {path: path.stat().st_mtime_ns for path in written} == written
     for key, steps in steps_of(out).items():
@@ -108,10 +127,7 @@ def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any]) -> N
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str, Any]) -> None:
     values["training"] |= {"epochs": 8, "log_every": 1, "tokens_per_step": 200}
-    space = (
-        'from ray import tune\ndef space(): return {"training.learning_rate": tune.loguniform(1e-6, 3e-2)}\n'
-    )
-    (tmp_path / "space.py").write_text(space)
+    (tmp_path / "space.py").write_text(RANGE)
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     given = settings(recipe, search="random", scheduler="pbt", grace=1, trials=4)
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, given)
@@ -121,6 +137,41 @@ def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str,
     rates = [change["settings"]["training.learning_rate"] for trial in changes for change in trial]
     assert all(1e-6 <= rate <= 3e-2 for rate in rates)
     assert not list(out.glob("ray/*/*/checkpoint_*"))
+
+
+def test_a_killed_population_goes_on(
+    tmp_path: Path, root: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values["training"] |= {"epochs": 10, "tokens_per_step": 200}
+    (tmp_path / "space.py").write_text(RANGE)
+    # Ray Tune writes down a population every ten seconds, in which a small one may come to its end.
+    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "1")
+    tuning = Tuning(root, tmp_path, values, "--scheduler", "pbt", "--grace", "1", "--trials", "3")
+    out, population = tuning.out, tuning.out / "ray" / "population"
+
+    def changes() -> dict[str, list[Any]]:
+        return {path.parent.name: read_lines(path) for path in out.glob("trials/*/schedule.jsonl")}
+
+    def begun() -> bool:
+        """A checkpoint changed hands, which Ray Tune has written down."""
+        handed = [path for path in out.glob("trials/*/schedule.jsonl") if len(read_lines(path)) > 1]
+        known = list(population.glob("experiment_state-*.json"))
+        return bool(handed and known) and max(map(modified, known)) > min(map(modified, handed))
+
+    tuning.kill_once(begun)
+    before = changes()
+    assert "finished" not in states(out)
+    result = tuning.run()
+    assert result["trials"] == {"finished": 3}
+    assert all(trial.last["epochs"] == 10 for trial in read_trials(plan_of(out)))
+    # The same trials, with all that they had gone through; none was begun anew.
+    after = changes()
+    assert {key: after[key][: len(rows)] for key, rows in before.items()} == before
+    assert not list(out.glob("ray/*/*/checkpoint_*"))
+
+
+def modified(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def in_background(call: Callable[[], None]) -> threading.Thread:
