@@ -98,6 +98,19 @@ def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, re
 
 
 @pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_runs_out_of_memory_is_recorded_and_the_sweep_goes_on(
+    tmp_path: Path, recipe: Any
+) -> None:
+    out, domains = tmp_path / "sweep", {"encoder": ["random:40000000000x2", "random:32x2"]}
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, retries=1))
+    assert result["settings"] == {"encoder": "random:32x2"}
+    assert result["trials"] == {"finished": 1, "failed": 1}
+    [failed] = [trial for trial in trials_in(out) if trial["outcome"]["state"] == "failed"]
+    assert "can't allocate memory" in failed["outcome"]["error"]
+    assert len(read_lines(failed["folder"] / "failures.jsonl")) == 2
+
+
+@pytest.mark.usefixtures("ray_cluster")
 def test_if_every_trial_fails_the_first_reason_is_told(tmp_path: Path, recipe: Any) -> None:
     # Each value is good by itself; together they leave too little of a window.
     domains = {"windows.overlap": [60], "windows.length": [70, 72]}
