@@ -66,8 +66,10 @@ def own_head(
 
 
 @contextlib.contextmanager
-def own_node(head: Head, address: str, options: Sequence[str] = ()) -> Iterator[int]:
-    """A further node, at another address of this machine; the process above all of it."""
+def own_node(
+    head: Head, address: str, options: Sequence[str] = (), folder: Path | None = None
+) -> Iterator[int]:
+    """A further node, at another address of this machine; the process above all of it, begun in `folder`."""
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--address", head.gcs, "--block"),
         *("--node-ip-address", address, "--dashboard-agent-listen-port", str(free_port())),
@@ -77,7 +79,11 @@ def own_node(head: Head, address: str, options: Sequence[str] = ()) -> Iterator[
     log = head.folder / f"node-{time.time_ns()}.log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command, env=dict(head.environment), cwd=head.folder, stdout=file, stderr=subprocess.STDOUT
+            command,
+            env=dict(head.environment),
+            cwd=folder or head.folder,
+            stdout=file,
+            stderr=subprocess.STDOUT,
         )
     try:
         wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None, 240)

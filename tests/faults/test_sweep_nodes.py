@@ -1,0 +1,103 @@
+"""A sweep on two nodes of a cluster: one that does not see its folder, one that is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from tests.faults.own_ray import Head, end, lose, own_head, own_node, wait_for
+from tests.runtime.several_workers import tiny_recipe
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+
+ADDRESSES = ("127.0.0.2", "127.0.0.3")
+
+
+@pytest.fixture(scope="module")
+def nodes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Head, list[int]]]:
+    """A head without CPUs and two nodes of one CPU, the second of which begins in another folder."""
+    environment = {
+        "PYTHONPATH": f"{root / 'platform'}{os.pathsep}{root}",
+        "OMP_NUM_THREADS": "1",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_health_check_period_ms": "1000",
+    }
+    with ExitStack() as stack:
+        head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
+        folders = (head.folder, tmp_path_factory.mktemp("elsewhere"))
+        started = [
+            stack.enter_context(own_node(head, address, ["--num-cpus", "1"], folder))
+            for address, folder in zip(ADDRESSES, folders, strict=True)
+        ]
+        yield head, started
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A grid of four trials that take some seconds."""
+    values: dict[str, Any] = tiny_recipe(tmp_path / "corpus", "tagger", epochs=40, checkpoint_every=5)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
+    (tmp_path / "space.py").write_text(
+        'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}'
+    )
+    return [
+        *(sys.executable, "-m", "rayner.cli", "tune"),
+        *map(str, (tmp_path / "space.py", tmp_path / "recipe.yaml")),
+    ]
+
+
+def test_a_node_that_does_not_see_the_folder_is_named(
+    nodes: tuple[Head, list[int]], command: list[str]
+) -> None:
+    head, _ = nodes
+    # This path leads each process to the folder that it was begun in.
+    done = subprocess.run(
+        [*command, "--out", "/proc/self/cwd/sweep"],
+        env=dict(head.environment) | {"RAY_ADDRESS": head.gcs},
+        cwd=head.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr[-3000:]
+    [error] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"the node {ADDRESSES[1]} does not see this folder" in error
+    assert "name a folder on storage that all nodes share" in error
+    assert not (head.folder / "sweep/trials").exists()
+
+
+def test_a_trial_that_loses_its_node_is_begun_again(
+    nodes: tuple[Head, list[int]], command: list[str], tmp_path: Path
+) -> None:
+    head, started = nodes
+    out = tmp_path / "sweep"
+
+    def steps() -> dict[str, list[int]]:
+        logs = {path.parent.parent.name: path for path in out.glob("trials/*/*/log.jsonl")}
+        return {key: [row["step"] for row in read_lines(path) if "loss" in row] for key, path in logs.items()}
+
+    with (tmp_path / "driver.log").open("wb") as log:
+        driver = subprocess.Popen(
+            [*command, "--search", "grid", "--out", str(out)],
+            env=dict(head.environment) | {"RAY_ADDRESS": head.gcs},
+            cwd=tmp_path,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        # Both nodes have a trial under way, and each trial a checkpoint.
+        wait_for(lambda: driver.poll() is not None or sum(len(s) >= 10 for s in steps().values()) >= 2)
+        lose(started[0])
+        assert driver.wait(400) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    finally:
+        end(driver.pid)
+    assert [trial.state for trial in read_trials(plan_of(out))] == ["finished"] * 4
+    assert all(taken == list(range(1, taken[-1] + 1)) for taken in steps().values())
