@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,7 @@ class Tuning:
         (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
         self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
+        self.told = ""
         self._environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
 
     def kill_once(self, begun: Callable[[], bool]) -> None:
@@ -72,8 +74,9 @@ class Tuning:
     def run(self) -> dict[str, Any]:
         command = [*self._command, "--json"]
         done = subprocess.run(
-            command, check=True, env=self._environment, cwd=self._folder, capture_output=True
+            command, check=True, env=self._environment, cwd=self._folder, capture_output=True, text=True
         )
+        self.told = done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -142,7 +145,7 @@ def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str,
 def test_a_killed_population_goes_on(
     tmp_path: Path, root: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values["training"] |= {"epochs": 10, "tokens_per_step": 200}
+    values["training"] |= {"epochs": 6, "tokens_per_step": 200}
     (tmp_path / "space.py").write_text(RANGE)
     # Ray Tune writes down a population every ten seconds, in which a small one may come to its end.
     monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "1")
@@ -163,11 +166,12 @@ def test_a_killed_population_goes_on(
     assert "finished" not in states(out)
     result = tuning.run()
     assert result["trials"] == {"finished": 3}
-    assert all(trial.last["epochs"] == 10 for trial in read_trials(plan_of(out)))
+    assert all(trial.last["epochs"] == 6 for trial in read_trials(plan_of(out)))
     # The same trials, with all that they had gone through; none was begun anew.
     after = changes()
     assert {key: after[key][: len(rows)] for key, rows in before.items()} == before
     assert not list(out.glob("ray/*/*/checkpoint_*"))
+    assert not re.search("Restored on|Wrote the latest", tuning.told), tuning.told[-3000:]
 
 
 def modified(path: Path) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
+_TRAINABLE = "ray.tune.trainable.trainable"
 
 
 def ensure_ray() -> None:
@@ -30,7 +31,7 @@ def ensure_ray() -> None:
         logging_level=logging.WARNING,
         runtime_env={
             "env_vars": {"PYTHONPATH": path},
-            "worker_process_setup_hook": f"{__name__}.quieten_cleaner",
+            "worker_process_setup_hook": f"{__name__}.quieten",
         },
     )
 
@@ -49,6 +50,11 @@ def node_lives(node: str) -> bool:
     return any(known["Alive"] for known in ray.nodes() if known["NodeID"] == node)
 
 
-def quieten_cleaner() -> None:
-    """In each worker: Ray Train's cleaner asks the dashboard and warns each second where there is none."""
+def quieten() -> None:
+    """In each worker: silence what Ray says of things that are as they should be.
+
+    Ray Train's cleaner asks the dashboard and warns each second where there is none; Ray Tune tells of each
+    checkpoint that a trial goes on from.
+    """
     logging.getLogger(_CLEANER).setLevel(logging.ERROR)
+    logging.getLogger(_TRAINABLE).setLevel(logging.WARNING)

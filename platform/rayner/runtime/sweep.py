@@ -200,6 +200,8 @@ def _fit(
 def _environment(at_once: int) -> Iterator[None]:
     # It looks for the files that were not to be written.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
+    # It names the folder of its own state, which is of no use to the user.
+    logging.getLogger("ray.tune.tune").setLevel(logging.WARNING)
     changes = {**_TUNE, "TUNE_MAX_PENDING_TRIALS_PG": str(at_once)}
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
