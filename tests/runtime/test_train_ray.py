@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -47,12 +49,26 @@ def test_what_a_user_can_mend_is_raised_once_and_as_it_is(tmp_path: Path) -> Non
     assert len(steps_logged(tmp_path / "run")) == len(set(steps_logged(tmp_path / "run")))
 
 
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """A run of two workers that nothing happened to."""
+
+    values: dict[str, Any]
+    out: Path
+    steps: int
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    values = tiny_recipe(folder, "tagger", epochs=30, checkpoint_every=10)
+    result = train(parse_recipe(values, "recipe"), folder / "run", workers=2)
+    return Undisturbed(values, folder / "run", result["steps"])
+
+
 @pytest.mark.faults
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_cluster")
-def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
-    values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
-    undisturbed = train(parse_recipe(values, "recipe"), tmp_path / "whole", workers=2)
+def test_a_killed_worker_is_replaced(undisturbed: Undisturbed, tmp_path: Path) -> None:
     killed: list[int] = []
 
     def kill() -> None:
@@ -61,36 +77,35 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=kill)
     thread.start()
-    result = train(parse_recipe(values, "recipe"), tmp_path / "cut", workers=2)
+    result = train(parse_recipe(undisturbed.values, "recipe"), tmp_path / "cut", workers=2)
     thread.join()
     assert killed
-    assert result["steps"] == undisturbed["steps"]
-    assert largest_difference(weights_of(tmp_path / "whole/last"), weights_of(tmp_path / "cut/last")) < 1e-6
+    assert result["steps"] == undisturbed.steps
+    assert largest_difference(weights_of(undisturbed.out / "last"), weights_of(tmp_path / "cut/last")) < 1e-6
     assert steps_logged(tmp_path / "cut") == list(range(1, result["steps"] + 1))
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
-def test_a_killed_driver_is_started_again_and_goes_on(tmp_path: Path, root: Path) -> None:
-    values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=10)
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(yaml.safe_dump(values))
+def test_a_killed_driver_is_started_again_and_goes_on(
+    undisturbed: Undisturbed, tmp_path: Path, root: Path
+) -> None:
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "cut"
+    recipe.write_text(yaml.safe_dump(undisturbed.values))
 
-    def start(out: str) -> subprocess.Popen[bytes]:
+    def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, str(recipe), str(tmp_path / out)],
+            [sys.executable, "-c", DRIVER, str(recipe), str(out)],
             env=os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"},
             cwd=tmp_path,
         )
 
-    with start("whole") as process:
-        assert process.wait() == 0
-    with start("cut") as process:
-        wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
+    with start() as process:
+        wait_for(lambda: len(steps_logged(out)) > 25)
         process.send_signal(signal.SIGKILL)
-    with start("cut") as process:
+    with start() as process:
         assert process.wait() == 0
-    assert largest_difference(weights_of(tmp_path / "whole/last"), weights_of(tmp_path / "cut/last")) < 1e-6
+    assert largest_difference(weights_of(undisturbed.out / "last"), weights_of(out / "last")) < 1e-6
 
 
 DRIVER = """
