@@ -111,15 +111,22 @@ def test_readers_return_or_say_what_is_wrong(name: str, content: bytes, notes: b
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "documents", "rejects"),
     [
-        ("a.jsonl", '{"text": "a"}\n' + "[" * 100_000 + "\n"),
-        ("a.json", '{"text": ' + "[" * 60_000),
-        ("a.txt", f"1|t|Ann\n1\t0\t{'9' * 5000}\tAnn\tPER\n"),
-        ("a.tsv", f"{'9' * 5000}\tAnn\tB-PER\n2\tran\tO\n"),
+        ("a.jsonl", '{"text": "a"}\n' + "[" * 100_000 + "\n", 1, 1),
+        ("a.txt", f"1|t|Ann\n1\t0\t{'9' * 5000}\tAnn\tPER\n", 1, 1),
+        ("a.tsv", f"{'9' * 5000}\tAnn\tB-PER\n2\tran\tO\n", 1, 0),
     ],
 )
-def test_endless_nesting_and_endless_numbers(tmp_path: Path, name: str, content: str) -> None:
+def test_endless_nesting_and_endless_numbers(
+    tmp_path: Path, name: str, content: str, documents: int, rejects: int
+) -> None:
     (tmp_path / name).write_text(content)
-    with suppress(CorpusError):
-        read_corpus(tmp_path / name)
+    found = read_corpus(tmp_path / name)
+    assert (len(found.documents), len(found.rejects)) == (documents, rejects)
+
+
+def test_a_file_that_is_endless_nesting_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"text": ' + "[" * 60_000)
+    with pytest.raises(CorpusError, match="--format"):
+        read_corpus(tmp_path / "a.json")

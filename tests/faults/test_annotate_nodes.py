@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.own_ray import end, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.runtime.test_annotate import TEXTS, here, rows, write_jsonl
 from tests.runtime.test_annotate_ray import blocks_done
 
@@ -38,12 +37,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
     for name in "ab":
         write_jsonl(given / f"{name}.jsonl.gz", [text * 60 for text in TEXTS], name)
     here(given, tmp_path / "here")
-    environment = {
-        "PYTHONPATH": f"{root / 'platform'}{os.pathsep}{root}",
-        "OMP_NUM_THREADS": "1",
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_health_check_period_ms": "1000",
-    }
+    environment = environment_of_nodes(root)
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         lost, _ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import yaml
 
 from rayner.recipes import parse_recipe
 from rayner.runtime.train import train
-from tests.faults.own_ray import Head, end, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
@@ -62,14 +61,8 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes(root: Path) -> Iterator[Nodes]:
-    environment = {
-        "PYTHONPATH": f"{root / 'platform'}{os.pathsep}{root}",
-        "OMP_NUM_THREADS": "1",
-        "RAY_AUTH_MODE": "disabled",
-        # For a while after a loss the policy counts on the lost node, and waits for a worker there.
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",
-        "RAY_health_check_period_ms": "1000",
-    }
+    # For a while after a loss the policy counts on the lost node, and waits for a worker there.
+    environment = environment_of_nodes(root) | {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30"}
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         yield Nodes(head, stack)

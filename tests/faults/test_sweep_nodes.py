@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 import yaml
 
 from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
-from tests.faults.own_ray import Head, end, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.runtime.several_workers import tiny_recipe
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
@@ -25,12 +24,7 @@ ADDRESSES = ("127.0.0.2", "127.0.0.3")
 @pytest.fixture(scope="module")
 def nodes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Head, list[int]]]:
     """A head without CPUs and two nodes of one CPU, the second of which begins in another folder."""
-    environment = {
-        "PYTHONPATH": f"{root / 'platform'}{os.pathsep}{root}",
-        "OMP_NUM_THREADS": "1",
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_health_check_period_ms": "1000",
-    }
+    environment = environment_of_nodes(root)
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         folders = (head.folder, tmp_path_factory.mktemp("elsewhere"))
