@@ -87,7 +87,7 @@ def corpus_check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is wrong with a corpus, by file and line."""
+    """Say what is wrong with a corpus, by file and line; status 1 if there are errors among it."""
 
     def run() -> dict[str, Any]:
         from rayner.recipes import load_recipe
@@ -264,7 +264,10 @@ def _command_of(error: typer.TyperException) -> str:
 
 
 def _run(verb: Callable[[], Any], as_json: bool, show: Show) -> None:
-    """Call the verb with its prints and logs on standard error, then print its result."""
+    """Call the verb with its prints and logs on standard error, then print its result.
+
+    A check that found errors ends with status 1, so that a script stops there.
+    """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("rayner").setLevel(logging.INFO)
     with contextlib.redirect_stdout(sys.stderr):
@@ -273,6 +276,8 @@ def _run(verb: Callable[[], Any], as_json: bool, show: Show) -> None:
         print(json.dumps(_plain(result), ensure_ascii=False), flush=True)
     else:
         show(result)
+    if isinstance(result, Mapping) and "findings" in result and result.get("errors"):
+        raise typer.Exit(1)
 
 
 def _plain(value: Any) -> Any:

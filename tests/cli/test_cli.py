@@ -140,15 +140,22 @@ def test_check_lists_errors_first_with_their_place(run, verb, path):
     def finding(severity, line):
         return {"severity": severity, "where": f"{path}:{line}", "what": "[wrong]", "cure": "mend it"}
 
-    found = {"documents": 2, "findings": [finding("warning", 1), finding("error", 2)]}
+    found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
     verb("corpora", "check", lambda paths, recipe: found)
     status, out, _ = run("corpus", "check", path)
-    assert status == 0
+    assert status == 1
     assert out.splitlines() == [
         f"{path}:2: error: [wrong]; mend it",
         f"{path}:1: warning: [wrong]; mend it",
         "documents: 2",
+        "errors:    1",
     ]
+
+
+def test_a_check_without_errors_ends_with_status_0(run, verb, path):
+    warning = {"severity": "warning", "where": f"{path}:1", "what": "odd", "cure": "mend it"}
+    verb("corpora", "check", lambda paths, recipe: {"errors": 0, "findings": [warning]})
+    assert run("corpus", "check", path)[0] == 0
 
 
 def test_train_passes_its_arguments_on(run, verb, tmp_path):

@@ -59,7 +59,7 @@ def test_check_finds_what_convert_rejects(run, table):
     flags = ["--id-column", "no", "--alias-column", "other"]
     status, printed, _ = run("kb", "check", table, *flags, "--json")
     found = json.loads(printed.splitlines()[-1])
-    assert status == 0
+    assert status == 1
     assert found["kinds"] == {"empty name": 1, "without alias": 1}
     assert (found["errors"], found["warnings"]) == (1, 1)
     assert set(found["findings"][0]) == {"kind", "severity", "where", "what", "cure"}

@@ -130,7 +130,7 @@ def test_proposals_are_entities_of_a_knowledge_base(run: Path, command: Any, tmp
     kb = tmp_path / "new.jsonl"
     kb.write_text(printed)
     with pytest.raises(SystemExit) as exited:
-        cli.main(["kb", "check", str(kb)])
+        cli.main(["kb", "convert", str(kb), "--out", str(tmp_path / "new.parquet")])
     assert exited.value.code == 0
 
 
