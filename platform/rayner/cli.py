@@ -87,7 +87,7 @@ def corpus_check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is wrong with a corpus, by file and line; status 1 if there are errors among it."""
+    """Say what is wrong with a corpus, by file and line; status 1 if there are errors."""
 
     def run() -> dict[str, Any]:
         from rayner.recipes import load_recipe

@@ -68,7 +68,7 @@ def knowledge_bases(run: Run) -> typer.Typer:
         description_column: DescriptionColumn = None,
         as_json: Json = False,
     ) -> None:
-        """Say what is wrong with a knowledge base, by file and line; status 1 if there are errors among it."""
+        """Say what is wrong with a knowledge base, by file and line; status 1 if there are errors."""
 
         def verb() -> dict[str, Any]:
             from rayner.runtime.knowledge_bases import check

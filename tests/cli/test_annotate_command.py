@@ -108,6 +108,17 @@ def test_with_an_index_mentions_are_linked_in_the_same_pass(
     assert (status, "has no type 'LOCATION'" in err) == (2, True), err
 
 
+def test_types_that_were_never_learned_are_named_with_their_threshold(
+    given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recognizer, types = recognizer_folder(tmp_path / "recognizer"), tmp_path / "types.yaml"
+    types.write_text("- {name: LOC, description: A place.}\n- {name: TOWN, description: A town.}\n")
+    arguments = [recognizer, given, "--out", tmp_path / "out", "--types", types, "--workers", 0, "--json"]
+    status, printed, err = run(capsys, *arguments)
+    assert status == 0, err
+    assert json.loads(printed.splitlines()[-1])["new_types"] == {"TOWN": "dynamic"}
+
+
 def test_without_json_a_summary_and_the_next_command(
     checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,8 +72,9 @@ def annotate(
         fresh: start over.
 
     Returns:
-        `documents, rejected, duplicates, mentions, linked, types, windows, words, first_reject,
-        model_version, words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`.
+        `documents, rejected, duplicates, mentions, linked, types, windows, words, new_types` (those never
+        learned, with how their threshold is had), `first_reject, model_version, words_per_second` (after
+        start-up, in this run), `startup_seconds, seconds, workers`.
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.
@@ -113,6 +114,7 @@ def annotate(
             raise CorpusError(first["where"], first["what"], first["cure"])
         result = {
             **counts,
+            "new_types": source.new_types if isinstance(source, SavedModel) else {},
             "first_reject": first and f"{first['where']}: {first['what']}; {first['cure']}",
             "model_version": version,
             "words_per_second": round(speed.words_per_second, 1),

@@ -11,6 +11,7 @@ from rayner.runtime.annotation.block import DocumentPredictor
 from rayner.tasks.base import DEFAULTS, Options
 from rayner.tasks.checkpoint import check_files, load_checkpoint, read_recipe, version_of
 from rayner.tasks.linking import load_linker
+from rayner.tasks.new_types import Threshold, new_types
 from rayner.tasks.standardize import TOP_K, NilChoice
 
 
@@ -70,6 +71,11 @@ class SavedModel:
             return version_of(self.checkpoint)
         index = f"index-{version_of_index(self.linking.index)}"
         return "+".join([version_of(self.checkpoint), version_of(self.linking.standardizer), index])
+
+    @property
+    def new_types(self) -> dict[str, Threshold]:
+        """Those of the types asked for that the recognizer did not learn, with how their threshold is had."""
+        return new_types(read_recipe(self.checkpoint), [t.name for t in self.options.types or ()])
 
     def check(self) -> None:
         """Find out before the work begins, and in this process, whether the files can be used.
