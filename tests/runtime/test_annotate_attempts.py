@@ -11,7 +11,7 @@ from rayner.runtime.annotation import attempts
 from rayner.runtime.annotation.attempts import DEATHS, UNTROUBLED, Attempts
 from rayner.runtime.storage import Place, place_of
 from tests.runtime.annotate_model import Capitals
-from tests.runtime.test_annotate import TEXTS, here, rows, write_jsonl
+from tests.runtime.annotate_texts import TEXTS, here, rows, write_jsonl
 
 
 @pytest.fixture

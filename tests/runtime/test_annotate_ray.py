@@ -17,7 +17,7 @@ import pytest
 from rayner.errors import CheckpointError
 from rayner.runtime.annotate import annotate
 from tests.runtime.annotate_model import Capitals
-from tests.runtime.test_annotate import TEXTS, here, rejects, rows, write_jsonl
+from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = [text * 60 for text in TEXTS]
