@@ -6,13 +6,14 @@ import contextlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
 from rayner.runtime.locks import locked
-from rayner.runtime.sweeps.trials import SWEEP, write_json
+from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
+from rayner.runtime.sweeps.trials import SWEEP, TRIALS, write_json
 
 FREE_KEYS = ("recipe.scaling.", "recipe.tracking.", "settings.trials", "settings.workers", "settings.retries")
 """What may change between two launches of a sweep; the trials of a population may not."""
@@ -37,6 +38,9 @@ def sweep_folder(out: Path, fresh: bool, nature: Mapping[str, Any]) -> Iterator[
             raise InputError(str(out), what, cure) from None
         if fresh:
             _clear(out)
+        elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):
+            # Refused, or stopped, before its first trial: that binds nobody. Example sets are kept.
+            _remove(out, (SWEEP, CORPORA))
         _check_nature(out, nature)
         write_json(out / SWEEP, nature)
         yield
@@ -114,10 +118,16 @@ def _check_nature(out: Path, nature: Mapping[str, Any]) -> None:
 
 def _clear(out: Path) -> None:
     """Remove what a sweep writes, and nothing else that may lie in the folder."""
-    for name in ("trials", "corpora", "ray", "tensorboard", "winner", ".examples"):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in (SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run"):
-        (out / name).unlink(missing_ok=True)
+    folders = (TRIALS, CORPORA, "ray", "tensorboard", "winner", ".examples")
+    _remove(out, (*folders, SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run"))
+
+
+def _remove(out: Path, names: Iterable[str]) -> None:
+    for path in (out / name for name in names):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
