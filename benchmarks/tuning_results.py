@@ -4,7 +4,7 @@
     python -m benchmarks.tuning_results --runs runs/tuning --table           # trains nothing
 
 A figure is a sweep of `rayner tune`. Those named `gain_...` train a recipe instead, as it is and with
-the best settings of the sweeps that they need, with seeds that no trial had. Each is planned for 50 to 85
+the best settings of the sweeps that they need, with seeds that no trial had. Each is planned for 35 to 70
 minutes on two idle cores. Below each table stands what was not trained to its end.
 """
 
@@ -50,8 +50,8 @@ class Figure(NamedTuple):
 COSINES, BINDER = "tune_spaces/standardizer.py", "tune_spaces/recognizer.py"
 WHOLE = ("--scheduler", "none")
 FIGURES: Mapping[str, Figure] = {
-    "figure_3": Figure(ESAPPMOD, ("training.epochs=12",), f"{COSINES}:figure_3", (*WHOLE, "--folds", "5")),
-    "figure_4": Figure(ESAPPMOD, ("training.epochs=12",), f"{COSINES}:figure_4", (*WHOLE, "--folds", "3")),
+    "figure_3": Figure(ESAPPMOD, ("training.epochs=8",), f"{COSINES}:figure_3", (*WHOLE, "--folds", "5")),
+    "figure_4": Figure(ESAPPMOD, ("training.epochs=8",), f"{COSINES}:figure_4", (*WHOLE, "--folds", "3")),
     "table_5": Figure(ESAPPMOD, ("training.epochs=6",), f"{COSINES}:table_5", ("--grace", "1")),
     "esappmod": Figure(ESAPPMOD, ("training.epochs=8",), COSINES, ("--grace", "1", "--trials", "40")),
     "loss_weights": Figure(
@@ -60,8 +60,8 @@ FIGURES: Mapping[str, Figure] = {
         f"{BINDER}:loss_weights",
         ("--grace", "1", "--reduction", "4"),
     ),
-    "beta": Figure(NCBI, (SENTENCES,), f"{BINDER}:beta", WHOLE),
-    "temperature": Figure(NCBI, (SENTENCES,), f"{BINDER}:temperature", WHOLE),
+    "beta": Figure(NCBI, (SENTENCES, "training.epochs=4"), f"{BINDER}:beta", WHOLE),
+    "temperature": Figure(NCBI, (SENTENCES, "training.epochs=4"), f"{BINDER}:temperature", WHOLE),
     "gain_esappmod": Figure(ESAPPMOD, ("training.epochs=8",), found=("esappmod",), folds=5),
     "gain_ncbi": Figure(NCBI, (SENTENCES,), found=("loss_weights", "beta", "temperature")),
 }
