@@ -40,7 +40,7 @@ def sweep_folder(out: Path, fresh: bool, nature: Mapping[str, Any]) -> Iterator[
             _clear(out)
         elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):
             # Refused, or stopped, before its first trial: that binds nobody. Example sets are kept.
-            _remove(out, (SWEEP, CORPORA))
+            _remove(out, (SWEEP, CORPORA, "ray"))
         _check_nature(out, nature)
         write_json(out / SWEEP, nature)
         yield
