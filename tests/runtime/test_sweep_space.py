@@ -201,12 +201,7 @@ SPACES = [
 def test_our_spaces_fit_our_recipes(root: Path, space: str, recipe_file: str) -> None:
     from rayner.recipes import load_recipe
 
-    path = root / f"jobs/recipes/{recipe_file}.yaml"
-    if recipe_file == "standardizer" and not path.exists():
-        values = {"task": "standardizer", "knowledge_base": {"paths": ["kb"]}}
-        check_space(load_space(str(root / space)), parse_recipe(values, "recipe"))
-        return
-    check_space(load_space(str(root / space)), load_recipe(path))
+    check_space(load_space(str(root / space)), load_recipe(root / f"jobs/recipes/{recipe_file}.yaml"))
 
 
 def test_listed_values_stay_as_they_are_and_drawn_ones_are_rounded(tmp_path: Path) -> None:
