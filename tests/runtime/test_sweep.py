@@ -184,7 +184,7 @@ def test_a_population_stays_as_large_as_it_is(tmp_path: Path, recipe: Any) -> No
 
     for scheduler in ("pbt", "asha"):
         with sweep_folder(tmp_path / scheduler, False, nature(scheduler, 4)):
-            pass
+            (tmp_path / scheduler / "trials" / "begun").mkdir(parents=True)
     with sweep_folder(tmp_path / "asha", False, nature("asha", 6)):
         pass
     with (
