@@ -44,6 +44,17 @@ def test_iob2_counts_texts_whose_spacing_it_cannot_hold(tmp_path: Path) -> None:
     assert dict(write_iob2(documents, tmp_path / "a.tsv").dropped) == {"spacing of a text": 3}
 
 
+def test_iob2_words_in_the_form_of_a_document_mark(tmp_path: Path) -> None:
+    text = "-DOCSTART- and -DOCSTART-2"
+    words = ((0, 10), (11, 14), (15, 26))
+    document = Document("a", text, (Mention(11, 14, "X"),), words=words)
+    assert write_iob2([document], tmp_path / "a.tsv").dropped["hyphen of a word -DOCSTART-"] == 2
+    assert [d.text for d in read_corpus(tmp_path / "a.tsv").documents] == ["DOCSTART- and DOCSTART-2"]
+    marked = Document("a", text[:14], (Mention(0, 10, "X"),), words=words[:2])
+    assert "hyphen of a word -DOCSTART-" not in write_iob2([marked], tmp_path / "b.tsv").dropped
+    assert [d.text for d in read_corpus(tmp_path / "b.tsv").documents] == ["-DOCSTART- and"]
+
+
 def test_ids_that_no_file_can_have(tmp_path: Path) -> None:
     documents = [Document(id_, "x") for id_ in ("art/train:1", "../up", "\u00e9" * 300, "_hidden")]
     written = write_brat(documents, tmp_path / "brat")

@@ -124,8 +124,9 @@ def test_a_corpus_that_is_not_there_is_an_error_before_anything_is_written(tmp_p
     assert not (tmp_path / "run" / "best").exists()
 
 
-def test_windows_longer_than_the_encoder_are_refused_by_the_run(tmp_path: Path) -> None:
+def test_windows_longer_than_the_encoder_are_refused_before_examples_are_made(tmp_path: Path) -> None:
     windows = {"length": 600, "overlap": 100}
     recipe = _recipe(tmp_path, [_mentions(("Ada Lovelace", "PER"))], windows=windows)
     with pytest.raises(RecipeError, match=r"windows\.length: 600 sub-words do not fit the encoder"):
         train(recipe, tmp_path / "run")
+    assert not (tmp_path / ".examples").exists()

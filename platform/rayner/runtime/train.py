@@ -75,9 +75,12 @@ def train(
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
         task = train_task(recipe)
-        if standing is None and recipe.training.gradient_checkpointing:
-            # An encoder that cannot is refused before its examples are made, which may take hours.
-            checkpoint_gradients(task.build())
+        if standing is None:
+            # What cannot be built is refused before its examples are made, which may take hours.
+            model = task.build()
+            if recipe.training.gradient_checkpointing:
+                checkpoint_gradients(model)
+            del model
         workers = recipe.scaling.workers if workers is None else workers
         cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
         return _train(recipe, task, out, workers, cache, watch or watcher())

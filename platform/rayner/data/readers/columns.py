@@ -27,7 +27,7 @@ SMALL_BYTES = 200_000
 LOOKED_AT = 1000
 """How many lines tell the columns."""
 
-_DOCSTART = "-DOCSTART-"
+DOCUMENT_MARK = "-DOCSTART-"
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
@@ -198,8 +198,8 @@ def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator
 def _is_docstart(row: Sequence[str], layout: _Layout, is_inside: bool) -> bool:
     """Whether a row with tags is a document mark, and not a word of that form: one with the tag of an entity,
     or, in a row that does not say otherwise, one between others of a sentence."""
-    if row[layout.word] != _DOCSTART:
-        return row[0].startswith(_DOCSTART)
+    if row[layout.word] != DOCUMENT_MARK:
+        return row[0].startswith(DOCUMENT_MARK)
     return all(row[place] == "O" for place in layout.tags) and ("-X-" in row or not is_inside)
 
 

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import in_order
+from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
@@ -51,13 +52,17 @@ def _block(document: Document, written: Written) -> str:
             written.mentions += 1
     id_ = one_line(document.document_id).strip()
     written.drop("white space in a document_id", id_ != document.document_id)
-    lines = [f"-DOCSTART- ({id_})\tO", ""]
+    lines = [f"{DOCUMENT_MARK} ({id_})\tO", ""]
     sentences: list[list[str]] = [[]]
     for place, ((start, end), tag) in enumerate(zip(words, tags, strict=True)):
         if place and sentence_of[place] != sentence_of[place - 1]:
             lines.append("")
             sentences.append([])
-        sentences[-1].append(one_line(document.text[start:end]))
+        word = one_line(document.text[start:end])
+        if word.startswith(DOCUMENT_MARK) and (tag == "O" or word != DOCUMENT_MARK):
+            written.drop(f"hyphen of a word {DOCUMENT_MARK}")
+            word = word.removeprefix("-")
+        sentences[-1].append(word)
         lines.append(f"{sentences[-1][-1]}\t{tag}")
     written.drop("spacing of a text", join_words(sentences)[0] != document.text)
     return "\n".join(lines) + "\n\n"
