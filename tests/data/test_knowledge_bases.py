@@ -55,9 +55,16 @@ def test_other_ids_of_rows(file):
     assert base.entities == expected
     assert not base.ignored
     rows = '{"id": "1", "name": "a", "aliases": ["x"], "other_ids": ["8", "7"]}\n{"id": "2", "name": "c"}\n'
-    base = read_knowledge_base(file("kb.jsonl", rows + '{"id": "3", "name": "d", "other_ids": [7]}\n'))
+    base = read_knowledge_base(file("kb.jsonl", rows + '{"id": "3", "name": "d", "other_ids": [7.5]}\n'))
     assert base.entities == expected
-    assert [reject.what for reject in base.rejects] == ["the other_ids [7] are not a list of ids"]
+    assert [reject.what for reject in base.rejects] == ["the other_ids [7.5] are not a list of ids"]
+
+
+def test_ids_that_are_integers(file):
+    row = '{"id": 1, "name": "a", "other_ids": [8, "7"], "parents": [2]}'
+    base = read_knowledge_base(file("kb.jsonl", f"{row}\n"))
+    assert base.entities == [Entity("1", "a", other_ids=("8", "7"))]
+    assert not base.rejects
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda s: s == s.strip())

@@ -60,14 +60,12 @@ def add_row(
 ) -> None:
     """Read a row (JSON object, Parquet row, CSV line); one that does not fit the schema becomes a reject.
 
-    Ids may be integers; aliases and `other_ids` are lists of strings, or strings in which `|` parts them.
+    Ids may be integers; aliases and `other_ids` are lists, or strings in which `|` parts them.
     """
-    entity_id, name = row.get(columns.entity_id or ""), row.get(columns.name or "")
-    if type(entity_id) is int:
-        entity_id = str(entity_id)
-    aliases, others = _parted(row.get(columns.aliases or "")), _parted(row.get("other_ids"))
+    entity_id, name = _id(row.get(columns.entity_id or "")), row.get(columns.name or "")
+    aliases, others = _parted(row.get(columns.aliases or "")), _ids(_parted(row.get("other_ids")))
     rest = [row.get(column) if column else None for column in (columns.type, columns.description)]
-    parents = row.get("parents") or []
+    parents = _ids(row.get("parents") or [])
     fault = ""
     if not isinstance(entity_id, str | None):
         fault = f"the id {entity_id!r} is not a string"
@@ -133,6 +131,14 @@ def _nearest(wanted: Sequence[str], present: Sequence[str]) -> str:
 
 def _parted(value: Any) -> Any:
     return value.split(SEPARATOR) if isinstance(value, str) else value or []
+
+
+def _id(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _ids(values: Any) -> Any:
+    return [_id(value) for value in values] if isinstance(values, list | tuple) else values
 
 
 def _strings(values: Any) -> bool:
