@@ -119,7 +119,9 @@ def test_a_key_that_the_sweep_sets_is_refused(tmp_path: Path, key: str, value: A
 
 def test_a_corpus_may_be_searched_where_nothing_is_cut(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text('def space(): return {"corpus.train": [["a"], ["c"]]}')
-    check_space(load_space(str(tmp_path / "own.py")), recipe())
+    space = load_space(str(tmp_path / "own.py"))
+    check_space(space, recipe())
+    assert [row["corpus.train"] for row in grid(space)] == [["a"], ["c"]]
 
 
 def test_a_value_beyond_a_range_becomes_its_end(file: Path) -> None:
@@ -201,7 +203,10 @@ SPACES = [
 def test_our_spaces_fit_our_recipes(root: Path, space: str, recipe_file: str) -> None:
     from rayner.recipes import load_recipe
 
-    check_space(load_space(str(root / space)), load_recipe(root / f"jobs/recipes/{recipe_file}.yaml"))
+    loaded, recipe = load_space(str(root / space)), load_recipe(root / f"jobs/recipes/{recipe_file}.yaml")
+    check_space(loaded, recipe)
+    assert loaded.task == recipe.task
+    assert loaded.domains
 
 
 def test_listed_values_stay_as_they_are_and_drawn_ones_are_rounded(tmp_path: Path) -> None:
