@@ -47,6 +47,10 @@ Case = Literal["exact", "ignore", "acronyms"]
 Ambiguity = Literal["drop", "first", "both"]
 Show = Callable[[Any], None]
 
+_INTERRUPTED = 130
+"""The status that shells give to what Ctrl-C ended, and typer too."""
+_RESUMED = ("train", "tune", "annotate")
+
 _MENDABLE = frozenset(
     {
         *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG),
@@ -234,7 +238,7 @@ def quickstart(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 for success, 2 for what the user can mend, 1 for anything else."""
+    """Run and exit: 0 for success, 2 for what the user can mend, 130 for Ctrl-C, 1 for anything else."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = app(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
@@ -250,6 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"{error.filename or 'the output'}: {what}; name a place that can be written to", 2)
     except typer.Abort:
         _fail("interrupted", 1)
+    if status == _INTERRUPTED:
+        cure = "; the same command goes on from here" if arguments[0] in _RESUMED else ""
+        _fail(f"interrupted{cure}", _INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 

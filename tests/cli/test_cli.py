@@ -158,9 +158,14 @@ def test_a_check_without_errors_ends_with_status_0(run, verb, path):
     assert run("corpus", "check", path)[0] == 0
 
 
-def test_train_passes_its_arguments_on(run, verb, tmp_path):
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+@pytest.fixture
+def recipe(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+    return file
+
+
+def test_train_passes_its_arguments_on(run, verb, recipe):
     seen = {}
 
     def train(recipe, out, fresh, workers):
@@ -174,9 +179,7 @@ def test_train_passes_its_arguments_on(run, verb, tmp_path):
     assert "rayner evaluate runs/mine/best" in out
 
 
-def test_an_unknown_key_names_the_nearest_one(run, tmp_path):
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+def test_an_unknown_key_names_the_nearest_one(run, recipe):
     status, _, err = run("train", str(recipe), "--set", "training.epoch=3")
     assert status == 2
     assert "training.epoch" in err
@@ -228,3 +231,14 @@ def test_a_full_disk_is_an_error_of_one_line_and_a_missing_file_of_ours_is_not(r
     verb("corpora", "convert", lambda *_: Path("no such file").read_text())
     with pytest.raises(FileNotFoundError):
         cli.main(["corpus", "convert", path, "--out", "out"])
+
+
+def test_ctrl_c_says_what_goes_on(run, verb, path, recipe):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    verb("corpora", "check", interrupt)
+    assert run("corpus", "check", path) == (130, "", "error: interrupted\n")
+    verb("train", "train", interrupt)
+    status, _, told = run("train", str(recipe))
+    assert (status, told) == (130, "error: interrupted; the same command goes on from here\n")

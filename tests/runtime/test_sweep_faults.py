@@ -34,7 +34,7 @@ RANGE = 'from ray import tune\ndef space(): return {"training.learning_rate": tu
 @pytest.fixture
 def values(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "space.py").write_text(SPACE)
-    return tiny_recipe(tmp_path / "corpus", "tagger", epochs=40, checkpoint_every=5)
+    return tiny_recipe(tmp_path / "corpus", "tagger", epochs=30, checkpoint_every=5)
 
 
 def settings(recipe: Any, **changes: Any) -> Any:
@@ -62,14 +62,15 @@ class Tuning:
         self.told = ""
         self._environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
 
-    def kill_once(self, begun: Callable[[], bool]) -> None:
+    def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
         def alive() -> bool:
             assert process.poll() is None, "it was over before it could be killed"
             return begun()
 
         with subprocess.Popen(self._command, env=self._environment, cwd=self._folder) as process:
             wait_for(alive, 400)
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(by)
+            return process.wait(60)
 
     def run(self) -> dict[str, Any]:
         command = [*self._command, "--json"]
@@ -88,6 +89,8 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
         under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
         return "finished" in states(out) and len(under_way) > 1
 
+    assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
+    assert not any(out.glob("*/**/result.json")), "Ctrl-C began the run of a winner"
     tuning.kill_once(begun)
     finished = {t.key for t in read_trials(plan_of(out)) if t.state == "finished"}
     written = {

@@ -43,6 +43,8 @@ _TUNE = {
     # What Ray Tune would write for each trial is in our own files.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    # Who presses Ctrl-C would else get the winner of the trials so far, and the training of it.
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
     # The table is ours.
     "RAY_AIR_NEW_OUTPUT": "0",
 }
