@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +81,7 @@ def work_on_cluster(
         ),
         torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
     )
-    with watched(out, watch):
+    with watched(out, watch), _interrupted_as_usual():
         try:
             outcome = trainer.fit().return_value
         except TrainingFailedError as error:
@@ -88,6 +91,19 @@ def work_on_cluster(
         raise outcome
     assert isinstance(outcome, Standing)
     return outcome
+
+
+@contextmanager
+def _interrupted_as_usual() -> Iterator[None]:
+    """Ctrl-C as KeyboardInterrupt: Ray Train ends its workers, then the process, and never gives Ctrl-C back."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        raise KeyboardInterrupt from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
