@@ -95,7 +95,7 @@ def work_on_cluster(
 
 @contextmanager
 def _interrupted_as_usual() -> Iterator[None]:
-    """Ctrl-C as KeyboardInterrupt: Ray Train ends its workers, then the process, and never gives Ctrl-C back."""
+    """Ctrl-C raises KeyboardInterrupt: Ray Train would end the process, and keeps the signal ever after."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
