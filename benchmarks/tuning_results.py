@@ -55,7 +55,7 @@ FIGURES: Mapping[str, Figure] = {
     "figure_3": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_3", (*WHOLE, "--folds", "5")),
     "figure_4": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_4", (*WHOLE, "--folds", "3")),
     "table_5": Figure(ESAPPMOD, NAMES, f"{COSINES}:table_5", ("--grace", "1")),
-    "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace", "1", "--trials", "40")),
+    "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace", "1", "--trials", "24")),
     "loss_weights": Figure(
         NCBI,
         (SENTENCES, "training.epochs=4"),

@@ -45,6 +45,8 @@ class Capitals:
 class FindsCapitals:
     """A predictor over documents."""
 
+    forward_cost = 0
+
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 

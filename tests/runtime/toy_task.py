@@ -124,6 +124,8 @@ class ToyTask:
 
 
 class ToyPredictor:
+    forward_cost = 0
+
     def __init__(self, task: ToyTask, model: nn.Module) -> None:
         self.task, self.model = task, model
 

@@ -23,6 +23,8 @@ TEXTS = ["We moved from MySQL to Postgres on Android.", "", "Zug here.", "MySQL 
 class FindsCapitals:
     """Every capitalized word is a mention; what ends in SQL is of type Base. Each sentence is a window."""
 
+    forward_cost = 0
+
     def prepare(self, item: Document) -> list[tuple[int, int]]:
         return [match.span() for match in regex.finditer(r"[^.;]+", item.text)]
 

@@ -101,7 +101,8 @@ class TokenBatcher:
                 continue
             flat = [(part.request, i) for part in parts for i in range(part.begin, part.end)]
             lengths = np.array([request.lengths[i] for request, i in flat])
-            for batch in forwards(np.arange(len(flat)), lengths, self._tokens):
+            cost = parts[0].request.predictor.forward_cost
+            for batch in forwards(np.arange(len(flat)), lengths, self._tokens, cost):
                 await self._forward([flat[i] for i in batch])
                 self._meter.batch(
                     len(batch), int(lengths[batch].sum()), int(lengths[batch].max()) * len(batch)

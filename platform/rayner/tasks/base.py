@@ -203,7 +203,12 @@ class ContrastiveTask(TrainTask[Item, Example, Batch], Protocol[Item, Example, B
 
 
 class Predictor(Protocol[Given, Prepared, Scores, Out]):
-    """How a system answers. Evaluation, annotation and serving all go through `predict.predict`."""
+    """How a system answers. Evaluation, annotation and serving all go through `predict.predict`.
+
+    `forward_cost` is what a batch costs beside its windows, in tokens: the more, the fewer batches.
+    """
+
+    forward_cost: int
 
     def prepare(self, item: Given) -> list[Prepared]:
         """The windows of an item, in order. CPU work."""

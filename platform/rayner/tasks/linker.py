@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayner.data.batches import COST_OF_A_FORWARD
 from rayner.data.mention_strings import MentionString, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
@@ -42,6 +43,8 @@ class Linker:
         types: those of the recognizer's types that are in the knowledge base; None for all. Mentions of other
             types are kept without an entity.
     """
+
+    forward_cost = 4 * COST_OF_A_FORWARD
 
     def __init__(
         self,

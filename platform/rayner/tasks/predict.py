@@ -139,7 +139,7 @@ def _answer(
     windows = [window for _, _, prepared in held for window in prepared]
     lengths = np.array([predictor.length_of(window) for window in windows])
     scores: list[Any] = [None] * len(windows)
-    for batch in forwards(np.arange(len(windows)), lengths, tokens_per_batch):
+    for batch in forwards(np.arange(len(windows)), lengths, tokens_per_batch, predictor.forward_cost):
         for index, score in zip(batch, predictor.forward([windows[i] for i in batch]), strict=True):
             scores[index] = score
     begin = 0

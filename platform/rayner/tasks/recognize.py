@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rayner.config import SpanDecoding
+from rayner.data.batches import COST_OF_A_FORWARD
 from rayner.data.schema import Document
 from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
@@ -33,6 +34,8 @@ class Recognizer:
         shift: added to every threshold.
         new_types: those that were not in the training, with how their threshold is had.
     """
+
+    forward_cost = COST_OF_A_FORWARD
 
     def __init__(
         self,

@@ -27,6 +27,8 @@ MOST_CHARACTERS = 500
 """A longer string names no entity: such a mention is NIL, and is not encoded."""
 TOKENS_PER_SEARCH = 2**15
 """Names that are searched together. The encoder sorts them by length and takes them in chunks of its own."""
+COST_OF_A_SEARCH = 2048
+"""What a search costs beside its names, in tokens: it reads the whole index."""
 _CHARACTERS_PER_TOKEN = 4
 
 NilChoice = OperatingPoint | Literal["never"]
@@ -47,6 +49,8 @@ class Standardizer:
     Raises:
         InputError: an operating point without a calibration.
     """
+
+    forward_cost = COST_OF_A_SEARCH
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import TaggerRecipe
+from rayner.data.batches import COST_OF_A_FORWARD
 from rayner.data.readers.tags import spans_of
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
@@ -163,6 +164,8 @@ class Tags(NamedTuple):
 
 class TagPredictor:
     """A tagger that answers. Broken label sequences are mended: a mention starts where it must."""
+
+    forward_cost = COST_OF_A_FORWARD
 
     def __init__(self, task: TaggerTask, model: nn.Module) -> None:
         self._task = task
