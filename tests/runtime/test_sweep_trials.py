@@ -146,6 +146,19 @@ def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:
     assert "mathdefault" not in page.text
 
 
+def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
+    write_json(plan.out / "result.json", {"winner": winner})
+    assert "trained again87.1on all training items, seed 3" in "".join(
+        Page(report(plan.out).read_text()).text.split("\n")
+    )
+    write_json(plan.out / "result.json", {"winner": {**winner, "held_out": {"f1": 0.8534}}})
+    text = Page(report(plan.out).read_text()).text
+    assert "on all training items but those held out, seed 3" in text
+    assert "85.3" in text
+
+
 def test_a_sweep_that_has_just_begun_has_no_page(plan: Plan) -> None:
     with pytest.raises(InputError, match="no trial has a score"):
         report(plan.out)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_CURVES_NAMED = 5
 _LOG_FROM = 20
+_CHARACTERS_BELOW_AN_AXIS = 28
 """Numbers whose largest is so many times their smallest are drawn on a logarithmic axis."""
 
 
@@ -185,6 +186,10 @@ def _ticks(axes: Axes, values: Sequence[Any], ticks: list[str] | None, way: str 
     if ticks is not None:
         getattr(axes, f"set_{way}ticks")(range(len(ticks)), [short(name) for name in ticks])
         getattr(axes, f"set_{way}lim")(-0.5, len(ticks) - 0.5)
+        if way == "x" and sum(map(len, ticks)) > _CHARACTERS_BELOW_AN_AXIS:
+            axes.set_xticks(
+                axes.get_xticks(), axes.get_xticklabels(), rotation=15, ha="right", rotation_mode="anchor"
+            )
     elif min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
         from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
