@@ -187,9 +187,8 @@ def _ticks(axes: Axes, values: Sequence[Any], ticks: list[str] | None, way: str 
         getattr(axes, f"set_{way}ticks")(range(len(ticks)), [short(name) for name in ticks])
         getattr(axes, f"set_{way}lim")(-0.5, len(ticks) - 0.5)
         if way == "x" and sum(map(len, ticks)) > _CHARACTERS_BELOW_AN_AXIS:
-            axes.set_xticks(
-                axes.get_xticks(), axes.get_xticklabels(), rotation=15, ha="right", rotation_mode="anchor"
-            )
+            for label in axes.get_xticklabels():
+                label.set(rotation=15, ha="right", rotation_mode="anchor")
     elif min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
         from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
