@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _MOST_CURVES_NAMED = 5
 _LOG_FROM = 20
-_CHARACTERS_BELOW_AN_AXIS = 28
 """Numbers whose largest is so many times their smallest are drawn on a logarithmic axis."""
+_CHARACTERS_BELOW_AN_AXIS = 28
+"""Names that have more together would overlap, and are turned."""
 
 
 @dataclass(frozen=True, slots=True)
