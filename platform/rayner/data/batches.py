@@ -61,23 +61,19 @@ def forwards(
     if budget is None or not len(indices):
         return [indices] if len(indices) else []
     order = indices[np.argsort(lengths[indices], kind="stable")]
-    widths, firsts = np.unique(lengths[order], return_index=True)
-    ends = np.append(firsts[1:], len(order))
-    most_rows = np.maximum(1, budget // np.maximum(1, widths))
-    rows = ends - firsts[:, None]
-    costs = rows * widths + -(-rows // most_rows) * cost
-    least, begins = np.zeros(len(widths) + 1), np.zeros(len(widths), dtype=int)
-    for last in range(len(widths)):
-        from_each = least[: last + 1] + costs[: last + 1, last]
-        begins[last] = from_each.argmin()
-        least[last + 1] = from_each[begins[last]]
-    parts: list[np.ndarray] = []
-    last = len(widths) - 1
-    while last >= 0:
-        alike = order[firsts[begins[last]] : ends[last]]
-        parts += np.array_split(alike, -(-len(alike) // most_rows[last]))[::-1]
+    widths = np.maximum(1, lengths[order])
+    earliest = np.maximum(0, np.arange(1, len(order) + 1) - np.maximum(1, budget // widths))
+    least, begins = np.zeros(len(order) + 1), np.zeros(len(order), dtype=int)
+    for last, (width, first) in enumerate(zip(widths, earliest, strict=True)):
+        from_each = least[first : last + 1] + width * np.arange(last + 1 - first, 0, -1)
+        begins[last] = first + from_each.argmin()
+        least[last + 1] = from_each[begins[last] - first] + cost
+    borders = []
+    last = len(order) - 1
+    while begins[last]:
+        borders.append(begins[last])
         last = begins[last] - 1
-    return parts[::-1]
+    return np.split(order, borders[::-1])
 
 
 def _units(groups: Sequence[str | None] | None, count: int) -> list[np.ndarray]:
