@@ -206,7 +206,7 @@ def markdown(name: str, runs: Path) -> str:
         best = list(_trial_lines(table[:BEST_ROWS], varied, metric))
         lines = [*_value_lines(table, varied, metric), "", f"The best {BEST_ROWS}:", "", *best]
     same = {key: table[0]["settings"][key] for key in keys if key not in varied}
-    after = [f"In all: {_words({**same, **_told(figure)})}.", _what_was_cut(name, runs)]
+    after = [f"In all: {_words({**same, **_told(figure)}) or 'the recipe'}.", _what_was_cut(name, runs)]
     after.append(f"{minutes:.0f} minutes of training.")
     return "\n".join((f"### {name}", "", *lines, "", " ".join(after)))
 
@@ -244,6 +244,7 @@ def _what_was_cut(name: str, runs: Path) -> str:
     states = [trial.state for trial in trials]
     planned = plan.recipe.training.epochs * plan.settings.runs
     text = f"{states.count('finished')} of {len(trials)} trials went through {planned} epochs"
+    text += f" ({plan.settings.runs} trainings)" if plan.settings.runs > 1 else ""
     if stopped := [trial.last["epochs"] for trial in trials if trial.state == "stopped"]:
         done = sum(trial.last.get("epochs", 0) for trial in trials)
         text += f"; ASHA stopped {len(stopped)}, the first after {min(stopped):g}, and so cut "
