@@ -33,7 +33,8 @@ from torch import nn
 from benchmarks.command import call_main
 from benchmarks.unseen_mentions import Fold, fold, folds
 from rayner.config import MentionSettings, StandardizerRecipe
-from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.metrics.linking import score_linking
 from rayner.recipes import changed_keys, load_recipe, parse_recipe

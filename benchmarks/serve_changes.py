@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.serve_load import Row, load, replica, requests_of, rest, shown, write
 from benchmarks.serve_process import Server, served
+from benchmarks.serve_requests import Row, load, replica, requests_of, rest, shown, write
 from benchmarks.synthetic_index import write_synthetic_index
 from rayner.retrieval.index_folder import remove_entities
 

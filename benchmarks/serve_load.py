@@ -25,14 +25,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 
 from benchmarks.command import call_main
+from benchmarks.serve_changes import changes
 from benchmarks.serve_process import ROOT, served
-
-Body = dict[str, Any]
-Row = dict[str, Any]
+from benchmarks.serve_requests import (
+    Row,
+    environment,
+    load,
+    replica,
+    requests_of,
+    rest,
+    shown,
+    summary,
+    write,
+)
+from benchmarks.synthetic_index import write_synthetic_index
 
 
 def main() -> None:
@@ -46,8 +55,6 @@ def main() -> None:
     rows: list[Row] = [{"what": "idle", "percent": 100 - psutil.cpu_percent(3)}]
     with tempfile.TemporaryDirectory() as folder:
         if options.changes:
-            from benchmarks.serve_changes import changes
-
             rows += changes(options, Path(folder))
         elif options.checkpoint:
             for sentences in options.sentences:
@@ -63,7 +70,7 @@ def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> li
     bodies = write(folder / "bodies.json", requests_of(options.corpus, sentences))
     command = [sys.executable, "-m", "benchmarks.serve_load", options.checkpoint, "--floor", str(bodies)]
     command += ["--core", str(options.core), "--seconds", str(options.seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, env=_environment(), cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip().splitlines()[-1])
     alone = {"what": "process", "sentences": sentences, **json.loads(done.stdout.splitlines()[-1])}
@@ -81,8 +88,6 @@ def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> li
 
 def standardization(options: argparse.Namespace, names: int, folder: Path) -> list[Row]:
     """Rows of `/v1/standardize` over an index of so many names, whose vectors are random."""
-    from benchmarks.synthetic_index import write_synthetic_index
-
     checkpoint = Path(options.standardizer).resolve()
     index, known = write_synthetic_index(checkpoint, folder / f"index-{names}", names)
     settings = {
@@ -97,40 +102,6 @@ def standardization(options: argparse.Namespace, names: int, folder: Path) -> li
             row = load(server.address, "/v1/standardize", bodies, 1, options, folder)
             rows.append(shown({"what": "standardize", "names": names, "mentions": mentions, **row}))
     return rows
-
-
-def load(
-    address: str, path: str, bodies: Path, clients: int, options: argparse.Namespace, folder: Path
-) -> Row:
-    """Requests a second and percentiles in milliseconds under a number of clients that retry once."""
-    times = folder / "times.json"
-    variables = {
-        "SERVE_BODIES": bodies,
-        "SERVE_PATH": path,
-        "SERVE_TIMES": times,
-        "SERVE_WARM_UP": options.warm_up,
-    }
-    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "benchmarks/serve_user.py"), "--headless"]
-    command += ["--host", address, "-u", str(clients), "-r", str(clients)]
-    command += ["-t", f"{options.seconds + options.warm_up:g}s", "--only-summary", "--loglevel", "ERROR"]
-    environment = _environment() | {name: str(value) for name, value in variables.items()}
-    times.unlink(missing_ok=True)
-    done = subprocess.run(
-        command,
-        env=environment,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, rest(options.core)),
-        check=False,
-    )
-    if not times.exists():
-        raise SystemExit(f"locust left no times: {done.stderr[-2000:]}")
-    found = json.loads(times.read_text("utf-8"))
-    return {
-        **summary(found["milliseconds"], found["seconds"]),
-        "retried": found["retried"],
-        "failed": found["failed"],
-    }
 
 
 def floor(checkpoint: Path, bodies: Path, core: int, seconds: float) -> Row:
@@ -151,29 +122,6 @@ def floor(checkpoint: Path, bodies: Path, core: int, seconds: float) -> Row:
     return _timed(call, seconds)
 
 
-def requests_of(corpus: str | None, sentences: int) -> list[Body]:
-    """Bodies of so many sentences of a corpus; without one, of the quick start's."""
-    from rayner.data.readers import read_corpus
-
-    path = Path(corpus) if corpus else ROOT / "platform/rayner/examples/software"
-    documents = list(read_corpus([path]).documents)
-    texts = [text for d in documents for text in _sentences(d)]
-    texts = (texts * (1 + 64 * sentences // len(texts)))[: max(64 * sentences, 64)]
-    return [
-        {"documents": [{"text": text} for text in texts[i : i + sentences]]}
-        for i in range(0, len(texts) - sentences + 1, sentences)
-    ]
-
-
-def summary(milliseconds: Sequence[float], seconds: float) -> Row:
-    """Requests a second, and percentiles."""
-    if not milliseconds or not seconds:
-        return {"requests": 0, "requests_per_second": 0.0, "p50": 0.0, "p95": 0.0, "p99": 0.0}
-    p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99]).tolist()
-    rate = len(milliseconds) / seconds
-    return {"requests": len(milliseconds), "requests_per_second": rate, "p50": p50, "p95": p95, "p99": p99}
-
-
 def _timed(call: Callable[[int], None], seconds: float) -> Row:
     for turn in range(3):
         call(turn)
@@ -191,40 +139,6 @@ def _predict(predictor: Any, texts: Sequence[str]) -> list[Any]:
     from rayner.tasks.predict import predict
 
     return list(predict(predictor, [Document(str(i), text) for i, text in enumerate(texts)]))
-
-
-def _sentences(document: Any) -> list[str]:
-    spans = document.sentences or ((0, len(document.text)),)
-    return [document.text[start:end] for start, end in spans if end - start > 1]
-
-
-def replica(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings of a replica with one thread."""
-    replicas = {"cpus": 0.5, "threads": 1, "ongoing": 256, "queued": -1}
-    return {"replicas": replicas, "batching": {"tokens": options.tokens}, "limits": {"mentions": 1000}}
-
-
-def rest(core: int) -> list[int]:
-    """The other cores."""
-    cores = sorted(os.sched_getaffinity(0) - {core})
-    return cores or [core]
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'platform'}{os.pathsep}{ROOT}"}
-
-
-def write(path: Path, bodies: Sequence[Body]) -> Path:
-    """Write what `load` is to send."""
-    path.write_text(json.dumps(bodies), "utf-8")
-    return path
-
-
-def shown(row: Row) -> Row:
-    """The row, once it is printed for who waits."""
-    line = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
-    print(line, file=sys.stderr, flush=True)
-    return row
 
 
 def _options() -> argparse.Namespace:

@@ -30,7 +30,8 @@ from torch import Tensor
 from benchmarks.command import call_main
 from benchmarks.meter import Meter
 from rayner.config import StandardizerRecipe
-from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.models.name_encoder import NameEncoder
 from rayner.recipes import corpus_paths, load_recipe

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rayner.data.mention_strings import MentionString, ids_of, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString, ids_of
 from rayner.errors import CorpusError
 
 

@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rayner.data.mention_strings import MentionReading, Read, ids_of
+from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
 from rayner.errors import CorpusError
 
 _ID = r"(?:[A-Za-z]+:)?[A-Za-z]*\d+"
 _PAIR = re.compile(rf"[^\t]*\t[^\t]+\t(?:-1|-|{_ID}(?:[|+]{_ID})*)(?:\t.*)?")
+
+
+def read_mention_strings(
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+    format: str = "auto",
+    types: Sequence[str] = (),
+) -> MentionReading:
+    """The mentions of files, in their order, repeats included.
+
+    Formats: `mentions`, JSON lines `{"mention", "entity_id"}` (null for NIL, a list for several that are
+    right); `esappmod`; `pairs`, lines `DOCUMENT<TAB>MENTION<TAB>ID` with several ids parted by `|` and `+`;
+    and those of corpora, whose mentions without an id are ignored and counted.
+
+    Args:
+        types: of a corpus, only mentions of these types; empty is all.
+
+    Raises:
+        CorpusError: no such file, no known format, or no mention in any of them.
+    """
+    given = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+    reading = MentionReading()
+    for path in given:
+        if not path.exists():
+            raise CorpusError(str(path), "no such file", "name a file of mentions")
+        name = (detect_reader(path) or format) if format == "auto" else format
+        if name in READERS:
+            READERS[name](path, reading)
+        else:
+            read_documents(path, name, types, reading)
+    if not reading.mentions:
+        if reading.rejects:
+            first = reading.rejects[0]
+            raise CorpusError(first.where, first.what, first.cure)
+        what = f"no mention{f' of {list(types)}' if types else ''} with an entity id in it"
+        raise CorpusError(", ".join(map(str, given)), what, "name other files or types")
+    return reading
 
 
 def detect_reader(path: Path) -> str | None:
@@ -100,7 +137,11 @@ def read_documents(path: Path, format: str, types: Sequence[str], reading: Menti
                 reading.add(text, mention.entity_id, where, mention.type)
 
 
-READERS: Mapping[str, Read] = {"mentions": read_rows, "esappmod": read_esappmod, "pairs": read_pairs}
+READERS: Mapping[str, Callable[[Path, MentionReading], None]] = {
+    "mentions": read_rows,
+    "esappmod": read_esappmod,
+    "pairs": read_pairs,
+}
 
 
 def _is_mention(line: str) -> bool:

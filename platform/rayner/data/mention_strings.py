@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from rayner.data.readers.base import NO_ENTITY, Reject, is_encodable
-from rayner.errors import CorpusError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +60,6 @@ class MentionReading:
             self.reject(where, what, "write the character itself, in UTF-8")
         else:
             self.mentions.append(MentionString(text.strip(), tuple(dict.fromkeys(ids)), type, whole))
-
-
-Read = Callable[[Path, MentionReading], None]
-
-
-def read_mention_strings(
-    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
-    format: str = "auto",
-    types: Sequence[str] = (),
-) -> MentionReading:
-    """The mentions of files, in their order, repeats included.
-
-    Formats: `mentions`, JSON lines `{"mention", "entity_id"}` (null for NIL, a list for several that are
-    right); `esappmod`; `pairs`, lines `DOCUMENT<TAB>MENTION<TAB>ID` with several ids parted by `|` and `+`;
-    and those of corpora, whose mentions without an id are ignored and counted.
-
-    Args:
-        types: of a corpus, only mentions of these types; empty is all.
-
-    Raises:
-        CorpusError: no such file, no known format, or no mention in any of them.
-    """
-    from rayner.data.mention_readers import READERS, detect_reader, read_documents
-
-    given = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
-    reading = MentionReading()
-    for path in given:
-        if not path.exists():
-            raise CorpusError(str(path), "no such file", "name a file of mentions")
-        name = (detect_reader(path) or format) if format == "auto" else format
-        if name in READERS:
-            READERS[name](path, reading)
-        else:
-            read_documents(path, name, types, reading)
-    if not reading.mentions:
-        if reading.rejects:
-            first = reading.rejects[0]
-            raise CorpusError(first.where, first.what, first.cure)
-        what = f"no mention{f' of {list(types)}' if types else ''} with an entity id in it"
-        raise CorpusError(", ".join(map(str, given)), what, "name other files or types")
-    return reading
 
 
 def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:

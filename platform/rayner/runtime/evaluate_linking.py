@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import StandardizerRecipe
-from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString
 from rayner.metrics.linking import coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.tasks.checkpoint import load_checkpoint

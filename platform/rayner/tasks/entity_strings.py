@@ -12,7 +12,8 @@ from pathlib import Path
 from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
-from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
 from rayner.recipes import corpus_paths

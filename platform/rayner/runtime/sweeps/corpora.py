@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe, DocumentRecipe, StandardizerRecipe
-from rayner.data.mention_strings import MentionString, read_mention_strings
+from rayner.data.mention_readers import read_mention_strings
+from rayner.data.mention_strings import MentionString
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.split import split
