@@ -26,7 +26,8 @@ from rayner.recipes import dump_recipe, load_recipe, with_settings
 from rayner.runtime.sweeps.corpora import cut_corpora
 from rayner.runtime.sweeps.settings import METRICS
 from rayner.runtime.sweeps.table import rank_of, short_names
-from rayner.runtime.sweeps.trials import Trial, plan_of, read_trials
+from rayner.runtime.sweeps.trials import TRIALS, Trial, plan_of, read_lines, read_trials
+from rayner.runtime.tracking import LOG
 
 ROOT = Path(__file__).resolve().parents[1]
 ESAPPMOD, NCBI = "jobs/recipes/standardizer_esappmod.yaml", "jobs/recipes/recognizer_ncbi.yaml"
@@ -140,6 +141,14 @@ def trials_of(name: str, runs: Path) -> list[Trial]:
     return sorted(trials, key=lambda trial: rank_of(trial, plan))
 
 
+def by_epoch(name: str, runs: Path, trial: Trial, metric: str) -> list[float]:
+    """The mean over a trial's trainings after each epoch that all of them went through."""
+    plan = plan_of(runs / name)
+    logs = [read_lines(plan.out / TRIALS / trial.key / run / LOG) for run in plan.runs]
+    scores = [[row["metrics"][metric] for row in log if "metrics" in row] for log in logs]
+    return [statistics.mean(after) for after in zip(*filter(None, scores), strict=False)]
+
+
 def rows(name: str, runs: Path) -> list[dict[str, Any]]:
     """One row for each trial of a sweep, or for each of the two ways of a gain."""
     figure = FIGURES[name]
@@ -152,6 +161,7 @@ def rows(name: str, runs: Path) -> list[dict[str, Any]]:
                 metric: trial.last[metric],
                 "deviation": trial.spread,
                 "runs": len(trial.values),
+                "by_epoch": by_epoch(name, runs, trial, metric),
                 "epochs": trial.last["epochs"],
                 "seconds": trial.last["seconds"],
                 "state": trial.state,
@@ -216,12 +226,12 @@ def _trial_lines(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metr
         (
             *(row["settings"][key] for key in varied),
             _percent(row, metric),
-            f"{row['epochs']:g}",
+            ", ".join(f"{100 * score:.1f}" for score in row["by_epoch"]),
             row["state"],
         )
         for row in table
     ]
-    return _lines((*short_names(varied).values(), metric, "epochs", "state"), cells)
+    return _lines((*short_names(varied).values(), metric, "after each epoch", "state"), cells)
 
 
 def _value_lines(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metric: str) -> Sequence[str]:

@@ -40,7 +40,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_table_says_what_was_cut(runs: Path) -> None:
     text = markdown("rates", runs)
     assert "| training.learning_rate | 0.01 | 73.0 | 62.5 | 2 of 8 |" in text
-    assert "| 0.1 | 0.07 | 57.0 | 4 | finished |" in text
+    assert "| 0.1 | 0.07 | 57.0 | 57.0, 57.0, 57.0, 57.0 | finished |" in text
     assert "model.dropout 0.1, training.epochs 4." in text
     assert "8 of 24 trials went through 4 epochs; ASHA stopped 16, the first after 1, and so cut 50 %" in text
     assert "the sweep is not over" in text
@@ -70,3 +70,17 @@ def test_our_figures_fit_our_recipes(root: Path, name: str) -> None:
         space = load_space(f"{root / place}{colon}{function}")
         check_space(space, recipe, cut="--folds" in figure.options)
         assert space.search is None or grid(space)
+
+
+def test_a_trial_of_folds_has_their_mean_after_each_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning_results, "FIGURES", {"folds": Figure("tagger_tiny.yaml", ())})
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), folds=2)
+    nature = {"space": {}, "recipe": recipe.model_dump(mode="json"), "settings": settings.model_dump()}
+    write_json(tmp_path / "folds" / "sweep.json", nature)
+    scores = [[0.5, 0.6, 0.7, 0.8], [0.3, 0.2, 0.9]]
+    write_trial(plan_of(tmp_path / "folds"), 0, {"training.learning_rate": 0.1}, scores)
+    (row,) = rows("folds", tmp_path)
+    assert row["by_epoch"] == pytest.approx([0.4, 0.4, 0.8])
