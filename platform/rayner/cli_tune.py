@@ -115,6 +115,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
     facts = {
         "best settings": result["settings"] or "those of the recipe",
         "best trial": _scores(result["score"]) + _deviation(result["spread"]),
+        **_doubt(result),
         "trained again": _scores(winner["score"]) or "no dev in the recipe",
     }
     if "held_out" in winner:
@@ -127,6 +128,17 @@ def _show(result: dict[str, Any], folder: Path) -> None:
     }
     commands = [f"rayner report {folder}", f"rayner train {result['best']}"]
     print_summary(Console(), facts, commands)
+
+
+def _doubt(result: dict[str, Any]) -> dict[str, str]:
+    """Where the best score lies, and how many others lie there, too."""
+    if result["interval"] is None:
+        return {}
+    low, high = map(percent, result["interval"])
+    within = result["within_interval"]
+    others = f"{within or 'no'} other trial{'' if within == 1 else 's'}"
+    cure = "; --folds tells more of them apart" if within else ""
+    return {"its interval": f"{low} to {high} (95 %), with {others} in it{cure}"}
 
 
 def _scores(scores: dict[str, float]) -> str:

@@ -61,6 +61,9 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
         if trial["settings"] == result["settings"]:
             mean = sum(run["metrics"]["f1"] for run in runs) / 2
             assert result["score"]["f1"] == pytest.approx(mean)
+    low, high = result["interval"]
+    assert low < result["score"]["f1"] < high
+    assert result["within_interval"] in (0, 1)
     assert {"f1"} == result["winner"]["held_out"].keys()
     assert json.loads((out / "winner/best/metrics.json").read_text())["f1"] == result["winner"]["score"]["f1"]
     # Two folds and all of the rest: each was tokenized once, whatever the number of trials.

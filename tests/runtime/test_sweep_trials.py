@@ -33,7 +33,7 @@ from rayner.runtime.sweeps.trials import (
     write_json,
     write_outcome,
 )
-from rayner.runtime.sweeps.winner import conclude_sweep, pareto_of
+from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
 from tests.runtime.several_workers import tiny_recipe
 
 EPOCHS = 4
@@ -180,6 +180,28 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
     write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
     with pytest.raises(RaynerError, match="dev has nothing to compute macro_f1 from"):
         conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan))
+
+
+def test_an_interval_is_that_of_the_development_items_or_of_the_runs(plan: Plan) -> None:
+    chosen = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, chosen, [[0.8] * EPOCHS, [0.9] * EPOCHS])
+    (trial,) = read_trials(plan)
+    # Student's t for one degree of freedom is 12.7062, and the standard error 0.05.
+    assert interval_of(plan, trial) == pytest.approx((0.85 - 0.63531, 0.85 + 0.63531), abs=1e-5)
+    alone = replace(plan, runs={"fold0-seed1": {}})
+    (trial,) = read_trials(alone)
+    assert interval_of(alone, trial) is None
+    metrics = {"f1": 0.8, "intervals": {"f1": [0.7, 0.85]}}
+    write_json(folder / "fold0-seed1" / "result.json", {"steps": 40, "seconds": 9.0, "metrics": metrics})
+    assert interval_of(alone, trial) == (0.7, 0.85)
+
+
+def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
+    write_json(plan.out / "result.json", {"winner": winner, "interval": [0.7, 0.85], "within_interval": 1})
+    text = "".join(Page(report(plan.out).read_text()).text.split("\n"))
+    assert "within its 95 % interval1 other70.0 to 85.0" in text
 
 
 def test_a_key_is_the_folder_of_its_settings(plan: Plan) -> None:

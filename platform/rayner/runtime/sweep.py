@@ -63,8 +63,10 @@ def sweep(
         fresh: remove what an earlier sweep left in `out`.
 
     Returns:
-        `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, `trials` (counts by
-        state), `winner` (the run of the best recipe with another seed), `pareto`, `seconds`.
+        `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, the 95 % `interval`
+        of its first objective and how many other trials lie `within_interval` (None where it is not known),
+        `trials` (counts by state), `winner` (the run of the best recipe with another seed), `pareto`,
+        `seconds`.
 
     Raises:
         InputError: the space, the recipe or the folder cannot be used; nothing was started.

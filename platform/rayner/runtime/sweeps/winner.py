@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from rayner.errors import RaynerError
 from rayner.recipes import dump_recipe, with_settings
@@ -15,7 +19,7 @@ from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
-from rayner.runtime.sweeps.trials import Plan, Trial
+from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import load_model
 from rayner.tasks.registry import train_task
@@ -48,7 +52,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
     (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
     for trial in trials:
         for name in plan.runs:
-            shutil.rmtree(plan.out / "trials" / trial.key / name / LAST, ignore_errors=True)
+            shutil.rmtree(plan.out / TRIALS / trial.key / name / LAST, ignore_errors=True)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
         "best": str(plan.out / BEST_RECIPE),
@@ -56,6 +60,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
         "settings": dict(best.settings),
         "score": {name: best.last[name] for name in objectives},
         "spread": best.spread,
+        **_doubt(plan, best, trials),
         "trials": dict(Counter(trial.state for trial in trials)),
         "winner": _train_again(plan, corpora, best),
     }
@@ -63,6 +68,39 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
         signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
         result["pareto"] = [_row(trial, objectives) for trial in pareto_of(finished, signs)]
     return result
+
+
+def interval_of(plan: Plan, trial: Trial) -> tuple[float, float] | None:
+    """Where a finished trial's first objective lies with 95 % confidence; None where that is not known.
+
+    Of one run: the bootstrap over its development items. Of several: Student's interval over runs, which for
+    folds have other development items each.
+    """
+    name = plan.settings.objectives[0].metric
+    if len(trial.values) > 1:
+        return _of_runs(trial.values)
+    result = json.loads(
+        (plan.out / TRIALS / trial.key / next(iter(plan.runs)) / RUN_RESULT).read_text("utf-8")
+    )
+    found = result.get("metrics", {}).get("intervals", {}).get(name)
+    return tuple(found) if found else None
+
+
+def _of_runs(values: Sequence[float]) -> tuple[float, float]:
+    from scipy.stats import sem, t
+
+    low, high = t.interval(0.95, len(values) - 1, np.mean(values), max(sem(values), 1e-9))
+    return float(low), float(high)
+
+
+def _doubt(plan: Plan, best: Trial, trials: Sequence[Trial]) -> dict[str, Any]:
+    interval = interval_of(plan, best)
+    if interval is None:
+        return {"interval": None, "within_interval": None}
+    name = plan.settings.objectives[0].metric
+    others = [trial.last.get(name, math.nan) for trial in trials if trial is not best]
+    within = sum(interval[0] <= score <= interval[1] for score in others)
+    return {"interval": list(interval), "within_interval": within}
 
 
 def pareto_of(trials: Sequence[Trial], signs: Mapping[str, int]) -> list[Trial]:
