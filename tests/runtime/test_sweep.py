@@ -61,9 +61,7 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
         if trial["settings"] == result["settings"]:
             mean = sum(run["metrics"]["f1"] for run in runs) / 2
             assert result["score"]["f1"] == pytest.approx(mean)
-    low, high = result["interval"]
-    assert low < result["score"]["f1"] < high
-    assert result["within_interval"] in (0, 1)
+    assert result["interval"] is None
     assert {"f1"} == result["winner"]["held_out"].keys()
     assert json.loads((out / "winner/best/metrics.json").read_text())["f1"] == result["winner"]["score"]["f1"]
     # Two folds and all of the rest: each was tokenized once, whatever the number of trials.
@@ -145,6 +143,8 @@ def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
     # Trials with equal scores are not stopped, and the first to report are not either.
     assert result["trials"]["stopped"] >= 1
     assert result["settings"]["training.learning_rate"] >= 1e-3
+    low, high = result["interval"]
+    assert low <= result["score"]["f1"] <= high
     assert not list(out.glob("trials/*/*/last"))
 
 

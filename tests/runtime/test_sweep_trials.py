@@ -182,12 +182,11 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
         conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan))
 
 
-def test_an_interval_is_that_of_the_development_items_or_of_the_runs(plan: Plan) -> None:
+def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:
     chosen = {"training.learning_rate": 0.1}
     folder = write_trial(plan, 1, chosen, [[0.8] * EPOCHS, [0.9] * EPOCHS])
     (trial,) = read_trials(plan)
-    # Student's t for one degree of freedom is 12.7062, and the standard error 0.05.
-    assert interval_of(plan, trial) == pytest.approx((0.85 - 0.63531, 0.85 + 0.63531), abs=1e-5)
+    assert interval_of(plan, trial) is None
     alone = replace(plan, runs={"fold0-seed1": {}})
     (trial,) = read_trials(alone)
     assert interval_of(alone, trial) is None

@@ -64,7 +64,7 @@ def sweep(
 
     Returns:
         `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, the 95 % `interval`
-        of its first objective and how many other trials lie `within_interval` (None where it is not known),
+        of its first objective and how many other trials lie `within_interval` (None for several runs),
         `trials` (counts by state), `winner` (the run of the best recipe with another seed), `pareto`,
         `seconds`.
 

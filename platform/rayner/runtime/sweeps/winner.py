@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from rayner.errors import RaynerError
 from rayner.recipes import dump_recipe, with_settings
 from rayner.runtime.checkpoints import LAST
@@ -71,26 +69,17 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
 
 
 def interval_of(plan: Plan, trial: Trial) -> tuple[float, float] | None:
-    """Where a finished trial's first objective lies with 95 % confidence; None where that is not known.
+    """Where a finished trial's first objective lies with 95 % confidence, by its development items.
 
-    Of one run: the bootstrap over its development items. Of several: Student's interval over runs, which for
-    folds have other development items each.
+    None where that is not known, and for several runs: trials share their folds and seeds, so that the spread
+    over these says little about which of two trials is better.
     """
-    name = plan.settings.objectives[0].metric
-    if len(trial.values) > 1:
-        return _of_runs(trial.values)
-    result = json.loads(
-        (plan.out / TRIALS / trial.key / next(iter(plan.runs)) / RUN_RESULT).read_text("utf-8")
-    )
-    found = result.get("metrics", {}).get("intervals", {}).get(name)
+    if len(plan.runs) > 1:
+        return None
+    (run,) = plan.runs
+    result = json.loads((plan.out / TRIALS / trial.key / run / RUN_RESULT).read_text(encoding="utf-8"))
+    found = result.get("metrics", {}).get("intervals", {}).get(plan.settings.objectives[0].metric)
     return tuple(found) if found else None
-
-
-def _of_runs(values: Sequence[float]) -> tuple[float, float]:
-    from scipy.stats import sem, t
-
-    low, high = t.interval(0.95, len(values) - 1, np.mean(values), max(sem(values), 1e-9))
-    return float(low), float(high)
 
 
 def _doubt(plan: Plan, best: Trial, trials: Sequence[Trial]) -> dict[str, Any]:
