@@ -59,12 +59,12 @@ FIGURES: Mapping[str, Figure] = {
     "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace", "1", "--trials", "24")),
     "loss_weights": Figure(
         NCBI,
-        (SENTENCES, "training.epochs=4"),
+        (SENTENCES, "training.epochs=3"),
         f"{BINDER}:loss_weights",
         ("--grace", "1", "--reduction", "4"),
     ),
-    "beta": Figure(NCBI, (SENTENCES, "training.epochs=4"), f"{BINDER}:beta", WHOLE),
-    "temperature": Figure(NCBI, (SENTENCES, "training.epochs=4"), f"{BINDER}:temperature", WHOLE),
+    "beta": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:beta", WHOLE),
+    "temperature": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:temperature", WHOLE),
     "gain_esappmod": Figure(ESAPPMOD, (), found=("esappmod",), folds=5),
     "gain_ncbi": Figure(NCBI, (SENTENCES,), found=("loss_weights", "beta", "temperature")),
 }
