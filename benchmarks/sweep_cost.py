@@ -4,10 +4,10 @@
     python -m benchmarks.sweep_cost stopping RECIPE SPACE --trials 16 --out DIR
 
 Both go on where they stopped: time is counted only while one runs. `cost` has each settings once, with Ray
-Tune and one after the other in one process with all cores. `stopping` has the same settings with ASHA and
-without, and three seeds of the best of all. Nothing else may run on the machine for `cost`. Rows of JSON on
-standard output: `ratio` is to be at most 1.15 with trials of at least 60 s, `saved` at least 0.5 with `loss`
-at most `deviation`.
+Tune and one after the other in one process with all cores. `stopping` has the same settings with a scheduler
+and without, and three seeds of the best of all. Nothing else may run on the machine for `cost`. Rows of JSON
+on standard output: `ratio` is to be at most 1.15 with trials of at least 60 s, `saved` at least 0.5 with
+`loss` at most `deviation`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import typer
 from rayner.config import BaseRecipe
 from rayner.recipes import load_recipe, with_settings
 from rayner.runtime.sweep import sweep
-from rayner.runtime.sweeps.settings import METRICS, SweepSettings, objectives
+from rayner.runtime.sweeps.settings import METRICS, Scheduler, SweepSettings, objectives
 from rayner.runtime.sweeps.space import Space, key_of, load_space
 from rayner.runtime.sweeps.trials import plan_of, read_trials
 from rayner.runtime.train import train
@@ -46,8 +46,9 @@ def main(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key of the recipe.")
     ] = None,
-    grace: Annotated[int, typer.Option(min=1, help="Epochs before ASHA stops a trial.")] = 2,
-    reduction: Annotated[int, typer.Option(min=2, help="ASHA keeps the best one of so many.")] = 3,
+    scheduler: Annotated[Literal["asha", "halving"], typer.Option(help="What stops trials.")] = "halving",
+    grace: Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")] = 2,
+    reduction: Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")] = 3,
 ) -> None:
     """Measure, or go on measuring."""
     base, searched = load_recipe(recipe, overrides or []), load_space(space)
@@ -61,8 +62,11 @@ def main(
     )
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    measure = cost if part == "cost" else stopping
-    print(json.dumps({"rows": [measure(base, searched, settings, out)]}))
+    if part == "cost":
+        row = cost(base, searched, settings, out)
+    else:
+        row = stopping(base, searched, settings, scheduler, out)
+    print(json.dumps({"rows": [row]}))
 
 
 def cost(recipe: BaseRecipe, space: Space, settings: SweepSettings, out: Path) -> dict[str, Any]:
@@ -92,17 +96,20 @@ def cost(recipe: BaseRecipe, space: Space, settings: SweepSettings, out: Path) -
     }
 
 
-def stopping(recipe: BaseRecipe, space: Space, settings: SweepSettings, out: Path) -> dict[str, Any]:
-    """Steps and best score of a sweep with ASHA beside those of one that stops nothing."""
+def stopping(
+    recipe: BaseRecipe, space: Space, settings: SweepSettings, scheduler: Scheduler, out: Path
+) -> dict[str, Any]:
+    """Steps and best score of a sweep with a scheduler beside those of one that stops nothing."""
     folder = out / "stopping"
-    asha = settings.model_copy(update={"scheduler": "asha"})
+    stops = settings.model_copy(update={"scheduler": scheduler})
     full, early = (
-        sweep(space, recipe, folder / name, chosen) for name, chosen in (("full", settings), ("asha", asha))
+        sweep(space, recipe, folder / name, chosen)
+        for name, chosen in (("full", settings), (scheduler, stops))
     )
     metric = settings.objectives[0].metric
     steps = [
         sum(trial.last.get("steps", 0) for trial in read_trials(plan_of(folder / name)))
-        for name in ("full", "asha")
+        for name in ("full", scheduler)
     ]
     seeds = [
         again(recipe, full["settings"], seed, folder / f"seed{seed}")["metrics"][metric] for seed in SEEDS
@@ -110,12 +117,13 @@ def stopping(recipe: BaseRecipe, space: Space, settings: SweepSettings, out: Pat
     deviation = float(np.std(seeds, ddof=1))
     return {
         "name": "early_stopping",
+        "scheduler": scheduler,
         "trials": sum(full["trials"].values()),
         "steps_full": int(steps[0]),
-        "steps_asha": int(steps[1]),
+        "steps_early": int(steps[1]),
         "saved": round(1 - steps[1] / steps[0], 3),
         "best_full": round(full["score"][metric], 4),
-        "best_asha": round(early["score"][metric], 4),
+        "best_early": round(early["score"][metric], 4),
         "loss": round(full["score"][metric] - early["score"][metric], 4),
         "deviation": round(deviation, 4),
         "seeds": [round(score, 4) for score in seeds],

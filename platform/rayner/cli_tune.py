@@ -27,7 +27,8 @@ Search = Annotated[
     Literal["grid", "random", "optuna"] | None, typer.Option(help="Who proposes settings; the space says.")
 ]
 Scheduler = Annotated[
-    Literal["none", "asha", "pbt"] | None, typer.Option(help="Who stops or changes trials; the space says.")
+    Literal["none", "asha", "halving", "pbt"] | None,
+    typer.Option(help="Who stops or changes trials; the space says."),
 ]
 Metrics = Annotated[
     list[str] | None,
@@ -46,7 +47,7 @@ Workers = Annotated[
     int | None, typer.Option(min=0, help="Ray Train workers of each trial; 0 trains in its own process.")
 ]
 Grace = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped or changed.")]
-Reduction = Annotated[int, typer.Option(min=2, help="ASHA keeps the best one of so many.")]
+Reduction = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")]
 Retries = Annotated[int, typer.Option(min=0, help="How often a trial that fails is begun again.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming the sweep in --out.")]
 Json = Annotated[

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,22 @@ def test_resumed_equals_undisturbed(
         one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "cut" / folder)
         assert largest_difference(one, other) < 1e-6
     logged = [json.loads(line) for line in (tmp_path / "cut/log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in logged if "loss" in row] == list(range(1, standing.steps + 1))
+
+
+def test_paused_equals_undisturbed(tmp_path: Path) -> None:
+    settings = {"epochs": 4, "checkpoint_every": 1000, "average": 0.9}
+    work(toy_run(tmp_path / "whole", ToyTask(dropout=0.3), **settings))
+    reached = []
+    for until in (1, 1, 3, 9):
+        run = toy_run(tmp_path / "parts", ToyTask(dropout=0.3), **settings)
+        standing = work(replace(run, until=until))
+        reached.append((standing.epoch, standing.position, standing.finished))
+    assert reached == [(1, 0, False), (1, 0, False), (3, 0, False), (4, 0, True)]
+    for folder in ("last", "best"):
+        one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "parts" / folder)
+        assert largest_difference(one, other) < 1e-6
+    logged = [json.loads(line) for line in (tmp_path / "parts/log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in logged if "loss" in row] == list(range(1, standing.steps + 1))
 
 

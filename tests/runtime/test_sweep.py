@@ -14,7 +14,7 @@ from rayner.runtime.sweep import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.storage import nodes_without, sweep_folder
-from rayner.runtime.sweeps.trials import read_lines
+from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
 from tests.runtime.several_workers import tiny_recipe
 
 RATES = {"training.learning_rate": [1e-5, 1e-2]}
@@ -148,6 +148,29 @@ def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
     assert not list(out.glob("trials/*/*/last"))
 
 
+@pytest.mark.usefixtures("ray_cluster")
+def test_halving_compares_all_trials_at_each_rung(tmp_path: Path, recipe: Any) -> None:
+    rates = [1e-2, 3e-5, 5e-3, 3e-4, 1e-3, 1e-30]
+    recipe = with_settings(recipe, {"training.checkpoint_every": 1000}, "test")
+    given = settings(recipe, scheduler="halving", grace=2, reduction=2)
+    out, space = tmp_path / "sweep", space_of(tmp_path, {"training.learning_rate": rates})
+    result = sweep(space, recipe, out, given)
+    assert result["trials"] == {"finished": 1, "stopped": 5}
+    trials = read_trials(plan_of(out))
+    assert sorted(trial.last["epochs"] for trial in trials) == [2, 2, 2, 4, 4, 6]
+    for trial in trials:
+        rows = read_lines(out / "trials" / trial.key / "seed1" / "log.jsonl")
+        steps = [row["step"] for row in rows if "loss" in row]
+        assert steps == list(range(1, len(steps) + 1)), "a step was taken twice, or one beyond the rung"
+    for rung, left in ((2, 3), (4, 1)):
+        ranked = sorted(trials, key=lambda trial: trial.reports[min(rung, len(trial.reports)) - 1]["f1"])
+        gone_on = {trial.key for trial in trials if trial.last["epochs"] > rung}
+        assert len(gone_on) == left
+        scores = {trial.key: trial.reports[rung - 1]["f1"] for trial in ranked if len(trial.reports) >= rung}
+        assert min(scores[key] for key in gone_on) >= max(s for k, s in scores.items() if k not in gone_on)
+    assert not list(out.glob("trials/*/*/last"))
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:
     (tmp_path / "file").write_text("")
     space = space_of(tmp_path, RATES)
@@ -180,18 +203,19 @@ def test_pbt_refuses_what_cannot_change(tmp_path: Path, recipe: Any) -> None:
         sweep(space, recipe, tmp_path / "sweep", settings(recipe, search="random", scheduler="pbt"))
 
 
-def test_a_population_stays_as_large_as_it_is(tmp_path: Path, recipe: Any) -> None:
+def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path, recipe: Any) -> None:
     def nature(scheduler: str, trials: int) -> dict[str, Any]:
         chosen = settings(recipe, search="random", scheduler=scheduler, trials=trials)
         return {"settings": chosen.model_dump(mode="json")}
 
-    for scheduler in ("pbt", "asha"):
+    for scheduler in ("pbt", "halving", "asha"):
         with sweep_folder(tmp_path / scheduler, False, nature(scheduler, 4)):
             (tmp_path / scheduler / "trials" / "begun").mkdir(parents=True)
     with sweep_folder(tmp_path / "asha", False, nature("asha", 6)):
         pass
-    with (
-        pytest.raises(InputError, match=r"changed: settings\.trials"),
-        sweep_folder(tmp_path / "pbt", False, nature("pbt", 6)),
-    ):
-        pass
+    for scheduler in ("pbt", "halving"):
+        with (
+            pytest.raises(InputError, match=r"changed: settings\.trials"),
+            sweep_folder(tmp_path / scheduler, False, nature(scheduler, 6)),
+        ):
+            pass

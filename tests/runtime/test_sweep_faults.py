@@ -109,6 +109,32 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
 
 
+def test_a_sweep_that_is_killed_between_rungs_goes_on(
+    tmp_path: Path, root: Path, values: dict[str, Any]
+) -> None:
+    halving = ("--scheduler", "halving", "--grace", "8", "--reduction", "2")
+    tuning = Tuning(root, tmp_path, values, "--search", "grid", *halving)
+    out = tuning.out
+
+    def in_the_second_round() -> bool:
+        if "stopped" not in states(out):
+            return False
+        return any(trial.state == "running" for trial in read_trials(plan_of(out)))
+
+    tuning.kill_once(in_the_second_round)
+    stopped = {trial.key: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
+    assert len(stopped) == 2
+    time.sleep(15)
+    result = tuning.run()
+    assert result["trials"] == {"finished": 1, "stopped": 3}
+    trials = read_trials(plan_of(out))
+    assert sorted(trial.last["epochs"] for trial in trials) == [8, 8, 16, 30]
+    assert {trial.key: trial.last for trial in trials if trial.last["epochs"] == 8} == stopped
+    for key, steps in steps_of(out).items():
+        assert steps == list(range(1, steps[-1] + 1)), key
+    assert "after 16 of 30 epochs 1 of 2 trials go on" in tuning.told
+
+
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: dict[str, Any]) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
@@ -120,14 +146,16 @@ def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: d
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("scheduler", ["asha", "halving"])
+def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
     values["training"]["epochs"] = 3
     (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
     recipe = parse_recipe(values, "recipe")
-    given = settings(recipe, workers=2, scheduler="asha", grace=1)
+    given = settings(recipe, workers=2, scheduler=scheduler, grace=1)
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
     assert result["settings"] == {"training.learning_rate": 0.01}
     assert sum(result["trials"].values()) == 2
+    assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
 
 
 @pytest.mark.usefixtures("ray_cluster")

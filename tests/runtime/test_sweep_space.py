@@ -175,6 +175,7 @@ def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
         ({"scheduler": "pbt", "workers": 2}, "own process"),
         ({"scheduler": "pbt", "folds": 3}, "no folds"),
         ({"scheduler": "pbt", "search": "grid"}, "at random"),
+        ({"scheduler": "halving", "search": "optuna"}, "proposes them one by one"),
         ({"scheduler": "asha", "objectives": ["f1", "seconds"]}, "judges by one metric"),
     ],
 )

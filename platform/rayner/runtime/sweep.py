@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from rayner.runtime.example_sets import build_examples
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
 from rayner.runtime.sweeps.population import check_population, run_population, tune_id
+from rayner.runtime.sweeps.rounds import run_rounds
 from rayner.runtime.sweeps.schedule import (
     DEFAULT_TRIALS,
     Room,
+    most_epochs,
     optuna_search,
     planned_settings,
     room_for,
@@ -135,36 +138,35 @@ def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, 
     settings = plan.settings
     trials = read_trials(plan)
     failed = {trial.key for trial in trials if trial.state == "failed"}
-    total = settings.trials or DEFAULT_TRIALS
-    if planned is not None:
-        total = len(planned)
-        planned = [one for one in planned if key_of(one) not in failed]
-        left = len(planned)
-    else:
-        left = total - len(failed)
-    if left <= 0 or (planned is not None and not planned):
+    total = len(planned) if planned is not None else settings.trials or DEFAULT_TRIALS
+    able = [one for one in planned if key_of(one) not in failed] if planned is not None else None
+    left = len(able) if able is not None else total - len(failed)
+    if left <= 0:
         return
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
         log.info("all %d trials are over; --trials adds more, --fresh starts over", total)
         return
     log.info("%d trials, %d at once", total, min(room.at_once, left))
-    if settings.scheduler == "pbt":
-        with _environment(room.at_once):
-            run_population(plan, space, room)
-        return
-    known = [trial.settings for trial in trials if trial.state != "failed"][:left]
     with _environment(room.at_once):
-        _fit(plan, space, planned, room, known, left)
+        if settings.scheduler == "pbt":
+            run_population(plan, space, room)
+            return
+        fit = partial(_fit, plan, space, room, left)
+        if settings.scheduler == "halving" and planned is not None:
+            # With those that failed: they have their places among the trials that they were compared with.
+            run_rounds(plan, planned, most_epochs(settings, space, plan.recipe), fit)
+        else:
+            fit(able)
     shutil.rmtree(plan.out / "ray", ignore_errors=True)
 
 
 def _fit(
     plan: Plan,
     space: Space,
-    planned: Sequence[Mapping[str, Any]] | None,
     room: Room,
-    known: Sequence[Mapping[str, Any]],
-    left: int,
+    trials: int,
+    planned: Sequence[Mapping[str, Any]] | None,
+    until: int | None = None,
 ) -> None:
     """One launch of Ray Tune, which knows nothing of earlier ones: each trial reports what it has done.
 
@@ -176,14 +178,18 @@ def _fit(
     from rayner.runtime.sweeps.board import Board
 
     settings = plan.settings
+    search = None
+    if planned is None:
+        known = [trial.settings for trial in read_trials(plan) if trial.state != "failed"][:trials]
+        search = optuna_search(space, settings, known)
     given = {"settings": tune.grid_search([dict(one) for one in planned])} if planned is not None else None
     tuner = tune.Tuner(
-        tune.with_resources(trial_of(plan), tune.PlacementGroupFactory([dict(room.resources)])),
+        tune.with_resources(trial_of(plan, until), tune.PlacementGroupFactory([dict(room.resources)])),
         param_space=given,
         tune_config=tune.TuneConfig(
-            search_alg=None if planned is not None else optuna_search(space, settings, known),
+            search_alg=search,
             scheduler=scheduler_of(settings, space, plan.recipe),
-            num_samples=1 if planned is not None else left,
+            num_samples=1 if planned is not None else trials,
             max_concurrent_trials=room.at_once,
             # Importing torch takes as long as many a short trial. Workers of their own would outlive a trial.
             reuse_actors=not settings.workers,
@@ -192,7 +198,7 @@ def _fit(
         run_config=tune.RunConfig(
             name=f"launch-{time.time_ns()}",
             storage_path=str(plan.out / "ray"),
-            callbacks=[Board(plan, left)],
+            callbacks=[Board(plan, trials)],
             failure_config=tune.FailureConfig(max_failures=settings.retries),
             verbose=0,
         ),

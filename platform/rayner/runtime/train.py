@@ -61,6 +61,24 @@ def train(
         CheckpointError: `out/last` is damaged.
         InputError: the loss is no number, the disk is full, or the encoder cannot do what the recipe asks.
     """
+    result = train_until(None, recipe, out, fresh, workers, cache, watch)
+    assert result is not None
+    return result
+
+
+def train_until(
+    epochs: int | None,
+    recipe: BaseRecipe,
+    out: Path,
+    fresh: bool = False,
+    workers: int | None = None,
+    cache: Path | None = None,
+    watch: Tracker | None = None,
+) -> dict[str, Any] | None:
+    """`train`, but it pauses after so many epochs: None then, and the next call goes on from there.
+
+    The schedule of the learning rate is that of the whole run.
+    """
     if ":/" in str(out):
         raise RecipeError(
             f"--out {out}", "is no folder", "mount the storage, and name the folder that all nodes see"
@@ -83,7 +101,7 @@ def train(
             del model
         workers = recipe.scaling.workers if workers is None else workers
         cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
-        return _train(recipe, task, out, workers, cache, watch or watcher())
+        return _train(recipe, task, out, workers, cache, watch or watcher(), epochs)
 
 
 def _train(
@@ -93,19 +111,20 @@ def _train(
     workers: int,
     cache: Path,
     watch: Tracker,
-) -> dict[str, Any]:
+    until: int | None,
+) -> dict[str, Any] | None:
     examples = build_examples(task, "train", cache, workers)
     dev = list(task.items("dev"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["content"]
-        run = Run(recipe, task, examples, key, dev, out, default_device(), watch)
+        run = Run(recipe, task, examples, key, dev, out, default_device(), watch, until)
         standing = work(run)
     else:
         from rayner.runtime.training.cluster import work_on_cluster
 
-        standing = work_on_cluster(recipe, task, examples, dev, out, workers, watch)
-    return conclude(recipe, task, dev, out, standing)
+        standing = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until)
+    return None if not standing.finished else conclude(recipe, task, dev, out, standing)
 
 
 def conclude(

@@ -42,7 +42,7 @@ class Run:
     """What every worker of a run is given.
 
     `key` names the content of the examples; `dev` are the items to evaluate on, perhaps none; `watcher` is
-    shown what happens.
+    shown what happens. The run pauses after `until` epochs, to be gone on with.
     """
 
     recipe: BaseRecipe
@@ -53,6 +53,7 @@ class Run:
     out: Path
     device: torch.device
     watcher: Tracker | None = None
+    until: int | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class _Course:
 
 
 def work(run: Run) -> Standing:
-    """Train until the run is finished, from where `OUT/last` stands.
+    """Train until the run is finished or pauses, from where `OUT/last` stands.
 
     Raises:
         RecipeError: `OUT` holds another run.
@@ -91,9 +92,13 @@ def _work(run: Run) -> Standing:
     opened = tracked(run.out, run.recipe, standing.step, run.watcher) if rank() == 0 else None
     with opened or contextlib.nullcontext([]) as trackers:
         course = _Course(run, learner, standing, Clock(standing.seconds, run.device), trackers)
-        while not course.standing.finished:
+        while not course.standing.finished and not _pauses(run, course.standing):
             _train_epoch(course)
     return course.standing
+
+
+def _pauses(run: Run, standing: Standing) -> bool:
+    return run.until is not None and standing.epoch >= run.until
 
 
 def _start(run: Run) -> tuple[Standing, Learner]:

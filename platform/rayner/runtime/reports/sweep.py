@@ -143,7 +143,6 @@ def _front(scored: Sequence[Trial], plan: Plan) -> str | None:
 
 def _saved(plan: Plan, trials: Sequence[Trial]) -> float | None:
     """The part of the epochs of all trials that stopping early has saved."""
-    whole = [int(t.settings.get("training.epochs", plan.recipe.training.epochs)) for t in trials]
-    total = sum(whole) * plan.settings.runs
+    total = sum(plan.epochs_of(trial.settings) for trial in trials) * plan.settings.runs
     stopped = any(trial.state == "stopped" for trial in trials)
     return 1 - sum(t.last.get("epochs", 0) for t in trials) / total if stopped and total else None

@@ -13,6 +13,7 @@ from ray.tune import Callback
 from rayner.runtime.sweeps.table import line_of, trials_table
 from rayner.runtime.sweeps.trial import settings_of
 from rayner.runtime.sweeps.trials import (
+    OUTCOME,
     TRIAL,
     TRIALS,
     Plan,
@@ -49,12 +50,15 @@ class Board(Callback):
         return {**self.__dict__, "_live": None}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Give the trial its number and its folder."""
+        """Give the trial its number and its folder; it no longer waits."""
         settings = settings_of(self._plan, trial.config)
         folder = self._folder(trial)
         if not (folder / TRIAL).exists():
             number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
             write_json(folder / TRIAL, {"number": number, "settings": settings})
+        outcome = read_outcome(folder)
+        if outcome is not None and outcome["state"] == "waiting":
+            (folder / OUTCOME).unlink()
         self._show()
 
     def on_trial_result(
@@ -64,10 +68,11 @@ class Board(Callback):
         self._show()
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Write down whether it was stopped early."""
+        """Write down whether it was stopped early, or waits at a rung."""
         folder = self._folder(trial)
         if read_outcome(folder) is None:
-            write_outcome(folder, "finished" if is_finished(self._plan, folder) else "stopped")
+            early = "waiting" if self._plan.settings.scheduler == "halving" else "stopped"
+            write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
         self._over(folder)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -76,17 +76,23 @@ def planned_settings(space: Space, settings: SweepSettings) -> list[dict[str, An
     return draws(space, settings.trials, settings.seed)
 
 
+def most_epochs(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> int:
+    """Epochs of the longest trial, over all its runs; tells where stopping early could stop none."""
+    searched = choices(space.domains["training.epochs"]) if "training.epochs" in space.domains else None
+    total = (max(searched) if searched else recipe.training.epochs) * settings.runs
+    if total <= settings.grace:
+        log.warning("a trial has %d epochs and none is stopped before %d", total, settings.grace)
+    return total
+
+
 def scheduler_of(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> Any:
     """Ray Tune's scheduler; None for one that stops nothing."""
     from ray.tune.schedulers import ASHAScheduler
 
     if settings.scheduler != "asha":
         return None
-    searched = choices(space.domains["training.epochs"]) if "training.epochs" in space.domains else None
-    epochs = max(searched) if searched else recipe.training.epochs
-    total = epochs * settings.runs
+    total = most_epochs(settings, space, recipe)
     if total <= settings.grace:
-        log.warning("a trial has %d epochs and ASHA stops none before %d", total, settings.grace)
         return None
     objective = settings.objectives[0]
     # The last rung lies before the end: a trial that has come so far must be left to write its result.

@@ -12,7 +12,7 @@ from rayner.config import BaseRecipe, Settings
 from rayner.errors import InputError
 
 Search = Literal["grid", "random", "optuna"]
-Scheduler = Literal["none", "asha", "pbt"]
+Scheduler = Literal["none", "asha", "halving", "pbt"]
 Mode = Literal["max", "min"]
 
 SECONDS = "seconds"
@@ -41,7 +41,8 @@ class SweepSettings(Settings):
     `trials` None is the whole grid, or 16. A trial is `folds` times `seeds` runs (`folds` 0: one split, the
     recipe's own), one after the other, and its score the mean over them. `held_out` is the part of the
     training items that no trial sees. ASHA stops a trial that, after `grace` epochs, `grace * reduction` and
-    so on, is not among the best one of `reduction`. A trial that fails is begun again `retries` times.
+    so on, is not among the best one of `reduction` of those before it; halving waits there for all trials. A
+    trial that fails is begun again `retries` times.
     `workers` are Ray Train workers of each trial; 0 trains within the trial's own process.
     """
 
@@ -66,6 +67,11 @@ class SweepSettings(Settings):
             raise ValueError(
                 f"the scheduler {self.scheduler} judges by one metric, and there are {len(self.objectives)}: "
                 "take the scheduler none or one metric"
+            )
+        if self.scheduler == "halving" and self.search == "optuna":
+            raise ValueError(
+                "halving compares all trials with each other, and Optuna proposes them one by one: take the "
+                "search random or grid, or the scheduler asha"
             )
         if self.scheduler == "pbt" and (self.folds or self.seeds > 1):
             raise ValueError(

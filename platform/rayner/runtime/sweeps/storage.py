@@ -16,7 +16,7 @@ from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.trials import SWEEP, TRIALS, write_json
 
 FREE_KEYS = ("recipe.scaling.", "recipe.tracking.", "settings.trials", "settings.workers", "settings.retries")
-"""What may change between two launches of a sweep; the trials of a population may not."""
+"""What may change between two launches of a sweep, but for trials that are compared with all others."""
 
 
 @contextlib.contextmanager
@@ -104,8 +104,8 @@ def _check_nature(out: Path, nature: Mapping[str, Any]) -> None:
     if not (out / SWEEP).exists():
         return
     before, now = dict(_flat(json.loads((out / SWEEP).read_text(encoding="utf-8")))), dict(_flat(nature))
-    population = now["settings.scheduler"] == '"pbt"'
-    free = tuple(key for key in FREE_KEYS if not (population and key == "settings.trials"))
+    together = now["settings.scheduler"] in ('"pbt"', '"halving"')
+    free = tuple(key for key in FREE_KEYS if not (together and key == "settings.trials"))
     changed = sorted(
         key
         for key in before.keys() | now.keys()

@@ -24,18 +24,18 @@ from rayner.runtime.sweeps.trials import (
     write_outcome,
 )
 from rayner.runtime.tracking import MLFLOW_PARENT, Record
-from rayner.runtime.train import train
+from rayner.runtime.train import train_until
 from rayner.tasks.registry import train_task
 
 SEED_AFTER_DIVERGING = 1000
 """Added to the seed of a run that begins again because its loss was no number."""
 
 
-def trial_of(plan: Plan) -> Callable[[dict[str, Any]], None]:
-    """The function that Ray Tune calls with the settings of each trial."""
+def trial_of(plan: Plan, until: int | None = None) -> Callable[[dict[str, Any]], None]:
+    """The function that Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
 
     def trial(config: dict[str, Any]) -> None:
-        run_trial(plan, settings_of(plan, config), _tell_tune)
+        run_trial(plan, settings_of(plan, config), _tell_tune, until)
 
     return trial
 
@@ -47,8 +47,13 @@ def settings_of(plan: Plan, config: Mapping[str, Any]) -> dict[str, Any]:
     return tidy(config.get("settings", config), plan.drawn)
 
 
-def run_trial(plan: Plan, settings: Mapping[str, Any], tell: Callable[[Report], None]) -> None:
+def run_trial(
+    plan: Plan, settings: Mapping[str, Any], tell: Callable[[Report], None], until: int | None = None
+) -> None:
     """Do what is left to do of a trial; what was done before a kill is reported again, in its order.
+
+    Args:
+        until: epochs, over all runs, after which it pauses.
 
     Raises:
         DivergedError: the loss is no number; called again, it starts the run over with another seed.
@@ -65,18 +70,30 @@ def run_trial(plan: Plan, settings: Mapping[str, Any], tell: Callable[[Report], 
         reports, _ = read_progress(plan, folder, settings)
         for report in reports:
             tell(report)
-        if outcome is None:
-            _run_all(plan, settings, folder, tell)
+        if outcome is None or outcome["state"] == "waiting":
+            _run_all(plan, settings, folder, tell, until)
 
 
-def _run_all(plan: Plan, settings: Mapping[str, Any], folder: Path, tell: Callable[[Report], None]) -> None:
+def _run_all(
+    plan: Plan,
+    settings: Mapping[str, Any],
+    folder: Path,
+    tell: Callable[[Report], None],
+    until: int | None,
+) -> None:
+    epochs = plan.epochs_of(settings)
+
     def latest() -> None:
         tell(read_progress(plan, folder, settings)[0][-1])
 
     try:
-        for name, changes in plan.runs.items():
+        for number, (name, changes) in enumerate(plan.runs.items()):
+            left = None if until is None else until - number * epochs
+            if left is not None and left <= 0:
+                return
             if not (folder / name / RUN_RESULT).exists():
-                _train(plan, settings, changes, folder / name, _AtEvaluations(latest))
+                if not _train(plan, settings, changes, folder / name, _AtEvaluations(latest), left):
+                    return
                 latest()
             # The run is over, and its optimizer takes twice the room of its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
@@ -93,8 +110,14 @@ def _run_all(plan: Plan, settings: Mapping[str, Any], folder: Path, tell: Callab
 
 
 def _train(
-    plan: Plan, settings: Mapping[str, Any], changes: Mapping[str, Any], out: Path, watch: _AtEvaluations
-) -> None:
+    plan: Plan,
+    settings: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    out: Path,
+    watch: _AtEvaluations,
+    until: int | None,
+) -> bool:
+    """Whether the run came to its end, and does not pause."""
     import torch
 
     failures = failures_of(out.parent)
@@ -112,7 +135,7 @@ def _train(
         (out / MLFLOW_PARENT).write_text(plan.mlflow_parent)
     begun = out / "recipe.yaml"
     fresh = bool(failures) and failures[-1]["diverged"] and begun.exists() and not _has_seed(begun, seed)
-    train(recipe, out, fresh=fresh, workers=workers, cache=plan.cache, watch=watch)
+    return train_until(until, recipe, out, fresh, workers, plan.cache, watch) is not None
 
 
 def _has_seed(recipe: Path, seed: int) -> bool:

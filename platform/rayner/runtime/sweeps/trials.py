@@ -29,6 +29,7 @@ SCHEDULE = "schedule.jsonl"
 """Settings that a trial of a population took on, one line a change."""
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
+"""A trial waits that has not reported yet, and one at a rung until all others are there."""
 Report = dict[str, float]
 
 
@@ -48,6 +49,10 @@ class Plan:
     working_folder: Path
     mlflow_parent: str | None = None
     drawn: frozenset[str] = frozenset()
+
+    def epochs_of(self, settings: Mapping[str, Any]) -> int:
+        """The epochs of each run of the trial with these settings."""
+        return int(settings.get("training.epochs", self.recipe.training.epochs))
 
     def folder(self, settings: Mapping[str, Any]) -> Path:
         """The folder of the trial with these settings."""
@@ -131,7 +136,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     A report has every objective, as the mean over the runs so far, each with its best checkpoint so far; and
     `epochs`, `steps` and `seconds`, as the sum.
     """
-    epochs = int(settings.get("training.epochs", plan.recipe.training.epochs))
+    epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
     main = METRICS[str(getattr(plan.recipe, "task", ""))][0]
     reports: list[Report] = []
@@ -165,12 +170,12 @@ def is_finished(plan: Plan, folder: Path) -> bool:
 
 
 def read_outcome(folder: Path) -> dict[str, Any] | None:
-    """`state` and `error` of a trial that is over; None for any other."""
+    """`state` and `error` of a trial that is over or waits at a rung; None for any other."""
     return _read(folder / OUTCOME)
 
 
 def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
-    """Note that a trial is over."""
+    """Note that a trial is over, or waits at a rung."""
     write_json(folder / OUTCOME, {"state": state, "error": error})
 
 

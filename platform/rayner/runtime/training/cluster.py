@@ -36,6 +36,7 @@ def work_on_cluster(
     out: Path,
     workers: int,
     watch: Tracker,
+    until: int | None = None,
 ) -> Standing:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
@@ -65,6 +66,7 @@ def work_on_cluster(
             "task": ray.put(task),
             "dev": ray.put(list(dev)),
             "out": str(out),
+            "until": until,
         },
         scaling_config=ScalingConfig(
             num_workers=workers if most is None or most <= workers else (workers, most),
@@ -125,6 +127,7 @@ def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
         dev=ray.get(config["dev"]),
         out=out,
         device=device,
+        until=config["until"],
     )
     try:
         return work(run)

@@ -1,0 +1,96 @@
+"""Successive halving: all trials train up to a rung, and only the best of them go on to the next.
+
+Source: Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, 2016.
+ASHA compares a trial with those before it, so that no node ever waits; here each is compared with all, which
+stops more of them, and the order in which they run, and how many at once, change nothing. What is chosen
+follows from the trials' own files alone, so that a sweep which was killed chooses the same again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rayner.runtime.checkpoints import LAST
+from rayner.runtime.sweeps.settings import Objective
+from rayner.runtime.sweeps.trials import TRIAL, Plan, Trial, read_trial, write_outcome
+
+Launch = Callable[[Sequence[Mapping[str, Any]], int | None], None]
+
+log = logging.getLogger(__name__)
+
+
+def run_rounds(plan: Plan, planned: Sequence[Mapping[str, Any]], epochs: int, launch: Launch) -> None:
+    """Train all trials up to the first rung, the best of them up to the second, and so on to the end.
+
+    Args:
+        epochs: of the longest trial, over all its runs.
+        launch: trains trials with these settings until they have gone through so many epochs, None for all.
+    """
+    settings = plan.settings
+    going = list(planned)
+    for rung in rungs_of(settings.grace, settings.reduction, epochs):
+        _launch_left(plan, going, rung, launch)
+        trials = [read_trial(plan, plan.folder(one)) for one in going]
+        best = best_at(trials, rung, settings.reduction, settings.objectives[0])
+        chosen = {trial.key for trial in best}
+        for trial in trials:
+            if trial.key not in chosen and trial.state == "waiting":
+                _stop(plan, trial)
+        going = [trial.settings for trial in best if trial.state != "failed"]
+        log.info("after %d of %d epochs %d of %d trials go on", rung, epochs, len(best), len(trials))
+    _launch_left(plan, going, None, launch)
+
+
+def rungs_of(grace: int, reduction: int, epochs: int) -> list[int]:
+    """The epochs before the end after which trials are compared: `grace` times the powers of `reduction`."""
+    rungs = []
+    while grace < epochs:
+        rungs.append(grace)
+        grace *= reduction
+    return rungs
+
+
+def best_at(trials: Sequence[Trial], rung: int, reduction: int, objective: Objective) -> list[Trial]:
+    """The best one of `reduction` of the trials that reached a rung, by their scores there; one at least.
+
+    A trial that ended before the rung takes part with its last score, one that went beyond with that which it
+    had, so that later training changes nothing. Of equal scores, the trial that was begun first is better.
+    """
+    sign = -1 if objective.mode == "max" else 1
+
+    def rank(trial: Trial) -> tuple[float, int]:
+        scores = [report[objective.metric] for report in trial.reports if report["epochs"] <= rung]
+        score = scores[-1] if scores else math.nan
+        return (math.inf if math.isnan(score) else sign * score), trial.number
+
+    reached = [t for t in trials if t.last.get("epochs", 0) >= rung or t.state == "finished"]
+    return sorted(reached, key=rank)[: max(1, len(reached) // reduction)]
+
+
+def _launch_left(plan: Plan, going: Sequence[Mapping[str, Any]], rung: int | None, launch: Launch) -> None:
+    left = [settings for settings in going if not _is_there(plan, settings, rung)]
+    if left:
+        launch(left, rung)
+
+
+def _is_there(plan: Plan, settings: Mapping[str, Any], rung: int | None) -> bool:
+    """Whether a trial has nothing left to train up to a rung, None for the end."""
+    folder = plan.folder(settings)
+    if not (folder / TRIAL).exists():
+        return False
+    trial = read_trial(plan, folder)
+    if trial.state == "waiting":
+        return rung is not None and trial.last.get("epochs", 0) >= rung
+    return trial.state != "running"
+
+
+def _stop(plan: Plan, trial: Trial) -> None:
+    folder = plan.folder(trial.settings)
+    write_outcome(folder, "stopped")
+    for run in plan.runs:
+        # Of trials at a rung, the optimizers are the most that lies on the disk.
+        shutil.rmtree(folder / run / LAST, ignore_errors=True)
