@@ -222,6 +222,22 @@ def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
         assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "state", "kept"), [("asha", "stopped", []), ("halving", "waiting", ["last"])]
+)
+def test_a_trial_that_ends_before_its_end(plan: Plan, scheduler: str, state: str, kept: list[str]) -> None:
+    plan = replace(plan, settings=plan.settings.model_copy(update={"scheduler": scheduler}))
+    given = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, given, [[0.5]])
+    (folder / "fold0-seed1" / "last").mkdir()
+    board, trial = Board(plan, 2), SimpleNamespace(config=given)
+    board.on_trial_complete(1, [], trial)
+    assert [one.state for one in read_trials(plan)] == [state]
+    assert [path.name for path in folder.glob("*/last")] == kept
+    board.on_trial_start(2, [], trial)
+    assert [one.state for one in read_trials(plan)] == ["stopped" if state == "stopped" else "running"]
+
+
 def curves(*scores: list[float]) -> ElementTree.Element:
     rows = enumerate(scores)
     drawn = [Curve(number, range(1, 1 + len(row)), row, finished=True, rank=number) for number, row in rows]

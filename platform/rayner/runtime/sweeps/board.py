@@ -22,6 +22,7 @@ from rayner.runtime.sweeps.trials import (
     read_outcome,
     read_trial,
     read_trials,
+    remove_last,
     write_json,
     write_outcome,
 )
@@ -73,6 +74,8 @@ class Board(Callback):
         if read_outcome(folder) is None:
             early = "waiting" if self._plan.settings.scheduler == "halving" else "stopped"
             write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
+            if early == "stopped":
+                remove_last(self._plan, folder)
         self._over(folder)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rayner.runtime.checkpoints import LAST
 from rayner.runtime.sweeps.settings import Objective
-from rayner.runtime.sweeps.trials import TRIAL, Plan, Trial, read_trial, write_outcome
+from rayner.runtime.sweeps.trials import TRIAL, Plan, Trial, read_trial, remove_last, write_outcome
 
 Launch = Callable[[Sequence[Mapping[str, Any]], int | None], None]
 
@@ -39,7 +37,8 @@ def run_rounds(plan: Plan, planned: Sequence[Mapping[str, Any]], epochs: int, la
         chosen = {trial.key for trial in best}
         for trial in trials:
             if trial.key not in chosen and trial.state == "waiting":
-                _stop(plan, trial)
+                write_outcome(plan.folder(trial.settings), "stopped")
+                remove_last(plan, plan.folder(trial.settings))
         going = [trial.settings for trial in best if trial.state != "failed"]
         log.info("after %d of %d epochs %d of %d trials go on", rung, epochs, len(best), len(trials))
     _launch_left(plan, going, None, launch)
@@ -86,11 +85,3 @@ def _is_there(plan: Plan, settings: Mapping[str, Any], rung: int | None) -> bool
     if trial.state == "waiting":
         return rung is not None and trial.last.get("epochs", 0) >= rung
     return trial.state != "running"
-
-
-def _stop(plan: Plan, trial: Trial) -> None:
-    folder = plan.folder(trial.settings)
-    write_outcome(folder, "stopped")
-    for run in plan.runs:
-        # Of trials at a rung, the optimizers are the most that lies on the disk.
-        shutil.rmtree(folder / run / LAST, ignore_errors=True)

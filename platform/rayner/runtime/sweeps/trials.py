@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 
 from rayner.config import BaseRecipe
 from rayner.recipes import parse_recipe, with_settings
+from rayner.runtime.checkpoints import LAST
 from rayner.runtime.sweeps.settings import METRICS, SECONDS, SweepSettings
 from rayner.runtime.sweeps.space import key_of
 from rayner.runtime.tracking import LOG
@@ -177,6 +179,12 @@ def read_outcome(folder: Path) -> dict[str, Any] | None:
 def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
     """Note that a trial is over, or waits at a rung."""
     write_json(folder / OUTCOME, {"state": state, "error": error})
+
+
+def remove_last(plan: Plan, folder: Path) -> None:
+    """Remove what a trial would go on from, once it is over: three times as much as the model."""
+    for run in plan.runs:
+        shutil.rmtree(folder / run / LAST, ignore_errors=True)
 
 
 def note_failure(folder: Path, error: str, diverged: bool) -> None:

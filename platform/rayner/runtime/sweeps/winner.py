@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayner.errors import RaynerError
 from rayner.recipes import dump_recipe, with_settings
-from rayner.runtime.checkpoints import LAST
 from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
-from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial
+from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import load_model
 from rayner.tasks.registry import train_task
@@ -49,8 +47,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
     recipe = with_settings(plan.recipe, best.settings, "best trial")
     (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
     for trial in trials:
-        for name in plan.runs:
-            shutil.rmtree(plan.out / TRIALS / trial.key / name / LAST, ignore_errors=True)
+        remove_last(plan, plan.out / TRIALS / trial.key)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
         "best": str(plan.out / BEST_RECIPE),
