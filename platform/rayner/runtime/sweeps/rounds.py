@@ -39,7 +39,7 @@ def run_rounds(plan: Plan, planned: Sequence[Mapping[str, Any]], epochs: int, la
             if trial.key not in chosen and trial.state == "waiting":
                 write_outcome(plan.folder(trial.settings), "stopped")
                 remove_last(plan, plan.folder(trial.settings))
-        going = [trial.settings for trial in best if trial.state != "failed"]
+        going = [trial.settings for trial in trials if trial.key in chosen and trial.state != "failed"]
         log.info("after %d of %d epochs %d of %d trials go on", rung, epochs, len(best), len(trials))
     _launch_left(plan, going, None, launch)
 
@@ -57,14 +57,14 @@ def best_at(trials: Sequence[Trial], rung: int, reduction: int, objective: Objec
     """The best one of `reduction` of the trials that reached a rung, by their scores there; one at least.
 
     A trial that ended before the rung takes part with its last score, one that went beyond with that which it
-    had, so that later training changes nothing. Of equal scores, the trial that was begun first is better.
+    had, so that later training changes nothing. Of equal scores, that of the first trial in order is better.
     """
     sign = -1 if objective.mode == "max" else 1
 
-    def rank(trial: Trial) -> tuple[float, int]:
+    def rank(trial: Trial) -> float:
         scores = [report[objective.metric] for report in trial.reports if report["epochs"] <= rung]
         score = scores[-1] if scores else math.nan
-        return (math.inf if math.isnan(score) else sign * score), trial.number
+        return math.inf if math.isnan(score) else sign * score
 
     reached = [t for t in trials if t.last.get("epochs", 0) >= rung or t.state == "finished"]
     return sorted(reached, key=rank)[: max(1, len(reached) // reduction)]
