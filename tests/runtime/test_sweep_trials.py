@@ -159,6 +159,13 @@ def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(p
     assert "85.3" in text
 
 
+def test_a_sweep_with_one_finished_trial_has_no_front(plan: Plan) -> None:
+    for number, scores in enumerate(([[0.2, 0.4, 0.5, 0.6]] * 2, [[0.1]]), 1):
+        folder = write_trial(plan, number, {"training.learning_rate": 0.1 * number}, scores)
+        write_outcome(folder, "finished" if number == 1 else "stopped")
+    assert "Left out: fewer than two trials have finished" in report(plan.out).read_text()
+
+
 def test_a_sweep_that_has_just_begun_has_no_page(plan: Plan) -> None:
     with pytest.raises(InputError, match="no trial has a score"):
         report(plan.out)

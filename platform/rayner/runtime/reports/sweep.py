@@ -133,7 +133,7 @@ def _curves(scored: Sequence[Trial], metric: str) -> list[figures.Curve]:
 def _front(scored: Sequence[Trial], plan: Plan) -> str | None:
     objective = plan.settings.objectives[0]
     finished = [trial for trial in scored if trial.state == "finished"]
-    if not finished or objective.metric == SECONDS:
+    if len(finished) < 2 or objective.metric == SECONDS:
         return None
     signs = {objective.metric: 1 if objective.mode == "max" else -1, SECONDS: -1}
     front = {trial.key for trial in pareto_of(finished, signs)}
