@@ -150,24 +150,20 @@ def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_halving_compares_all_trials_at_each_rung(tmp_path: Path, recipe: Any) -> None:
-    rates = [1e-2, 3e-5, 5e-3, 3e-4, 1e-3, 1e-30]
     recipe = with_settings(recipe, {"training.checkpoint_every": 1000}, "test")
-    given = settings(recipe, scheduler="halving", grace=2, reduction=2)
-    out, space = tmp_path / "sweep", space_of(tmp_path, {"training.learning_rate": rates})
+    given = settings(recipe, scheduler="halving", grace=2, reduction=4)
+    out, space = tmp_path / "sweep", space_of(tmp_path, {"training.learning_rate": [1e-30, 1e-2, 1e-3, 1e-4]})
     result = sweep(space, recipe, out, given)
-    assert result["trials"] == {"finished": 1, "stopped": 5}
+    assert result["trials"] == {"finished": 1, "stopped": 3}
+    assert result["settings"]["training.learning_rate"] >= 1e-3
     trials = read_trials(plan_of(out))
-    assert sorted(trial.last["epochs"] for trial in trials) == [2, 2, 2, 4, 4, 6]
+    at_the_rung = {trial.key: trial.reports[1]["f1"] for trial in trials}
     for trial in trials:
+        assert trial.last["epochs"] == (6 if trial.state == "finished" else 2)
+        assert trial.state == "stopped" or at_the_rung[trial.key] == max(at_the_rung.values())
         rows = read_lines(out / "trials" / trial.key / "seed1" / "log.jsonl")
         steps = [row["step"] for row in rows if "loss" in row]
         assert steps == list(range(1, len(steps) + 1)), "a step was taken twice, or one beyond the rung"
-    for rung, left in ((2, 3), (4, 1)):
-        ranked = sorted(trials, key=lambda trial: trial.reports[min(rung, len(trial.reports)) - 1]["f1"])
-        gone_on = {trial.key for trial in trials if trial.last["epochs"] > rung}
-        assert len(gone_on) == left
-        scores = {trial.key: trial.reports[rung - 1]["f1"] for trial in ranked if len(trial.reports) >= rung}
-        assert min(scores[key] for key in gone_on) >= max(s for k, s in scores.items() if k not in gone_on)
     assert not list(out.glob("trials/*/*/last"))
 
 
