@@ -35,7 +35,7 @@ SENTENCES = "corpus.train=[$RAYNER_DATA/ncbi-disease-iob/train.tsv]"
 """Half of what the recipe learns from: an epoch takes three minutes with one thread in place of six."""
 NAMES = ("mentions.are_aliases=false",)
 """The published condition: the index has the names of entities alone."""
-NAMES_OF = {"asha": "ASHA", "halving": "successive halving"}
+SCHEDULERS = {"asha": "ASHA", "halving": "successive halving"}
 MOST_ROWS = 20
 BEST_ROWS = 5
 
@@ -258,7 +258,7 @@ def _what_was_cut(name: str, runs: Path) -> str:
     text += f" ({plan.settings.runs} trainings)" if plan.settings.runs > 1 else ""
     if stopped := [trial.last["epochs"] for trial in trials if trial.state == "stopped"]:
         done = sum(trial.last.get("epochs", 0) for trial in trials)
-        text += f"; {NAMES_OF[plan.settings.scheduler]} stopped {len(stopped)}, "
+        text += f"; {SCHEDULERS[plan.settings.scheduler]} stopped {len(stopped)}, "
         text += f"the first after {min(stopped):g}, and so cut "
         text += f"{100 * (1 - done / (planned * len(trials))):.0f} % of all epochs"
     if failed := states.count("failed"):

@@ -42,8 +42,8 @@ class SweepSettings(Settings):
     recipe's own), one after the other, and its score the mean over them. `held_out` is the part of the
     training items that no trial sees. ASHA stops a trial that, after `grace` epochs, `grace * reduction` and
     so on, is not among the best one of `reduction` of those before it; halving waits there for all trials. A
-    trial that fails is begun again `retries` times.
-    `workers` are Ray Train workers of each trial; 0 trains within the trial's own process.
+    trial that fails is begun again `retries` times. `workers` are Ray Train workers of each trial; 0 trains
+    within the trial's own process.
     """
 
     trials: PositiveInt | None = None

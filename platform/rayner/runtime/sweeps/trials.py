@@ -1,8 +1,8 @@
 """What the trials of a sweep leave on disk: settings, progress, outcome.
 
 `OUT/trials/KEY/` has `trial.json` (number and settings), a training's folder for each run, `failures.jsonl`
-(a line for each attempt that failed) and, once it is over, `outcome.json`. All that a sweep needs to go on
-after a kill is there.
+(a line for each attempt that failed) and, once it is over or waits at a rung, `outcome.json`. All that a
+sweep needs to go on after a kill is there.
 """
 
 from __future__ import annotations
