@@ -85,10 +85,12 @@ def add_tune(app: typer.Typer, run: Run) -> None:
             from rayner.recipes import load_recipe
             from rayner.runtime.sweep import sweep
             from rayner.runtime.sweeps.settings import METRICS, objectives, sweep_settings
-            from rayner.runtime.sweeps.space import load_space
+            from rayner.runtime.sweeps.space import check_task, load_space
 
             base = load_recipe(recipe, overrides or [])
             searched = load_space(space)
+            # Before its metric, which another task need not report.
+            check_task(searched, base)
             several = len(metric or ()) > 1
             said = searched.metric and searched.metric + (f":{searched.mode}" if searched.mode else "")
             default = said or METRICS[base.task][0]

@@ -186,6 +186,16 @@ def test_an_unknown_key_names_the_nearest_one(run, recipe):
     assert "'epochs'" in err
 
 
+def test_a_space_for_another_task_is_said_to_be_one(run, recipe, tmp_path):
+    (tmp_path / "names.py").write_text(
+        "TASK, METRIC = 'standardizer', 'top1'\ndef space(): return {'training.epochs': [1, 2]}"
+    )
+    status, _, err = run("tune", str(tmp_path / "names.py"), str(recipe), "--out", str(tmp_path / "out"))
+    assert status == 2
+    assert err.startswith("error: space names: is for the task 'standardizer'; ")
+    assert err.count("\n") == 1
+
+
 def test_help_starts_fast(root):
     fastest = 9.0
     for _ in range(3):

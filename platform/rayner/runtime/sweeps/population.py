@@ -53,7 +53,7 @@ def check_population(space: Space) -> None:
     for key in space.domains:
         if key not in CHANGEABLE and not key.startswith("loss."):
             cure = f"search loss.* and {', '.join(CHANGEABLE)}, or take the scheduler asha"
-            raise InputError(space.name, f"{key} cannot change while a run goes on", cure)
+            raise InputError(f"space {space.name}", f"{key} cannot change while a run goes on", cure)
 
 
 def run_population(plan: Plan, space: Space, room: Room) -> None:

@@ -78,7 +78,7 @@ def load_space(text: str) -> Space:
     search = "grid" if all_grids else getattr(module, "SEARCH", None)
     name = f"{Path(place).stem}:{build.__name__}" if colon else Path(place).stem
     return Space(
-        name, {str(k): _domain(f"{name}: {k}", v) for k, v in domains.items()}, search=search, **said
+        name, {str(k): _domain(f"space {name}: {k}", v) for k, v in domains.items()}, search=search, **said
     )
 
 
@@ -92,28 +92,38 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
         InputError: the space is for another task, has a key that the sweep itself sets, or a whole section.
         RecipeError: the key that is wrong and the nearest known one, or the value that is.
     """
+    check_task(space, recipe)
+    place = f"space {space.name}"
+    for key, domain in space.domains.items():
+        _refuse_own(place, key, cut)
+        for value in _extremes(domain):
+            _refuse_section(place, recipe, key, value)
+            with_settings(recipe, {key: value}, place)
+
+
+def check_task(space: Space, recipe: BaseRecipe) -> None:
+    """Refuse a space for another task.
+
+    Raises:
+        InputError: the file of the space names another task than the recipe.
+    """
     task = getattr(recipe, "task", None)
     if space.task is not None and space.task != task:
         cure = f"take the space or a recipe of the other task: the recipe is of {task!r}"
-        raise InputError(space.name, f"is a space for the task {space.task!r}", cure)
-    for key, domain in space.domains.items():
-        _refuse_own(space.name, key, cut)
-        for value in _extremes(domain):
-            _refuse_section(space.name, recipe, key, value)
-            with_settings(recipe, {key: value}, f"space {space.name}")
+        raise InputError(f"space {space.name}", f"is for the task {space.task!r}", cure)
 
 
-def _refuse_own(name: str, key: str, cut: bool) -> None:
+def _refuse_own(place: str, key: str, cut: bool) -> None:
     for own, option in _OPTIONS.items():
         if f"{own}.".startswith(f"{key}."):
-            raise InputError(name, f"{key} is set by the sweep", f"leave it out, and give {option}")
+            raise InputError(place, f"{key} is set by the sweep", f"leave it out, and give {option}")
     section, _, part = key.partition(".")
     if cut and section in ("corpus", "mentions") and part in ("", *_PARTS):
         cure = "leave it out, or give neither --folds nor --held-out"
-        raise InputError(name, f"{key} is set by the sweep, which cuts the corpus", cure)
+        raise InputError(place, f"{key} is set by the sweep, which cuts the corpus", cure)
 
 
-def _refuse_section(name: str, recipe: BaseRecipe, key: str, value: Any) -> None:
+def _refuse_section(place: str, recipe: BaseRecipe, key: str, value: Any) -> None:
     """A section in place of another would take the defaults for all that it does not say."""
     section: Any = recipe
     for part in key.split("."):
@@ -121,7 +131,7 @@ def _refuse_section(name: str, recipe: BaseRecipe, key: str, value: Any) -> None
     if isinstance(section, Settings) and isinstance(value, Mapping):
         keys = " and ".join(f"{key}.{part}" for part in value) or f"its keys, as {key}.KEY"
         raise InputError(
-            name, f"{key} is a whole section, with keys that the space does not name", f"search {keys}"
+            place, f"{key} is a whole section, with keys that the space does not name", f"search {keys}"
         )
 
 
@@ -150,7 +160,7 @@ def grid(space: Space) -> list[dict[str, Any]]:
         values = choices(domain)
         if values is None:
             what, cure = f"{key} is a range, which no grid can hold", "list its values, or search at random"
-            raise InputError(space.name, what, cure)
+            raise InputError(f"space {space.name}", what, cure)
         lists[key] = values
     return [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
 
