@@ -10,11 +10,11 @@ import pytest
 from ray.tune.schedulers import PopulationBasedTraining
 
 from rayner.recipes import load_recipe, parse_recipe
-from rayner.runtime.sweep_turns import FairPopulation
 from rayner.runtime.sweeps.population import _train, can_restore, mutations
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.trials import Plan, Report, read_lines
+from rayner.runtime.sweeps.turns import FairPopulation
 from tests.runtime.several_workers import tiny_recipe
 
 

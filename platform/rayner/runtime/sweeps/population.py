@@ -60,8 +60,8 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
     """Run or restore a population; its state is Ray Tune's own, where checkpoints change hands."""
     from ray import tune
 
-    from rayner.runtime.sweep_turns import FairPopulation
     from rayner.runtime.sweeps.board import Board
+    from rayner.runtime.sweeps.turns import FairPopulation
 
     storage = plan.out / "ray"
     settings = plan.settings
