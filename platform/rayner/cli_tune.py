@@ -46,6 +46,10 @@ HeldOut = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=0, help="Ray Train workers of each trial; 0 trains in its own process.")
 ]
+AtOnce = Annotated[
+    int | None,
+    typer.Option(min=1, help="Trials at once; if unset, all that the cluster has room for as it is."),
+]
 Grace = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped or changed.")]
 Reduction = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")]
 Retries = Annotated[int, typer.Option(min=0, help="How often a trial that fails is begun again.")]
@@ -72,6 +76,7 @@ def add_tune(app: typer.Typer, run: Run) -> None:
         seeds: Seeds = 1,
         held_out: HeldOut = 0.0,
         workers: Workers = None,
+        at_once: AtOnce = None,
         grace: Grace = 2,
         reduction: Reduction = 3,
         retries: Retries = 2,
@@ -103,6 +108,7 @@ def add_tune(app: typer.Typer, run: Run) -> None:
                 seeds=seeds,
                 held_out=held_out,
                 workers=base.scaling.workers if workers is None else workers,
+                at_once=at_once,
                 grace=grace,
                 reduction=reduction,
                 retries=retries,

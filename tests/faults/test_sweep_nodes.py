@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray.util.state import list_tasks
 
 from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
@@ -95,3 +96,6 @@ def test_a_trial_that_loses_its_node_is_begun_again(
         end(driver.pid)
     assert [trial.state for trial in read_trials(plan_of(out))] == ["finished"] * 4
     assert all(taken == list(range(1, taken[-1] + 1)) for taken in steps().values())
+    # The best settings were trained again on a node with CPUs, not beside the driver.
+    [winner] = list_tasks(head.dashboard, filters=[("name", "=", "_train")])
+    assert winner.state == "FINISHED"

@@ -15,6 +15,7 @@ from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.trials import Plan, Report, read_lines
 from rayner.runtime.sweeps.turns import FairPopulation
+from rayner.runtime.tracking import MLFLOW_PARENT
 from tests.runtime.several_workers import tiny_recipe
 
 
@@ -23,7 +24,7 @@ def test_a_trial_whose_change_a_kill_undid_starts_over(
 ) -> None:
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=400), "recipe")
     settings = sweep_settings(objectives=objectives(["f1"], recipe), scheduler="pbt")
-    plan = Plan(recipe, settings, tmp_path, tmp_path / ".examples", {"seed1": {"seed": 1}}, tmp_path)
+    plan = Plan(recipe, settings, tmp_path, tmp_path / ".examples", {"seed1": {"seed": 1}}, tmp_path, "above")
     folder = tmp_path / "trials" / "one"
     folder.mkdir(parents=True)
     told: list[Report] = []
@@ -46,6 +47,7 @@ def test_a_trial_whose_change_a_kill_undid_starts_over(
     assert load_recipe(folder / "seed1/recipe.yaml").training.learning_rate == 1e-3
     assert [line["step"] for line in read_lines(folder / "schedule.jsonl")] == [0, 0]
     assert told[-1]["epochs"] == recipe.training.epochs
+    assert (folder / "seed1" / MLFLOW_PARENT).read_text() == "above"
 
 
 def test_a_copied_trial_keeps_its_place_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rayner.recipes import parse_recipe
+from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
+from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, note_parent, write_hparams
 from rayner.runtime.sweeps.trials import Plan, Trial
 from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
 from tests.runtime.several_workers import tiny_recipe
@@ -42,8 +43,8 @@ def test_mlflow_has_a_run_above_those_of_the_trials(tmp_path: Path, monkeypatch:
     assert parent is not None
     assert begin_mlflow(recipe, tmp_path, {}) == parent
     run = tmp_path / "trials/abc/seed1"
-    run.mkdir(parents=True)
-    (run / MLFLOW_PARENT).write_text(parent)
+    settings = sweep_settings(objectives=objectives(["f1"], recipe))
+    note_parent(Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path, parent), run)
     child = MLflow(recipe, run)
     child.write({"step": 1, "epoch": 1, "metrics": {"f1": 0.5}})
     child.close()
@@ -52,3 +53,15 @@ def test_mlflow_has_a_run_above_those_of_the_trials(tmp_path: Path, monkeypatch:
     assert found.data.tags["mlflow.parentRunId"] == parent
     assert found.info.run_name == "abc seed1"
     assert mlflow.get_run(parent).data.metrics["f1"] == 0.5
+
+
+def test_the_winner_is_a_child_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe))
+    plan = Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path, "above")
+    parents = []
+    monkeypatch.setattr(
+        winner, "train", lambda recipe, out, **_: parents.append((out / MLFLOW_PARENT).read_text())
+    )
+    winner._train(plan, recipe)
+    assert parents == ["above"]

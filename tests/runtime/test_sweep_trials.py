@@ -21,6 +21,7 @@ from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.sweeps.board import Board
 from rayner.runtime.sweeps.corpora import Corpora
+from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import key_of
 from rayner.runtime.sweeps.table import line_of, short_names, trials_table
@@ -186,7 +187,7 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
     plan = replace(plan, settings=settings)
     write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
     with pytest.raises(RaynerError, match="dev has nothing to compute macro_f1 from"):
-        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan))
+        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), Room({"CPU": 1}, 1))
 
 
 def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:

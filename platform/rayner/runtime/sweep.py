@@ -87,7 +87,7 @@ def sweep(
         "settings": settings.model_dump(mode="json"),
     }
     with sweep_folder(out, fresh, nature):
-        room = room_for(recipe, settings.workers)
+        room = room_for(recipe, settings.workers, settings.at_once)
         check_shared(out)
         corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
         plan = _plan(space, recipe, settings, out, corpora, nature)
@@ -95,7 +95,7 @@ def sweep(
         _run(plan, space, planned, room)
         trials = read_trials(plan)
         write_hparams(plan, trials)
-        result = conclude_sweep(plan, corpora, trials)
+        result = conclude_sweep(plan, corpora, trials, room)
         result["seconds"] = round(time.perf_counter() - begin, 1)
         write_json(out / RESULT, result)
         end_mlflow(plan.mlflow_parent, result["score"], [out / BEST_RECIPE])

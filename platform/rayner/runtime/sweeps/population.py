@@ -19,6 +19,7 @@ from rayner.errors import InputError
 from rayner.runtime.checkpoints import BEST, LAST
 from rayner.runtime.sweeps.schedule import DEFAULT_TRIALS, Room
 from rayner.runtime.sweeps.space import Space, choices, within
+from rayner.runtime.sweeps.tracking import note_parent
 from rayner.runtime.sweeps.trial import settings_of
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
@@ -162,6 +163,7 @@ def _train(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> None:
     [(name, changes)] = plan.runs.items()
     out = folder / name
     recipe = plan.recipe_of(settings, changes)
+    note_parent(plan, out)
     schedule = read_lines(folder / SCHEDULE)
     changed = not schedule or schedule[-1]["settings"] != settings
     checkpoint = tune.get_checkpoint()

@@ -20,19 +20,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Ray resources of a trial, and how many trials at once the cluster has room for."""
+    """Ray resources of a trial, and how many trials run at once."""
 
     resources: Mapping[str, float]
     at_once: int
 
 
-def room_for(recipe: BaseRecipe, workers: int) -> Room:
+def room_for(recipe: BaseRecipe, workers: int, at_once: int | None = None) -> Room:
     """What a trial takes of the cluster, so that trials never wait for each other's workers.
 
     Where the cluster has GPUs and the recipe does not say, a trial within its own process has one.
 
+    Args:
+        at_once: trials at once on a cluster that grows with what they ask for; None for all that fit now.
+
     Raises:
-        InputError: no trial fits.
+        InputError: no trial fits, and `at_once` is not given.
     """
     import ray
 
@@ -43,11 +46,15 @@ def room_for(recipe: BaseRecipe, workers: int) -> Room:
     if not workers and not gpus and any(node.get("GPU") for node in nodes):
         gpus = 1
     places = sum(_places(node, cpus, gpus) for node in nodes)
-    at_once = places // max(workers, 1)
-    if not at_once:
+    fit = places // max(workers, 1)
+    if not fit and at_once is None:
         needed = f"{max(workers, 1)} x {cpus:g} CPU" + (f" and {gpus:g} GPU" if gpus else "")
         there = f"{sum(node.get('CPU', 0) for node in nodes):g} CPUs"
-        raise InputError("cluster", f"a trial needs {needed} on one node each, and there are {there}")
+        cure = "add nodes, or say with --at-once for how many trials the cluster shall grow"
+        raise InputError("cluster", f"a trial needs {needed} on one node each, and there are {there}", cure)
+    at_once = at_once or fit
+    if at_once > fit:
+        log.warning("the cluster has room for %d of %d trials at once until it grows", fit, at_once)
     if workers:
         # The workers reserve what they need; a CPU for the trial itself could be the one that they lack.
         return Room({"memory": 1}, at_once)

@@ -43,7 +43,7 @@ class SweepSettings(Settings):
     training items that no trial sees. ASHA stops a trial that, after `grace` epochs, `grace * reduction` and
     so on, is not among the best one of `reduction` of those before it; halving waits there for all trials. A
     trial that fails is begun again `retries` times. `workers` are Ray Train workers of each trial; 0 trains
-    within the trial's own process.
+    within the trial's own process. `at_once` None is as many trials as the cluster has room for now.
     """
 
     trials: PositiveInt | None = None
@@ -54,6 +54,7 @@ class SweepSettings(Settings):
     seeds: PositiveInt = 1
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0
     workers: Annotated[int, Field(ge=0)] = 0
+    at_once: PositiveInt | None = None
     grace: PositiveInt = 2
     reduction: Annotated[int, Field(ge=2)] = 3
     retries: Annotated[int, Field(ge=0)] = 2

@@ -15,7 +15,10 @@ from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.trials import SWEEP, TRIALS, write_json
 
-FREE_KEYS = ("recipe.scaling.", "recipe.tracking.", "settings.trials", "settings.workers", "settings.retries")
+FREE_KEYS = (
+    *("recipe.scaling.", "recipe.tracking."),
+    *("settings.trials", "settings.workers", "settings.at_once", "settings.retries"),
+)
 """What may change between two launches of a sweep, but for trials that are compared with all others."""
 
 

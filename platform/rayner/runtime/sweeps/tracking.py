@@ -10,7 +10,7 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.trials import Plan, Trial
-from rayner.runtime.tracking import MLFLOW_RUN, wants_mlflow
+from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, wants_mlflow
 
 TENSORBOARD = "tensorboard"
 
@@ -55,6 +55,13 @@ def begin_mlflow(recipe: BaseRecipe, out: Path, parameters: Mapping[str, Any]) -
         mlflow.log_params({key: str(value)[:500] for key, value in parameters.items()})
     known.write_text(run.info.run_id)
     return run.info.run_id
+
+
+def note_parent(plan: Plan, run: Path) -> None:
+    """Let the run in a folder be a child of the sweep's run in MLflow, if there is one."""
+    if plan.mlflow_parent is not None:
+        run.mkdir(parents=True, exist_ok=True)
+        (run / MLFLOW_PARENT).write_text(plan.mlflow_parent)
 
 
 def end_mlflow(run_id: str | None, metrics: Mapping[str, float], files: Sequence[Path]) -> None:

@@ -13,6 +13,7 @@ from rayner.errors import DivergedError, InputError
 from rayner.runtime.checkpoints import LAST
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
+from rayner.runtime.sweeps.tracking import note_parent
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
     Plan,
@@ -23,7 +24,7 @@ from rayner.runtime.sweeps.trials import (
     read_progress,
     write_outcome,
 )
-from rayner.runtime.tracking import MLFLOW_PARENT, Record
+from rayner.runtime.tracking import Record
 from rayner.runtime.train import train_until
 from rayner.tasks.registry import train_task
 
@@ -130,9 +131,7 @@ def _train(
         build_examples(train_task(recipe), "train", plan.cache)
     else:
         torch.set_num_threads(scaling.threads_per_worker or max(1, int(scaling.cpus_per_worker)))
-    if plan.mlflow_parent is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / MLFLOW_PARENT).write_text(plan.mlflow_parent)
+    note_parent(plan, out)
     begun = out / "recipe.yaml"
     fresh = bool(failures) and failures[-1]["diverged"] and begun.exists() and not _has_seed(begun, seed)
     return train_until(until, recipe, out, fresh, workers, plan.cache, watch) is not None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rayner.config import BaseRecipe
 from rayner.errors import RaynerError
 from rayner.recipes import dump_recipe, with_settings
 from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.sweeps.corpora import Changes, Corpora
+from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
+from rayner.runtime.sweeps.tracking import note_parent
 from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import load_model
@@ -26,7 +30,7 @@ WINNER = "winner"
 log = logging.getLogger(__name__)
 
 
-def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dict[str, Any]:
+def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial], room: Room) -> dict[str, Any]:
     """Write the recipe of the best trial and train it once more, on all that is not held out.
 
     That run has a seed that no trial had: what it scores below the best trial is what choosing the best of
@@ -57,7 +61,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial]) -> dic
         "spread": best.spread,
         **_doubt(plan, best, trials),
         "trials": dict(Counter(trial.state for trial in trials)),
-        "winner": _train_again(plan, corpora, best),
+        "winner": _train_again(plan, corpora, best, room),
     }
     if len(objectives) > 1:
         signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
@@ -108,21 +112,37 @@ def _row(trial: Trial, objectives: Sequence[str]) -> dict[str, Any]:
     return {"trial": trial.number, "settings": dict(trial.settings), "score": scores}
 
 
-def _train_again(plan: Plan, corpora: Corpora, best: Trial) -> dict[str, Any]:
-    out = plan.out / WINNER
+def _train_again(plan: Plan, corpora: Corpora, best: Trial, room: Room) -> dict[str, Any]:
     seed = plan.recipe.seed + plan.settings.seeds
     recipe = plan.recipe_of(best.settings, {**corpora.rest, "seed": seed})
     log.info("training the best settings once more, with the seed %d", seed)
-    # Another launch of the sweep may have found better settings.
-    known = out / "recipe.yaml"
-    fresh = known.exists() and known.read_text(encoding="utf-8") != dump_recipe(recipe)
-    trained = train(recipe, out, fresh=fresh, workers=plan.settings.workers, cache=plan.cache)
+    trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, room)
     names = [o.metric for o in plan.settings.objectives if o.metric != SECONDS]
     result: dict[str, Any] = {"checkpoint": trained["checkpoint"], "seed": seed, SECONDS: trained[SECONDS]}
     result["score"] = {name: trained["metrics"][name] for name in names if name in trained["metrics"]}
     if corpora.held_out is not None:
         result["held_out"] = _held_out(plan, best, corpora.held_out, names)
     return result
+
+
+def _train_on_a_node(plan: Plan, recipe: BaseRecipe, room: Room) -> dict[str, Any]:
+    """Train where a trial could: a job's driver may be on a head that is there for no work, without a GPU."""
+    import ray
+
+    if sum(node["Alive"] for node in ray.nodes()) < 2:
+        return _train(plan, recipe)
+    given = {"num_cpus": room.resources["CPU"], "num_gpus": room.resources.get("GPU", 0)}
+    return ray.get(ray.remote(_train).options(**given).remote(plan, recipe))
+
+
+def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
+    os.chdir(plan.working_folder)
+    out = plan.out / WINNER
+    note_parent(plan, out)
+    # Another launch of the sweep may have found better settings.
+    known = out / "recipe.yaml"
+    fresh = known.exists() and known.read_text(encoding="utf-8") != dump_recipe(recipe)
+    return train(recipe, out, fresh=fresh, workers=plan.settings.workers, cache=plan.cache)
 
 
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:

@@ -1,0 +1,68 @@
+"""How many trials run at once, on clusters of many shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rayner.errors import InputError
+from rayner.recipes import parse_recipe
+from rayner.runtime.sweeps.schedule import Room, room_for
+
+HEAD: dict[str, float] = {"CPU": 0}
+CPUS: dict[str, float] = {"CPU": 5}
+GPUS: dict[str, float] = {"CPU": 8, "GPU": 2}
+
+
+def recipe(**scaling: Any) -> Any:
+    values = {"corpus": {"train": ["a"]}, "types": [{"name": "PER", "description": "people"}]}
+    return parse_recipe({"task": "recognizer", "scaling": scaling, **values}, "recipe")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch):
+    """Put these nodes in the place of the cluster's."""
+
+    def of(*nodes: dict[str, float]) -> None:
+        known = [{"Alive": True, "Resources": node} for node in nodes]
+        monkeypatch.setattr("rayner.runtime.sweeps.schedule.ensure_ray", lambda: None)
+        monkeypatch.setattr("ray.nodes", lambda: [*known, {"Alive": False, "Resources": {"CPU": 64}}])
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("nodes", "scaling", "workers", "room"),
+    [
+        ((CPUS,), {}, 0, Room({"CPU": 1}, 5)),
+        ((HEAD, CPUS, CPUS), {"cpus_per_worker": 2}, 0, Room({"CPU": 2}, 4)),
+        ((CPUS, GPUS), {"cpus_per_worker": 1}, 0, Room({"CPU": 1, "GPU": 1}, 2)),
+        ((CPUS, GPUS), {"gpus_per_worker": 2}, 0, Room({"CPU": 1, "GPU": 2}, 1)),
+        ((CPUS,), {}, 2, Room({"memory": 1}, 2)),
+        ((CPUS, CPUS), {"cpus_per_worker": 3}, 2, Room({"memory": 1}, 1)),
+    ],
+)
+def test_as_many_at_once_as_fit_on_the_nodes(
+    cluster: Any, nodes: tuple[dict[str, float], ...], scaling: dict[str, Any], workers: int, room: Room
+) -> None:
+    cluster(*nodes)
+    assert room_for(recipe(**scaling), workers) == room
+
+
+def test_a_cluster_without_room_says_how_it_may_grow(cluster: Any) -> None:
+    cluster(HEAD)
+    with pytest.raises(InputError, match=r"needs 2 x 1 CPU on one node each.*are 0 CPUs; .*--at-once"):
+        room_for(recipe(), 2)
+
+
+def test_a_cluster_that_grows_is_asked_for_as_many_trials_as_are_wanted(
+    cluster: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster(HEAD)
+    assert room_for(recipe(), 0, at_once=3) == Room({"CPU": 1}, 3)
+    assert "room for 0 of 3 trials" in caplog.text
+    cluster(CPUS)
+    caplog.clear()
+    assert room_for(recipe(), 0, at_once=3) == Room({"CPU": 1}, 3)
+    assert not caplog.text
