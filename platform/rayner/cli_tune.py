@@ -125,14 +125,14 @@ def _show(result: dict[str, Any], folder: Path) -> None:
         "best settings": result["settings"] or "those of the recipe",
         "best trial": _scores(result["score"]) + _deviation(result["spread"]),
         **_doubt(result),
-        "trained again": _scores(winner["score"]) or "no dev in the recipe",
+        "trained again": _scores(winner["score"]) or winner.get("error") or "no dev in the recipe",
     }
-    if "held_out" in winner:
+    if winner.get("held_out"):
         facts["held out"] = _scores(winner["held_out"])
     facts |= {
         "trials": result["trials"],
         "recipe": result["best"],
-        "checkpoint": winner["checkpoint"],
+        "checkpoint": winner["checkpoint"] or "none",
         "seconds": result["seconds"],
     }
     commands = [f"rayner report {folder}", f"rayner train {result['best']}"]

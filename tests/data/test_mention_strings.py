@@ -86,6 +86,14 @@ def test_mentions_of_documents_are_those_of_the_types_that_have_an_id(tmp_path: 
         read_mention_strings(path, types=["Gene"])
 
 
+def test_several_ids_in_one_string_wait_for_the_knowledge_base(tmp_path: Path) -> None:
+    path = tmp_path / "mentions.jsonl"
+    path.write_text('{"mention": "C and D", "entity_ids": "C++|D1", "type": "Language"}\n')
+    [mention] = read_mention_strings(path).mentions
+    assert mention.type == "Language"
+    assert mention.parted_for({"C++": "C++"}.get).entity_ids == ("C++", "D1")
+
+
 def test_ids_of_a_field() -> None:
     assert ids_of("D1|D2+MESH:D3") == ("D1", "D2", "MESH:D3")
     assert ids_of("-1") == ids_of(" ") == ()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.own_ray import free_port, own_head
+from tests.faults.own_ray import Head, environment_of_nodes, free_port, own_head
+from tests.runtime.several_workers import tiny_recipe
 
 FAKE_HEAD = "ray.head.default"
 """What Ray's provider of fake nodes calls the head's type."""
@@ -89,15 +90,14 @@ def with_fake_nodes(cluster: dict[str, Any], gcs: str) -> dict[str, Any]:
 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
-def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_path: Path) -> None:
+def test_pools_grow_with_what_is_asked_of_them_and_idleness_empties_them(root: Path, tmp_path: Path) -> None:
     cluster = yaml.safe_load((root / "cluster.yaml").read_text(encoding="utf-8"))
     port = free_port()
     config = tmp_path / "fake.json"
     config.write_text(json.dumps(with_fake_nodes(cluster, f"127.0.0.1:{port}")))
     cpus = cluster["available_node_types"][cluster["head_node_type"]]["resources"]["CPU"]
-    environment = {
+    environment = environment_of_nodes(root) | {
         "RAY_FAKE_CLUSTER": "1",
-        "RAY_AUTH_MODE": "disabled",
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
         "AUTOSCALER_METRIC_PORT": str(free_port()),
     }
@@ -110,8 +110,28 @@ def test_a_gpu_demand_starts_a_gpu_node_and_idleness_stops_it(root: Path, tmp_pa
             capture_output=True,
             text=True,
         )
+        # On pools that are empty again.
+        refused, grown = (sweep(head, tmp_path, *options) for options in ((), ("--at-once", "1")))
         monitor = "\n".join(p.read_text() for p in head.folder.glob("session_latest/logs/monitor*"))
     assert done.returncode == 0, done.stderr[-3000:] + monitor[-9000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["seen"] == [[], ["gpu"], []]
     assert told["given"]["GPU"] == 1
+    assert refused.returncode == 2, refused.stderr
+    assert "there are 0 CPUs; add nodes, or say with --at-once" in refused.stderr
+    assert grown.returncode == 0, grown.stderr[-3000:] + monitor[-9000:]
+    assert json.loads(grown.stdout.splitlines()[-1])["trials"] == {"finished": 1}
+
+
+def sweep(head: Head, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    values = tiny_recipe(folder / "corpus", "tagger", epochs=2)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
+    (folder / "space.py").write_text('def space(): return {"training.learning_rate": [1e-2]}')
+    given = [*map(str, (folder / "space.py", folder / "recipe.yaml")), "--out", str(folder / "sweep")]
+    return subprocess.run(
+        [sys.executable, "-m", "rayner.cli", "tune", *given, "--json", *options],
+        env=dict(head.environment) | {"RAY_ADDRESS": head.gcs},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )

@@ -90,6 +90,7 @@ def test_a_trial_that_loses_its_node_is_begun_again(
     try:
         # Both nodes have a trial under way, and each trial a checkpoint.
         wait_for(lambda: driver.poll() is not None or sum(len(s) >= 10 for s in steps().values()) >= 2)
+        assert driver.poll() is None, "the sweep was over before a node could be lost"
         lose(started[0])
         assert driver.wait(400) == 0, (tmp_path / "driver.log").read_text()[-3000:]
     finally:

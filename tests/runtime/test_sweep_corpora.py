@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
 from rayner.errors import InputError
 from rayner.recipes import parse_recipe, with_settings
@@ -43,7 +44,42 @@ def test_without_folds_the_recipe_keeps_its_dev(tmp_path: Path) -> None:
     assert cut_corpora(recipe, tmp_path / "parts", folds=0, held_out=0).folds == [{}]
     assert not (tmp_path / "parts").exists()
     [only] = cut_corpora(recipe, tmp_path / "parts", folds=0, held_out=0.3).folds
-    assert "corpus.dev" not in only
+    assert ids(only["corpus.dev"]) == ids(recipe.corpus.dev)
+
+
+def test_dev_and_negatives_are_read_as_the_recipe_says(tmp_path: Path) -> None:
+    """The parts have another format than the recipe's files, and no types: so dev is written beside them."""
+    for name in ("train", "dev", "other"):
+        lines = []
+        for id_ in (f"{name}{number}" for number in range(9)):
+            lines += [f"{id_}|t|Aspirin {id_} and fever", f"{id_}|a|."]
+            end = 8 + len(id_)
+            lines += [f"{id_}\t0\t{end}\tAspirin {id_}\tChemical\tC++"]
+            lines += [f"{id_}\t{end + 5}\t{end + 10}\tfever\tDisease\tD1", ""]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+    mentions = {
+        "train": [str(tmp_path / "train.txt")],
+        "dev": [str(tmp_path / "dev.txt")],
+        "negatives": [str(tmp_path / "other.txt")],
+        "format": "pubtator",
+        "types": ["Chemical"],
+    }
+    values = {"task": "standardizer", "knowledge_base": {"paths": ["kb"]}, "mentions": mentions}
+    recipe: Any = parse_recipe(values, "recipe")
+    corpora = cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0.3)
+    rest: Any = with_settings(recipe, corpora.rest, "rest")
+
+    def strings(settings: Any, part: str) -> list[tuple[Any, ...]]:
+        types = settings.types if part == "dev" else ()
+        read = read_mention_strings(list(getattr(settings, part)), settings.format, types).mentions
+        return [(m.text, m.entity_ids, m.type, m.whole) for m in read]
+
+    assert strings(rest.mentions, "dev") == strings(recipe.mentions, "dev")
+    assert {kind for _, _, kind, _ in strings(rest.mentions, "dev")} == {"Chemical"}
+    assert {whole for *_, whole in strings(rest.mentions, "dev")} == {"C++"}
+    for changes in (corpora.rest, corpora.held_out, *corpora.folds):
+        changed: Any = with_settings(recipe, changes or {}, "part")
+        assert strings(changed.mentions, "negatives") == strings(recipe.mentions, "negatives")
 
 
 def test_without_dev_or_folds_there_is_nothing_to_choose_by(tmp_path: Path) -> None:

@@ -138,9 +138,13 @@ def test_a_sweep_that_is_killed_between_rungs_goes_on(
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: dict[str, Any]) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
-    killed = in_background(lambda: kill_a_trial(out))
+    before: dict[Path, Any] = {}
+    killer = in_background(lambda: before.update(kill_a_trial(out)))
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, settings(recipe))
-    killed.join()
+    killer.join()
+    assert any(before.values()), "nothing was killed"
+    # With their seconds: what a checkpoint had was not trained anew.
+    assert {path: read_lines(path)[: len(rows)] for path, rows in before.items()} == before
     assert result["trials"] == {"finished": 4}
     assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
 
@@ -215,8 +219,8 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def kill_a_trial(out: Path) -> None:
-    """Kill -9 one process that trains a trial, once it has a checkpoint."""
+def kill_a_trial(out: Path) -> dict[Path, list[dict[str, Any]]]:
+    """Kill -9 one process that trains a trial, once it has a checkpoint; what each log had up to those."""
     import psutil
 
     def trials() -> list[psutil.Process]:
@@ -224,4 +228,9 @@ def kill_a_trial(out: Path) -> None:
         return [process for process in below if "ImplicitFunc" in " ".join(process.cmdline())]
 
     wait_for(lambda: any(steps and steps[-1] > 10 for steps in steps_of(out).values()), 400)
+    logs: dict[Path, list[dict[str, Any]]] = {}
+    for path in out.glob("trials/*/*/last/state/state.json"):
+        step, log = json.loads(path.read_text())["step"], path.parents[2] / "log.jsonl"
+        logs[log] = [row for row in read_lines(log) if row["step"] <= step]
     trials()[0].kill()
+    return logs

@@ -1,14 +1,18 @@
-"""How many trials run at once, on clusters of many shapes."""
+"""How many trials there are, how many at once on clusters of many shapes, and how long they are."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from ray import tune
 
 from rayner.errors import InputError
 from rayner.recipes import parse_recipe
-from rayner.runtime.sweeps.schedule import Room, room_for
+from rayner.runtime.sweep import _search
+from rayner.runtime.sweeps.schedule import Room, most_epochs, room_for
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import Space
 
 HEAD: dict[str, float] = {"CPU": 0}
 CPUS: dict[str, float] = {"CPU": 5}
@@ -66,3 +70,29 @@ def test_a_cluster_that_grows_is_asked_for_as_many_trials_as_are_wanted(
     caplog.clear()
     assert room_for(recipe(), 0, at_once=3) == Room({"CPU": 1}, 3)
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("domain", "epochs"), [(tune.randint(2, 21), 20), (tune.choice([2, 8]), 8), (None, 3)]
+)
+def test_the_longest_trial_is_that_of_the_space(domain: Any, epochs: int) -> None:
+    settings = sweep_settings(objectives=objectives(["f1"], recipe()), folds=2)
+    given = recipe().model_copy(update={"training": recipe().training.model_copy(update={"epochs": 3})})
+    space = Space("mine", {"training.epochs": domain} if domain is not None else {})
+    assert most_epochs(settings, space, given) == 2 * epochs
+
+
+def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposals = iter([["a", "b", "a"], ["a", "b", "c"], ["c"], ["never"]])
+    found: set[str] = set()
+    monkeypatch.setattr("rayner.runtime.sweep.read_trials", lambda plan: list(found))
+
+    def fit(planned: None) -> None:
+        found.update(next(proposals))
+
+    search: Any = _search
+    search(None, 4, fit)
+    assert found == {"a", "b", "c"}
+    # Trials that a kill cut short go on, though there are as many as are asked for.
+    search(None, 3, fit)
+    assert found == {"a", "b", "c", "never"}

@@ -165,6 +165,10 @@ def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
         objectives(["f1:up"], recipe())
     found = objectives(["f1", "seconds"], recipe())
     assert [(o.metric, o.mode) for o in found] == [("f1", "max"), ("seconds", "min")]
+    # The winner is chosen by the first.
+    assert objectives(["seconds", "f1"], recipe()) == found
+    with pytest.raises(InputError, match="name f1, too"):
+        objectives(["seconds"], recipe())
 
 
 @pytest.mark.parametrize(
@@ -242,3 +246,20 @@ def test_a_whole_section_is_refused(tmp_path: Path, key: str) -> None:
     message = rf"{key} is a whole section.*search {key}\.{next(iter(value))}"
     with pytest.raises(InputError, match=message):
         check_space(load_space(str(tmp_path / "whole.py")), recipe())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("raise NameError('nothing')", "NameError: nothing"), ("1 +", "SyntaxError")]
+)
+def test_a_module_that_cannot_be_imported_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    (tmp_path / "a_space_that_is_broken.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match=f"cannot be imported: {message}"):
+        load_space("a_space_that_is_broken:space")
+
+
+def test_a_space_without_a_name_is_told_in_a_line() -> None:
+    with pytest.raises(InputError):
+        load_space(":space")

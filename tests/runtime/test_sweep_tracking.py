@@ -59,9 +59,8 @@ def test_the_winner_is_a_child_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
     settings = sweep_settings(objectives=objectives(["f1"], recipe))
     plan = Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path, "above")
-    parents = []
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        winner, "train", lambda recipe, out, **_: parents.append((out / MLFLOW_PARENT).read_text())
+        winner, "train", lambda recipe, out, **_: {"parent": (out / MLFLOW_PARENT).read_text()}
     )
-    winner._train(plan, recipe)
-    assert parents == ["above"]
+    assert winner._train(plan, recipe)["parent"] == "above"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import DivergedError, InputError, RaynerError
 from rayner.recipes import parse_recipe
 from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
@@ -25,8 +25,10 @@ from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import key_of
 from rayner.runtime.sweeps.table import line_of, short_names, trials_table
+from rayner.runtime.sweeps.trial import run_trial
 from rayner.runtime.sweeps.trials import (
     Plan,
+    begin_mended,
     note_failure,
     plan_of,
     read_progress,
@@ -41,7 +43,8 @@ EPOCHS = 4
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
     out = tmp_path / "sweep"
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
     settings = sweep_settings(objectives=objectives(["f1", "seconds"], recipe), folds=2)
@@ -96,7 +99,7 @@ def fill(plan: Plan) -> None:
     folder = plan.folder({"training.learning_rate": 9.0, "model.scheme": "BIO"})
     settings = {"training.learning_rate": 9.0, "model.scheme": "BIO"}
     write_json(folder / "trial.json", {"number": 11, "settings": settings})
-    note_failure(folder, "a <bad> loss", diverged=True)
+    note_failure(folder, DivergedError("step 3", "a <bad> loss"))
     write_outcome(folder, "failed", "a <bad> loss")
 
 
@@ -158,6 +161,22 @@ def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(p
     text = Page(report(plan.out).read_text()).text
     assert "on all training items but those held out, seed 3" in text
     assert "85.3" in text
+
+
+def test_a_page_of_a_winner_that_failed_says_so(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": None, "seed": 3, "seconds": None, "score": {}, "error": "step 3: a <bad> loss"}
+    write_json(plan.out / "result.json", {"winner": winner})
+    page = report(plan.out).read_text()
+    assert "Training the best settings again failed: step 3: a &lt;bad&gt; loss" in page
+    assert "trained again" not in page
+
+
+def test_epochs_of_trials_under_way_are_not_saved(plan: Plan) -> None:
+    write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
+    write_outcome(write_trial(plan, 2, {"training.learning_rate": 0.2}, [[0.5] * 2]), "stopped")
+    write_trial(plan, 3, {"training.learning_rate": 0.3}, [[0.5]])
+    assert f"{100 * (1 - 10 / 16):.0f} %" in Page(report(plan.out).read_text()).text
 
 
 def test_a_sweep_with_one_finished_trial_has_no_front(plan: Plan) -> None:
@@ -270,3 +289,47 @@ def test_the_legend_of_the_curves_lies_beside_them() -> None:
     page = curves([0.1, 0.5], [0.2, 0.4])
     assert page.find(".//*[@id='legend_1']") is not None
     assert page.find(".//*[@id='axes_1']//*[@id='legend_1']") is None
+
+
+def test_what_a_user_can_mend_is_begun_again_by_the_next_launch(plan: Plan) -> None:
+    full = InputError("out", "no room for 3 MB", "free some space and run the same command again")
+    failures = {
+        0.1: (full, False, "waiting"),
+        0.2: (DivergedError("step 3", "the loss is no number"), False, "failed"),
+        0.3: (MemoryError("no memory"), False, "failed"),
+        0.4: (InputError("trial", "settings that do not go together"), True, "failed"),
+    }
+    for number, (rate, (error, lasting, _)) in enumerate(failures.items(), 1):
+        folder = write_trial(plan, number, {"training.learning_rate": rate}, [])
+        note_failure(folder, error, lasting)
+        write_outcome(folder, "failed", str(error))
+    begin_mended(plan)
+    states = {trial.settings["training.learning_rate"]: trial.state for trial in read_trials(plan)}
+    assert states == {rate: state for rate, (*_, state) in failures.items()}
+
+
+def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def full(*_: Any) -> None:
+        tried.append(1)
+        raise InputError("out", "no room", "free some space")
+
+    monkeypatch.setattr("rayner.runtime.sweeps.trial._train", full)
+    for settings, attempts in (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0)):
+        tried.clear()
+        for _ in range(2):
+            with pytest.raises(InputError):
+                run_trial(plan, settings, lambda report: None)
+        assert len(tried) == attempts
+
+
+def test_a_trial_whose_process_never_started_is_recorded(plan: Plan) -> None:
+    given = {"training.learning_rate": 0.1}
+    dead = SimpleNamespace(config=given, get_error=lambda: "the actor died")
+    Board(plan, 1).on_trial_error(1, [], dead)
+    [trial] = read_trials(plan)
+    assert (trial.number, trial.state, trial.error) == (1, "failed", "the actor died")
+    assert trial.settings == given

@@ -67,7 +67,11 @@ def detect_reader(path: Path) -> str | None:
 
 
 def read_rows(path: Path, reading: MentionReading) -> None:
-    """JSON lines `{"mention", "entity_id"}`; null is NIL, a list names several entities that are right."""
+    """JSON lines `{"mention", "entity_id"}`; null is NIL, a list names several entities that are right.
+
+    In place of `entity_id`, `entity_ids` is one string of several ids as corpora write them, parted by `|`
+    and `+`. `type` may stand beside either.
+    """
     for number, line in enumerate(_lines(path, reading), 1):
         where = f"{path}:{number}"
         if not line.strip():
@@ -79,6 +83,8 @@ def read_rows(path: Path, reading: MentionReading) -> None:
             continue
         if not isinstance(row, dict) or "mention" not in row:
             reading.reject(where, "no `mention`", 'write {"mention": "...", "entity_id": "..."}')
+        elif isinstance(ids := row.get("entity_ids"), str):
+            reading.add(row["mention"], ids, where, _type_of(row))
         elif "entity_id" not in row:
             reading.reject(where, "no `entity_id`", "write null for a mention of no entity")
         else:
@@ -162,5 +168,9 @@ def _add(row: Mapping[str, Any], entity_id: Any, where: str, reading: MentionRea
     if not all(type(id_) in (int, str) and str(id_) for id_ in ids):
         reading.reject(where, f"the id {entity_id!r} is no string", "write a string, or null for no entity")
         return
+    reading.add(row["mention"], [str(id_) for id_ in ids], where, _type_of(row))
+
+
+def _type_of(row: Mapping[str, Any]) -> str | None:
     kind = row.get("type")
-    reading.add(row["mention"], [str(id_) for id_ in ids], where, kind if isinstance(kind, str) else None)
+    return kind if isinstance(kind, str) else None

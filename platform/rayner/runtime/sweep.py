@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import shutil
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.errors import RaynerError
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
@@ -34,7 +33,7 @@ from rayner.runtime.sweeps.space import Space, check_space, described, key_of, r
 from rayner.runtime.sweeps.storage import check_shared, sweep_folder
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
 from rayner.runtime.sweeps.trial import trial_of
-from rayner.runtime.sweeps.trials import Plan, read_trials, run_names, write_json
+from rayner.runtime.sweeps.trials import Plan, begin_mended, read_trials, run_names, write_json
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
 from rayner.runtime.train import CACHE_VARIABLE
 from rayner.tasks.registry import train_task
@@ -136,6 +135,8 @@ def _prepare(plan: Plan) -> None:
 
 def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, room: Room) -> None:
     settings = plan.settings
+    if settings.scheduler != "pbt":
+        begin_mended(plan)
     trials = read_trials(plan)
     failed = {trial.key for trial in trials if trial.state == "failed"}
     total = len(planned) if planned is not None else settings.trials or DEFAULT_TRIALS
@@ -146,25 +147,38 @@ def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, 
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
         log.info("all %d trials are over; --trials adds more, --fresh starts over", total)
         return
+    # Of an earlier launch, with fewer trials.
+    for name in (RESULT, BEST_RECIPE):
+        (plan.out / name).unlink(missing_ok=True)
     log.info("%d trials, %d at once", total, min(room.at_once, left))
     with _environment(room.at_once):
         if settings.scheduler == "pbt":
             run_population(plan, space, room)
             return
-        fit = partial(_fit, plan, space, room, left)
+        fit = partial(_fit, plan, space, room, total)
         if settings.scheduler == "halving" and planned is not None:
             # With those that failed: they have their places among the trials that they were compared with.
             run_rounds(plan, planned, most_epochs(settings, space, plan.recipe), fit)
-        else:
+        elif able is not None:
             fit(able)
+        else:
+            _search(plan, total, fit)
     shutil.rmtree(plan.out / "ray", ignore_errors=True)
+
+
+def _search(plan: Plan, total: int, fit: Callable[[None], None]) -> None:
+    """Launch until there are as many trials, or none is new: Optuna also proposes what it knows."""
+    before = -1
+    while before < 0 or before < len(read_trials(plan)) < total:
+        before = len(read_trials(plan))
+        fit(None)
 
 
 def _fit(
     plan: Plan,
     space: Space,
     room: Room,
-    trials: int,
+    total: int,
     planned: Sequence[Mapping[str, Any]] | None,
     until: int | None = None,
 ) -> None:
@@ -178,10 +192,12 @@ def _fit(
     from rayner.runtime.sweeps.board import Board
 
     settings = plan.settings
-    search = None
+    search, samples = None, 1
     if planned is None:
-        known = [trial.settings for trial in read_trials(plan) if trial.state != "failed"][:trials]
-        search = optuna_search(space, settings, known)
+        trials = read_trials(plan)
+        known = [trial.settings for trial in trials if trial.state != "failed"]
+        samples = total - (len(trials) - len(known))
+        search = optuna_search(space, settings, known[:samples])
     given = {"settings": tune.grid_search([dict(one) for one in planned])} if planned is not None else None
     tuner = tune.Tuner(
         tune.with_resources(trial_of(plan, until), tune.PlacementGroupFactory([dict(room.resources)])),
@@ -189,7 +205,7 @@ def _fit(
         tune_config=tune.TuneConfig(
             search_alg=search,
             scheduler=scheduler_of(settings, space, plan.recipe),
-            num_samples=1 if planned is not None else trials,
+            num_samples=samples,
             max_concurrent_trials=room.at_once,
             # Importing torch takes as long as many a short trial. Workers of their own would outlive a trial.
             reuse_actors=not settings.workers,
@@ -198,7 +214,7 @@ def _fit(
         run_config=tune.RunConfig(
             name=f"launch-{time.time_ns()}",
             storage_path=str(plan.out / "ray"),
-            callbacks=[Board(plan, trials)],
+            callbacks=[Board(plan, total)],
             failure_config=tune.FailureConfig(max_failures=settings.retries),
             verbose=0,
         ),
@@ -208,6 +224,8 @@ def _fit(
 
 @contextlib.contextmanager
 def _environment(at_once: int) -> Iterator[None]:
+    from rayner.runtime.sweeps.board import show_cursor
+
     # It looks for the files that were not to be written.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     # It names the folder of its own state, which is of no use to the user.
@@ -218,20 +236,10 @@ def _environment(at_once: int) -> Iterator[None]:
     try:
         yield
     finally:
+        if sys.stderr.isatty():
+            show_cursor()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def read_result(out: Path) -> dict[str, Any]:
-    """What `sweep` returned.
-
-    Raises:
-        RaynerError: the sweep is not over.
-    """
-    try:
-        return json.loads((out / RESULT).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RaynerError(f"{out}: the sweep is not over") from None

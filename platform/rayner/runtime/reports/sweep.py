@@ -142,7 +142,8 @@ def _front(scored: Sequence[Trial], plan: Plan) -> str | None:
 
 
 def _saved(plan: Plan, trials: Sequence[Trial]) -> float | None:
-    """The part of the epochs of all trials that stopping early has saved."""
-    total = sum(plan.epochs_of(trial.settings) for trial in trials) * plan.settings.runs
-    stopped = any(trial.state == "stopped" for trial in trials)
-    return 1 - sum(t.last.get("epochs", 0) for t in trials) / total if stopped and total else None
+    """The part of the epochs of the trials that are over, which stopping early has saved."""
+    over = [trial for trial in trials if trial.state in ("stopped", "finished")]
+    total = sum(plan.epochs_of(trial.settings) for trial in over) * plan.settings.runs
+    stopped = any(trial.state == "stopped" for trial in over)
+    return 1 - sum(t.last.get("epochs", 0) for t in over) / total if stopped and total else None

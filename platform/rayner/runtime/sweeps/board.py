@@ -52,11 +52,8 @@ class Board(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Give the trial its number and its folder; it no longer waits."""
-        settings = settings_of(self._plan, trial.config)
         folder = self._folder(trial)
-        if not (folder / TRIAL).exists():
-            number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
-            write_json(folder / TRIAL, {"number": number, "settings": settings})
+        self._number(folder, trial)
         outcome = read_outcome(folder)
         if outcome is not None and outcome["state"] == "waiting":
             (folder / OUTCOME).unlink()
@@ -81,6 +78,8 @@ class Board(Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Write down why it failed, after all retries."""
         folder = self._folder(trial)
+        # Its process may not even have started.
+        self._number(folder, trial)
         if read_outcome(folder) is None:
             noted = failures_of(folder)
             write_outcome(folder, "failed", noted[-1]["error"] if noted else _cause(trial))
@@ -97,6 +96,12 @@ class Board(Callback):
         if self._by_id:
             return self._plan.out / TRIALS / trial.trial_id
         return self._plan.folder(settings_of(self._plan, trial.config))
+
+    def _number(self, folder: Path, trial: Any) -> None:
+        if not (folder / TRIAL).exists():
+            number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
+            settings = settings_of(self._plan, trial.config)
+            write_json(folder / TRIAL, {"number": number, "settings": settings})
 
     def _over(self, folder: Path) -> None:
         trial = read_trial(self._plan, folder)
@@ -124,6 +129,13 @@ class Board(Callback):
 
     def _table(self) -> Any:
         return trials_table(read_trials(self._plan), self._plan, ROWS)
+
+
+def show_cursor() -> None:
+    """Give the terminal its cursor back, which a table that Ctrl-C cut short still hides."""
+    from rich.console import Console
+
+    Console(stderr=True).show_cursor()
 
 
 def _cause(trial: Any) -> str:

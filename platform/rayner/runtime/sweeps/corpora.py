@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,18 @@ class _Source:
 
     section: str
     read: Callable[[], Sequence[Any]]
+    others: Mapping[str, Callable[[], Sequence[Any]]]
     cut: Callable[[Sequence[Any], Mapping[str, float], int], Mapping[str, Sequence[Any]]]
     write: Callable[[Sequence[Any], Path], None]
     suffix: str
     settled: Changes
-    """Settings that reading has done already."""
+    """Settings that reading has done already, for the training items and for the others of the section."""
 
 
 def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -> Corpora:
     """Write the parts of the recipe's training corpus that a sweep needs, the same each time.
 
-    Groups (books, patients) and equal mention strings stay together. The recipe's own dev stays as it is; a
+    Groups (books, patients) and equal mention strings stay together. The recipe's own dev keeps its items; a
     cross-validation leaves it for the run of the winner.
 
     Raises:
@@ -78,14 +80,16 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
         return [str(path)]
 
     items = source.read()
+    settled = {name: written(read(), name) for name, read in source.others.items()}
+    settled |= source.settled
     rest: Changes = {}
     alone: Changes | None = None
     if held_out:
         parts = source.cut(items, {"rest": 1 - held_out, "held_out": held_out}, _HELD_OUT_SEED)
         items = parts["rest"]
-        rest = {"train": written(items, "rest"), **source.settled}
+        rest = {**settled, "train": written(items, "rest")}
         apart = written(parts["held_out"], "held_out")
-        alone = {"train": rest["train"], "dev": apart, "dev_fraction": 0, **source.settled}
+        alone = {**rest, "dev": apart, "dev_fraction": 0}
     fold_changes = [rest]
     if folds:
         parts = source.cut(items, {str(fold): 1 / folds for fold in range(folds)}, 0)
@@ -93,7 +97,7 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
         for name, dev in parts.items():
             others = [item for other, part in parts.items() if other != name for item in part]
             train, own = written(others, f"fold{name}_train"), written(dev, f"fold{name}_dev")
-            fold_changes.append({"train": train, "dev": own, "dev_fraction": 0, **source.settled})
+            fold_changes.append({**settled, "train": train, "dev": own, "dev_fraction": 0})
     found = Corpora(
         folds=[_dotted(source.section, changes) for changes in fold_changes],
         rest=_dotted(source.section, rest),
@@ -111,9 +115,14 @@ def _dotted(section: str, changes: Changes) -> dict[str, Any]:
 def _source(recipe: BaseRecipe) -> _Source:
     if isinstance(recipe, DocumentRecipe):
         corpus = recipe.corpus
+
+        def documents(paths: Sequence[str]) -> Sequence[Document]:
+            return read_corpus(corpus_paths(paths), corpus.format).documents
+
         return _Source(
             section="corpus",
-            read=lambda: read_corpus(corpus_paths(corpus.train), corpus.format).documents,
+            read=lambda: documents(corpus.train),
+            others={"dev": lambda: documents(corpus.dev)} if corpus.dev else {},
             cut=_cut_documents,
             write=_write_documents,
             suffix=".parquet",
@@ -121,11 +130,16 @@ def _source(recipe: BaseRecipe) -> _Source:
         )
     if isinstance(recipe, StandardizerRecipe):
         mentions = recipe.mentions
+
+        def strings(paths: Sequence[str], types: Sequence[str]) -> Sequence[MentionString]:
+            return read_mention_strings(corpus_paths(paths), mentions.format, types).mentions
+
+        # As they are read without a sweep: all types of the corpora that the negatives are from.
+        others = {"dev": (mentions.dev, mentions.types), "negatives": (mentions.negatives, ())}
         return _Source(
             section="mentions",
-            read=lambda: (
-                read_mention_strings(corpus_paths(mentions.train), mentions.format, mentions.types).mentions
-            ),
+            read=lambda: strings(mentions.train, mentions.types),
+            others={name: partial(strings, *given) for name, given in others.items() if given[0]},
             cut=_cut_mentions,
             write=_write_mentions,
             suffix=".jsonl",
@@ -162,6 +176,13 @@ def _cut_mentions(
 def _write_mentions(mentions: Sequence[MentionString], path: Path) -> None:
     with text_file(path) as file:
         for mention in mentions:
+            row: dict[str, Any] = {"mention": mention.text}
+            if mention.type is not None:
+                row["type"] = mention.type
             ids = list(mention.entity_ids)
-            row = {"mention": mention.text, "entity_id": ids[0] if len(ids) == 1 else ids or None}
+            # What a field holds depends on the knowledge base: `C++` may be one id of it.
+            if mention.whole is not None:
+                row["entity_ids"] = mention.whole
+            else:
+                row["entity_id"] = ids[0] if len(ids) == 1 else ids or None
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

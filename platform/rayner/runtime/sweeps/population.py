@@ -147,7 +147,7 @@ def _trial(plan: Plan) -> Callable[[dict[str, Any]], None]:
         try:
             _train(plan, folder, settings_of(plan, config))
         except Exception as error:
-            note_failure(folder, f"{type(error).__name__}: {error}", diverged=False)
+            note_failure(folder, error)
             raise
 
     return trial

@@ -11,7 +11,7 @@ from rayner.config import BaseRecipe
 from rayner.errors import InputError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.sweeps.settings import SweepSettings
-from rayner.runtime.sweeps.space import Space, choices, draws, grid
+from rayner.runtime.sweeps.space import Space, draws, extremes, grid
 
 DEFAULT_TRIALS = 16
 
@@ -85,8 +85,8 @@ def planned_settings(space: Space, settings: SweepSettings) -> list[dict[str, An
 
 def most_epochs(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> int:
     """Epochs of the longest trial, over all its runs; tells where stopping early could stop none."""
-    searched = choices(space.domains["training.epochs"]) if "training.epochs" in space.domains else None
-    total = (max(searched) if searched else recipe.training.epochs) * settings.runs
+    searched = space.domains.get("training.epochs")
+    total = (max(extremes(searched)) if searched is not None else recipe.training.epochs) * settings.runs
     if total <= settings.grace:
         log.warning("a trial has %d epochs and none is stopped before %d", total, settings.grace)
     return total

@@ -113,8 +113,11 @@ def sweep_settings(**values: object) -> SweepSettings:
 def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...]:
     """Objectives from `f1` or `seconds:min`; less is better of seconds, more of anything else.
 
+    Seconds come last: the winner is chosen by the first.
+
     Raises:
-        InputError: a metric that the recipe's task does not report, with the nearest that it does.
+        InputError: a metric that the recipe's task does not report, with the nearest that it does, or
+            seconds alone.
     """
     task = getattr(recipe, "task", "")
     known = [*METRICS.get(task, ()), SECONDS]
@@ -130,4 +133,8 @@ def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...
         found.append(Objective(metric=metric, mode=mode or ("min" if metric == SECONDS else "max")))
     if len({objective.metric for objective in found}) < len(found):
         raise InputError("metric", "the same metric twice", "name each objective once")
+    found.sort(key=lambda objective: objective.metric == SECONDS)
+    if found and found[0].metric == SECONDS:
+        what, cure = "seconds alone are least for what learns nothing", f"name {known[0]}, too"
+        raise InputError("metric", what, cure)
     return tuple(found)

@@ -96,7 +96,7 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
     place = f"space {space.name}"
     for key, domain in space.domains.items():
         _refuse_own(place, key, cut)
-        for value in _extremes(domain):
+        for value in extremes(domain):
             _refuse_section(place, recipe, key, value)
             with_settings(recipe, {key: value}, place)
 
@@ -141,11 +141,23 @@ def choices(domain: Any) -> list[Any] | None:
     return None if values is None else list(values)
 
 
+def extremes(domain: Any) -> Iterator[Any]:
+    """The values of a list, or the two ends of a range."""
+    values = choices(domain)
+    if values is not None:
+        yield from values
+    elif hasattr(domain, "lower"):
+        whole = "Integer" in type(domain).__name__
+        yield from (_rounded(domain.lower), _rounded(domain.upper - 1 if whole else domain.upper))
+    else:
+        yield _rounded(domain.sample())
+
+
 def within(domain: Any, value: Any) -> Any:
     """The value, or the end of the range that it lies beyond."""
     if choices(domain) is not None or not hasattr(domain, "lower"):
         return value
-    lowest, highest = _extremes(domain)
+    lowest, highest = extremes(domain)
     return min(max(value, lowest), highest)
 
 
@@ -222,8 +234,8 @@ def _module(place: str) -> ModuleType:
             raise InputError(
                 place, "no such file or module", "name it as FILE.py or module:function"
             ) from None
-        except ImportError as error:
-            raise InputError(place, f"cannot be imported: {error}") from None
+        except Exception as error:
+            raise InputError(place, f"cannot be imported: {type(error).__name__}: {error}") from error
     if not path.is_file():
         raise InputError(place, "no such file", "name it as FILE.py or module:function")
     spec = importlib.util.spec_from_file_location(f"_space_{path.stem}", path)
@@ -258,17 +270,6 @@ def _domain(where: str, value: Any) -> Any:
     if not values:
         raise InputError(where, "a key without any value", "list at least one")
     return tune.choice(list(values))
-
-
-def _extremes(domain: Any) -> Iterator[Any]:
-    values = choices(domain)
-    if values is not None:
-        yield from values
-    elif hasattr(domain, "lower"):
-        whole = "Integer" in type(domain).__name__
-        yield from (_rounded(domain.lower), _rounded(domain.upper - 1 if whole else domain.upper))
-    else:
-        yield _rounded(domain.sample())
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import DivergedError, InputError
+from rayner.errors import InputError
 from rayner.runtime.checkpoints import LAST
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
@@ -88,6 +88,13 @@ def _run_all(
         tell(read_progress(plan, folder, settings)[0][-1])
 
     try:
+        for changes in plan.runs.values():
+            plan.recipe_of(settings, changes)
+    except InputError as error:
+        note_failure(folder, error, lasting=True)
+        write_outcome(folder, "failed", str(error))
+        raise
+    try:
         for number, (name, changes) in enumerate(plan.runs.items()):
             left = None if until is None else until - number * epochs
             if left is not None and left <= 0:
@@ -98,15 +105,8 @@ def _run_all(
                 latest()
             # The run is over, and its optimizer takes twice the room of its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
-    except DivergedError as error:
-        note_failure(folder, str(error), diverged=True)
-        raise
-    except InputError as error:
-        note_failure(folder, str(error), diverged=False)
-        write_outcome(folder, "failed", str(error))
-        raise
     except Exception as error:
-        note_failure(folder, f"{type(error).__name__}: {error}", diverged=False)
+        note_failure(folder, error)
         raise
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.config import BaseRecipe
+from rayner.errors import DivergedError, InputError
 from rayner.recipes import parse_recipe, with_settings
 from rayner.runtime.checkpoints import LAST
 from rayner.runtime.sweeps.settings import METRICS, SECONDS, SweepSettings
@@ -187,9 +188,29 @@ def remove_last(plan: Plan, folder: Path) -> None:
         shutil.rmtree(folder / run / LAST, ignore_errors=True)
 
 
-def note_failure(folder: Path, error: str, diverged: bool) -> None:
-    """Add an attempt that failed."""
-    add_line(folder / FAILURES, {"error": error, "diverged": diverged})
+def note_failure(folder: Path, error: Exception, lasting: bool = False) -> None:
+    """Add an attempt that failed.
+
+    Args:
+        lasting: the settings themselves are wrong, so that nothing can be mended.
+    """
+    ours = isinstance(error, InputError)
+    diverged = isinstance(error, DivergedError)
+    row = {
+        "error": str(error) if ours else f"{type(error).__name__}: {error}",
+        "diverged": diverged,
+        "mendable": ours and not diverged and not lasting,
+    }
+    add_line(folder / FAILURES, row)
+
+
+def begin_mended(plan: Plan) -> None:
+    """Let trials begin again that failed by what a user can mend between two launches, as a full disk."""
+    for trial in read_trials(plan):
+        folder = plan.out / TRIALS / trial.key
+        failures = failures_of(folder)
+        if trial.state == "failed" and failures and failures[-1]["mendable"]:
+            (folder / OUTCOME).unlink()
 
 
 def failures_of(folder: Path) -> list[dict[str, Any]]:

@@ -8,20 +8,23 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.errors import RaynerError
-from rayner.recipes import dump_recipe, with_settings
+from rayner.errors import DivergedError, RaynerError
+from rayner.recipes import changed_keys, dump_recipe, load_recipe, with_settings
+from rayner.runtime.checkpoints import FREE_KEYS
 from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
 from rayner.runtime.sweeps.tracking import note_parent
+from rayner.runtime.sweeps.trial import SEED_AFTER_DIVERGING
 from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
-from rayner.tasks.checkpoint import load_model
+from rayner.tasks.checkpoint import RECIPE, load_model
 from rayner.tasks.registry import train_task
 
 BEST_RECIPE = "best.yaml"
@@ -118,15 +121,19 @@ def _train_again(plan: Plan, corpora: Corpora, best: Trial, room: Room) -> dict[
     log.info("training the best settings once more, with the seed %d", seed)
     trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, room)
     names = [o.metric for o in plan.settings.objectives if o.metric != SECONDS]
-    result: dict[str, Any] = {"checkpoint": trained["checkpoint"], "seed": seed, SECONDS: trained[SECONDS]}
-    result["score"] = {name: trained["metrics"][name] for name in names if name in trained["metrics"]}
-    if corpora.held_out is not None:
+    result = {key: trained[key] for key in ("checkpoint", "seed", SECONDS, "error") if key in trained}
+    result["score"] = _known(trained["metrics"], names)
+    if corpora.held_out is not None and trained["checkpoint"] is not None:
         result["held_out"] = _held_out(plan, best, corpora.held_out, names)
     return result
 
 
 def _train_on_a_node(plan: Plan, recipe: BaseRecipe, room: Room) -> dict[str, Any]:
-    """Train where a trial could: a job's driver may be on a head that is there for no work, without a GPU."""
+    """Train where a trial could: a job's driver may be on a head that is there for no work, without a GPU.
+
+    Returns:
+        What `train` does, and the `seed`; with an `error` and no checkpoint where its loss is never a number.
+    """
     import ray
 
     if sum(node["Alive"] for node in ray.nodes()) < 2:
@@ -139,17 +146,36 @@ def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     os.chdir(plan.working_folder)
     out = plan.out / WINNER
     note_parent(plan, out)
-    # Another launch of the sweep may have found better settings.
-    known = out / "recipe.yaml"
-    fresh = known.exists() and known.read_text(encoding="utf-8") != dump_recipe(recipe)
-    return train(recipe, out, fresh=fresh, workers=plan.settings.workers, cache=plan.cache)
+    seed, error = recipe.seed, None
+    for attempt in range(plan.settings.retries + 1):
+        seed = recipe.seed + SEED_AFTER_DIVERGING * attempt
+        again = with_settings(recipe, {"seed": seed}, "best trial")
+        workers, fresh = plan.settings.workers, _holds_another(out, again)
+        try:
+            return {**train(again, out, fresh=fresh, workers=workers, cache=plan.cache), "seed": seed}
+        except DivergedError as diverged:
+            error = f"{diverged.where}: {diverged.what}"
+            log.warning("%s", error)
+    return {"checkpoint": None, "seed": seed, SECONDS: None, "error": error, "metrics": {}}
+
+
+def _holds_another(out: Path, recipe: BaseRecipe) -> bool:
+    """Whether the folder has a run of other settings: an earlier launch may have found those better."""
+    known = out / RECIPE
+    changed = changed_keys(load_recipe(known), recipe) if known.exists() else []
+    return any(not key.startswith(FREE_KEYS) for key in changed)
 
 
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
     task = train_task(plan.recipe_of(best.settings, changes))
     model = load_model(plan.out / WINNER / "best", task).to(default_device()).eval()
     metrics, _ = score(task.predictor(model), list(task.items("dev")))
-    return {name: metrics[name] for name in names}
+    return _known(metrics, names)
+
+
+def _known(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """Those of the metrics that there was something to compute from."""
+    return {name: metrics[name] for name in names if metrics.get(name) is not None}
 
 
 def _heading(plan: Plan, best: Trial) -> str:
