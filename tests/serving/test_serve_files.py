@@ -26,9 +26,14 @@ from rayner.serving.settings import (
 from tests.serving.checkpoints import recognizer_folder
 
 
+def ray_service(root: Path) -> list[dict[str, Any]]:
+    """The service and its network policy."""
+    return list(yaml.safe_load_all((root / "serve/rayservice.yaml").read_text("utf-8")))
+
+
 def deployments(root: Path) -> dict[str, dict[str, Any]]:
     plain = yaml.safe_load((root / "serve/rayner.yaml").read_text("utf-8"))
-    service = yaml.safe_load((root / "serve/rayservice.yaml").read_text("utf-8"))
+    service, _ = ray_service(root)
     return {"rayner.yaml": plain, "rayservice.yaml": yaml.safe_load(service["spec"]["serveConfigV2"])}
 
 
@@ -48,15 +53,20 @@ def test_serve_accepts_them_and_so_do_we(root: Path, name: str) -> None:
 
 
 def test_the_ray_service_keeps_its_secrets(root: Path) -> None:
-    cluster = yaml.safe_load((root / "serve/rayservice.yaml").read_text("utf-8"))["spec"]["rayClusterConfig"]
+    service, policy = ray_service(root)
+    cluster = service["spec"]["rayClusterConfig"]
     assert cluster["authOptions"] == {"mode": "token"}
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         (container,) = group["template"]["spec"]["containers"]
         (key,) = [e for e in container["env"] if e["name"] == KEYS_VARIABLE]
         assert "secretKeyRef" in key["valueFrom"]
         assert "value" not in key
-    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    assert cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "127.0.0.1"
+        assert group["template"]["metadata"]["labels"] == policy["spec"]["podSelector"]["matchLabels"]
+    # The operator, which deploys through the dashboard, is a pod of its own.
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
+    to_all, to_some = policy["spec"]["ingress"]
+    assert to_all == {"ports": [{"port": 8000}]}
+    assert to_some["from"]
 
 
 def test_the_local_file_is_one_of_ours(root: Path) -> None:
