@@ -205,6 +205,7 @@ def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path, r
         return {"settings": chosen.model_dump(mode="json")}
 
     for scheduler in ("pbt", "halving", "asha"):
+        (tmp_path / scheduler).mkdir()
         with sweep_folder(tmp_path / scheduler, False, nature(scheduler, 4)):
             (tmp_path / scheduler / "trials" / "begun").mkdir(parents=True)
     with sweep_folder(tmp_path / "asha", False, nature("asha", 6)):

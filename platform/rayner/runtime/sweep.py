@@ -30,7 +30,7 @@ from rayner.runtime.sweeps.schedule import (
 )
 from rayner.runtime.sweeps.settings import SweepSettings
 from rayner.runtime.sweeps.space import Space, check_space, described, key_of, ranges
-from rayner.runtime.sweeps.storage import check_shared, sweep_folder
+from rayner.runtime.sweeps.storage import check_shared, check_writable, sweep_folder
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
 from rayner.runtime.sweeps.trial import trial_of
 from rayner.runtime.sweeps.trials import Plan, begin_mended, read_trials, run_names, write_json
@@ -85,9 +85,11 @@ def sweep(
         "recipe": recipe.model_dump(mode="json"),
         "settings": settings.model_dump(mode="json"),
     }
+    # Before `fresh` removes an earlier sweep.
+    check_writable(out)
+    room = room_for(recipe, settings.workers, settings.at_once)
+    check_shared(out)
     with sweep_folder(out, fresh, nature):
-        room = room_for(recipe, settings.workers, settings.at_once)
-        check_shared(out)
         corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
         plan = _plan(space, recipe, settings, out, corpora, nature)
         _prepare(plan)

@@ -24,15 +24,14 @@ FREE_KEYS = (
 
 @contextlib.contextmanager
 def sweep_folder(out: Path, fresh: bool, nature: Mapping[str, Any]) -> Iterator[None]:
-    """Hold the folder of a sweep, after checking that it is this one's.
+    """Hold the folder of a sweep, which can be written, after checking that it is this one's.
 
     Args:
         nature: what the sweep is, as plain values; kept in `sweep.json`.
 
     Raises:
-        InputError: it cannot be written, another process works there, or it holds another sweep.
+        InputError: another process works there, or it holds another sweep.
     """
-    _make_writable(out)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(out / ".lock", wait=False))
@@ -47,6 +46,25 @@ def sweep_folder(out: Path, fresh: bool, nature: Mapping[str, Any]) -> Iterator[
         _check_nature(out, nature)
         write_json(out / SWEEP, nature)
         yield
+
+
+def check_writable(out: Path) -> None:
+    """Make the folder of a sweep.
+
+    Raises:
+        InputError: it is no folder, or cannot be written.
+    """
+    if ":/" in str(out):
+        cure = "mount the storage, and name the folder that all nodes see"
+        raise InputError(f"--out {out}", "is no folder", cure)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / f".probe-{uuid.uuid4().hex}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise InputError(f"--out {out}", what, "name a folder that you may write to") from None
 
 
 def check_shared(out: Path) -> None:
@@ -87,20 +105,6 @@ def nodes_without(path: Path, nodes: list[dict[str, Any]]) -> list[str]:
         for node in nodes
     ]
     return [node["NodeManagerAddress"] for node, seen in zip(nodes, ray.get(asked), strict=True) if not seen]
-
-
-def _make_writable(out: Path) -> None:
-    if ":/" in str(out):
-        cure = "mount the storage, and name the folder that all nodes see"
-        raise InputError(f"--out {out}", "is no folder", cure)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / f".probe-{uuid.uuid4().hex}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        what = f"cannot be written: {error.strerror or error}"
-        raise InputError(f"--out {out}", what, "name a folder that you may write to") from None
 
 
 def _check_nature(out: Path, nature: Mapping[str, Any]) -> None:
