@@ -98,5 +98,5 @@ def test_a_trial_that_loses_its_node_is_begun_again(
     assert [trial.state for trial in read_trials(plan_of(out))] == ["finished"] * 4
     assert all(taken == list(range(1, taken[-1] + 1)) for taken in steps().values())
     # The best settings were trained again on a node with CPUs, not beside the driver.
-    [winner] = list_tasks(head.dashboard, filters=[("name", "=", "_train")])
+    [winner] = list_tasks(head.dashboard, filters=[("name", "=", "_train_as_a_trial")])
     assert winner.state == "FINISHED"

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import PopulationBasedTraining
 
+from rayner.errors import InputError
 from rayner.recipes import load_recipe, parse_recipe
-from rayner.runtime.sweeps.population import _train, can_restore, mutations
+from rayner.runtime.sweeps.population import _train, can_restore, mutations, run_population
+from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.space import load_space
+from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.trials import Plan, Report, read_lines
 from rayner.runtime.sweeps.turns import FairPopulation
 from rayner.runtime.tracking import MLFLOW_PARENT
@@ -87,3 +89,17 @@ def test_a_listed_setting_changes_to_another_of_the_list(tmp_path: Path) -> None
         changed, _ = population._get_new_config(one, one)
         assert changed["training.weight_decay"] in (0.0, 0.01, 0.1)
         assert changed["loss.kind"] in ("a", "b")
+
+
+def test_a_population_of_another_version_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), scheduler="pbt")
+    plan = Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {"seed": 1}}, tmp_path)
+
+    def restore(*_: Any) -> None:
+        raise ModuleNotFoundError("No module named 'rayner.old'")
+
+    monkeypatch.setattr("rayner.runtime.sweeps.population.can_restore", lambda folder: True)
+    monkeypatch.setattr("ray.tune.Tuner.restore", restore)
+    with pytest.raises(InputError, match=r"another version of rayner.*--fresh"):
+        run_population(plan, Space("mine", {}), Room({"CPU": 1}, 1))

@@ -109,6 +109,7 @@ def test_a_space_for_another_task_is_refused(file: Path) -> None:
         ("scaling", {"workers": 2}, "give --workers"),
         ("corpus.dev_fraction", 0.2, "neither --folds"),
         ("corpus", {"train": ["a"]}, "neither --folds"),
+        ("mentions.negatives", ("a",), "neither --folds"),
     ],
 )
 def test_a_key_that_the_sweep_sets_is_refused(tmp_path: Path, key: str, value: Any, message: str) -> None:

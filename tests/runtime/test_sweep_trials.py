@@ -303,6 +303,7 @@ def test_what_a_user_can_mend_is_begun_again_by_the_next_launch(plan: Plan) -> N
         folder = write_trial(plan, number, {"training.learning_rate": rate}, [])
         note_failure(folder, error, lasting)
         write_outcome(folder, "failed", str(error))
+    (plan.folder({"training.learning_rate": 0.3}) / "failures.jsonl").write_text('{"error": "of old"}\n')
     begin_mended(plan)
     states = {trial.settings["training.learning_rate"]: trial.state for trial in read_trials(plan)}
     assert states == {rate: state for rate, (*_, state) in failures.items()}
@@ -313,12 +314,14 @@ def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not
 ) -> None:
     tried = []
 
-    def full(*_: Any) -> None:
+    def fails(plan: Plan, settings: dict[str, Any], *_: Any) -> None:
         tried.append(1)
-        raise InputError("out", "no room", "free some space")
+        where = "windows.length" if "windows.length" in settings else "out"
+        raise InputError(where, "no room", "free some space")
 
-    monkeypatch.setattr("rayner.runtime.sweeps.trial._train", full)
-    for settings, attempts in (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0)):
+    monkeypatch.setattr("rayner.runtime.sweeps.trial._train", fails)
+    cases = (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0), ({"windows.length": 100_000}, 1))
+    for settings, attempts in cases:
         tried.clear()
         for _ in range(2):
             with pytest.raises(InputError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rayner.errors import DivergedError
 from rayner.recipes import dump_recipe, parse_recipe, with_settings
 from rayner.runtime.sweeps import winner
+from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Plan
 from tests.runtime.several_workers import tiny_recipe
@@ -44,7 +46,9 @@ def test_a_loss_that_is_no_number_begins_again_with_another_seed(
     trainings = Trainings(1)
     monkeypatch.setattr(winner, "train", trainings)
     assert winner._train(plan, plan.recipe)["seed"] == 1001
-    assert trainings.calls == [(1, False), (1001, True)]
+    assert winner._train(plan, plan.recipe)["seed"] == 1001
+    # The second launch goes on with what the first one left.
+    assert trainings.calls == [(1, True), (1001, True), (1001, False)]
 
 
 def test_a_loss_that_is_never_a_number_is_recorded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +63,37 @@ def test_only_a_run_of_other_settings_is_started_over(plan: Plan, monkeypatch: p
     monkeypatch.setattr(winner, "train", trainings)
     for changes in ({}, {"scaling.threads_per_worker": 2}, {"training.learning_rate": 0.5}):
         winner._train(plan, with_settings(plan.recipe, changes, "best trial"))
-    assert [fresh for _, fresh in trainings.calls] == [False, False, True]
+    (plan.out / "winner/recipe.yaml").write_text("")
+    winner._train(plan, plan.recipe)
+    assert [fresh for _, fresh in trainings.calls] == [True, False, True, True]
 
 
 def test_a_metric_that_dev_has_nothing_for_is_left_out() -> None:
     assert winner._known({"f1": 0.5, "macro_f1": None}, ["f1", "macro_f1"]) == {"f1": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "here"),
+    [
+        ([{"CPU": 2, "GPU": 1}], True),
+        ([{"CPU": 0}], False),
+        ([{"CPU": 4}], False),
+        ([{"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 1}], False),
+    ],
+)
+def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, float]], here: bool
+) -> None:
+    asked: list[dict[str, float]] = []
+
+    class Remote:
+        def options(self, **given: float) -> Any:
+            asked.append(given)
+            return SimpleNamespace(remote=lambda *_: {})
+
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": node} for node in nodes])
+    monkeypatch.setattr("ray.remote", lambda function: Remote())
+    monkeypatch.setattr("ray.get", lambda reply: reply)
+    monkeypatch.setattr(winner, "train", Trainings())
+    winner._train_on_a_node(plan, plan.recipe, Room({"CPU": 1, "GPU": 1}, 1))
+    assert asked == ([] if here else [{"num_cpus": 1, "num_gpus": 1}])

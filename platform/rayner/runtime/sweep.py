@@ -152,7 +152,8 @@ def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, 
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):
         (plan.out / name).unlink(missing_ok=True)
-    log.info("%d trials, %d at once", total, min(room.at_once, left))
+    turns = ", in turns" if settings.scheduler == "pbt" else f", {min(room.at_once, left)} at once"
+    log.info("%d trials%s", total, turns)
     with _environment(room.at_once):
         if settings.scheduler == "pbt":
             run_population(plan, space, room)

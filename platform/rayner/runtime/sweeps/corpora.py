@@ -48,11 +48,12 @@ class _Source:
     section: str
     read: Callable[[], Sequence[Any]]
     others: Mapping[str, Callable[[], Sequence[Any]]]
+    """Parts of the section beside `train` that `settled` would change."""
     cut: Callable[[Sequence[Any], Mapping[str, float], int], Mapping[str, Sequence[Any]]]
     write: Callable[[Sequence[Any], Path], None]
     suffix: str
     settled: Changes
-    """Settings that reading has done already, for the training items and for the others of the section."""
+    """Settings that reading has done already, for the training items and for `others`."""
 
 
 def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -> Corpora:
@@ -122,7 +123,7 @@ def _source(recipe: BaseRecipe) -> _Source:
         return _Source(
             section="corpus",
             read=lambda: documents(corpus.train),
-            others={"dev": lambda: documents(corpus.dev)} if corpus.dev else {},
+            others={"dev": lambda: documents(corpus.dev)} if corpus.dev and corpus.format != "auto" else {},
             cut=_cut_documents,
             write=_write_documents,
             suffix=".parquet",
@@ -134,12 +135,16 @@ def _source(recipe: BaseRecipe) -> _Source:
         def strings(paths: Sequence[str], types: Sequence[str]) -> Sequence[MentionString]:
             return read_mention_strings(corpus_paths(paths), mentions.format, types).mentions
 
-        # As they are read without a sweep: all types of the corpora that the negatives are from.
-        others = {"dev": (mentions.dev, mentions.types), "negatives": (mentions.negatives, ())}
+        others: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+        if mentions.dev and (mentions.types or mentions.format != "auto"):
+            others["dev"] = (mentions.dev, mentions.types)
+        if mentions.negatives and mentions.format != "auto":
+            # Of all types, as without a sweep.
+            others["negatives"] = (mentions.negatives, ())
         return _Source(
             section="mentions",
             read=lambda: strings(mentions.train, mentions.types),
-            others={name: partial(strings, *given) for name, given in others.items() if given[0]},
+            others={name: partial(strings, *given) for name, given in others.items()},
             cut=_cut_mentions,
             write=_write_mentions,
             suffix=".jsonl",

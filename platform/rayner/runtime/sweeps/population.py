@@ -69,7 +69,11 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
     trials = settings.trials or DEFAULT_TRIALS
     trainable = tune.with_resources(_trial(plan), tune.PlacementGroupFactory([dict(room.resources)]))
     if can_restore(storage / _NAME):
-        tuner = tune.Tuner.restore(str(storage / _NAME), trainable)
+        try:
+            tuner = tune.Tuner.restore(str(storage / _NAME), trainable)
+        except (ImportError, AttributeError) as error:
+            what = f"the population was begun by another version of rayner ({error})"
+            raise InputError(str(plan.out), what, "start over with --fresh") from error
     else:
         # A launch that was killed before it was written down leaves trials that nobody knows.
         for leftover in (storage, plan.out / TRIALS):

@@ -23,7 +23,7 @@ from rayner.recipes import with_settings
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
-_PARTS = ("train", "dev", "dev_fraction", "format", "types")
+_PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 """Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""

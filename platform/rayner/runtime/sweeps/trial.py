@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rayner.config import ScalingSettings
 from rayner.errors import InputError
 from rayner.runtime.checkpoints import LAST
 from rayner.runtime.example_sets import build_examples
@@ -106,7 +107,11 @@ def _run_all(
             # The run is over, and its optimizer takes twice the room of its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
     except Exception as error:
-        note_failure(folder, error)
+        # A place that is searched is one that nobody else can mend.
+        lasting = isinstance(error, InputError) and error.where in settings
+        note_failure(folder, error, lasting)
+        if lasting:
+            write_outcome(folder, "failed", str(error))
         raise
 
 
@@ -119,8 +124,6 @@ def _train(
     until: int | None,
 ) -> bool:
     """Whether the run came to its end, and does not pause."""
-    import torch
-
     failures = failures_of(out.parent)
     diverged = sum(failure["diverged"] for failure in failures)
     seed = changes["seed"] + SEED_AFTER_DIVERGING * diverged
@@ -130,11 +133,18 @@ def _train(
         # Within Ray Data, building would ask for CPUs that the trials' workers hold.
         build_examples(train_task(recipe), "train", plan.cache)
     else:
-        torch.set_num_threads(scaling.threads_per_worker or max(1, int(scaling.cpus_per_worker)))
+        set_threads(scaling)
     note_parent(plan, out)
     begun = out / "recipe.yaml"
     fresh = bool(failures) and failures[-1]["diverged"] and begun.exists() and not _has_seed(begun, seed)
     return train_until(until, recipe, out, fresh, workers, plan.cache, watch) is not None
+
+
+def set_threads(scaling: ScalingSettings) -> None:
+    """Let torch use what a trial within its own process has reserved, or what the recipe says."""
+    import torch
+
+    torch.set_num_threads(scaling.threads_per_worker or max(1, int(scaling.cpus_per_worker)))
 
 
 def _has_seed(recipe: Path, seed: int) -> bool:

@@ -209,7 +209,7 @@ def begin_mended(plan: Plan) -> None:
     for trial in read_trials(plan):
         folder = plan.out / TRIALS / trial.key
         failures = failures_of(folder)
-        if trial.state == "failed" and failures and failures[-1]["mendable"]:
+        if trial.state == "failed" and failures and failures[-1].get("mendable"):
             (folder / OUTCOME).unlink()
 
 

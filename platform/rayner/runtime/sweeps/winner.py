@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.errors import DivergedError, RaynerError
+from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.recipes import changed_keys, dump_recipe, load_recipe, with_settings
 from rayner.runtime.checkpoints import FREE_KEYS
 from rayner.runtime.evaluate import default_device, score
+from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
 from rayner.runtime.sweeps.tracking import note_parent
-from rayner.runtime.sweeps.trial import SEED_AFTER_DIVERGING
+from rayner.runtime.sweeps.trial import SEED_AFTER_DIVERGING, set_threads
 from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import RECIPE, load_model
@@ -136,34 +137,49 @@ def _train_on_a_node(plan: Plan, recipe: BaseRecipe, room: Room) -> dict[str, An
     """
     import ray
 
-    if sum(node["Alive"] for node in ray.nodes()) < 2:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if len(nodes) == 1 and all(nodes[0].get(name, 0) >= part for name, part in room.resources.items()):
         return _train(plan, recipe)
     given = {"num_cpus": room.resources["CPU"], "num_gpus": room.resources.get("GPU", 0)}
-    return ray.get(ray.remote(_train).options(**given).remote(plan, recipe))
+    return ray.get(ray.remote(_train_as_a_trial).options(**given).remote(plan, recipe))
+
+
+def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
+    set_threads(recipe.scaling)
+    # A task that Ray begins again, or another launch, may come before the process of the last one has died.
+    with locked(plan.out / ".winner.lock", wait=True):
+        return _train(plan, recipe)
 
 
 def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     os.chdir(plan.working_folder)
     out = plan.out / WINNER
     note_parent(plan, out)
-    seed, error = recipe.seed, None
-    for attempt in range(plan.settings.retries + 1):
-        seed = recipe.seed + SEED_AFTER_DIVERGING * attempt
-        again = with_settings(recipe, {"seed": seed}, "best trial")
-        workers, fresh = plan.settings.workers, _holds_another(out, again)
+    seeds = [recipe.seed + SEED_AFTER_DIVERGING * attempt for attempt in range(plan.settings.retries + 1)]
+    attempts = [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
+    # Another launch may have come as far as a later seed, or have found other settings better.
+    begun = next((number for number, attempt in enumerate(attempts) if _holds(out, attempt)), 0)
+    error = None
+    for attempt in attempts[begun:]:
+        workers, fresh = plan.settings.workers, not _holds(out, attempt)
         try:
-            return {**train(again, out, fresh=fresh, workers=workers, cache=plan.cache), "seed": seed}
+            return {
+                **train(attempt, out, fresh=fresh, workers=workers, cache=plan.cache),
+                "seed": attempt.seed,
+            }
         except DivergedError as diverged:
             error = f"{diverged.where}: {diverged.what}"
             log.warning("%s", error)
-    return {"checkpoint": None, "seed": seed, SECONDS: None, "error": error, "metrics": {}}
+    return {"checkpoint": None, "seed": seeds[-1], SECONDS: None, "error": error, "metrics": {}}
 
 
-def _holds_another(out: Path, recipe: BaseRecipe) -> bool:
-    """Whether the folder has a run of other settings: an earlier launch may have found those better."""
-    known = out / RECIPE
-    changed = changed_keys(load_recipe(known), recipe) if known.exists() else []
-    return any(not key.startswith(FREE_KEYS) for key in changed)
+def _holds(out: Path, recipe: BaseRecipe) -> bool:
+    """Whether the folder has a run of this recipe."""
+    try:
+        changed = changed_keys(load_recipe(out / RECIPE), recipe)
+    except RecipeError:
+        return False
+    return all(key.startswith(FREE_KEYS) for key in changed)
 
 
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
