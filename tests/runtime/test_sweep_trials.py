@@ -111,6 +111,10 @@ def test_the_table_shows_the_searched_keys_and_the_best_first(plan: Plan) -> Non
     assert lines[0].split() == ["learning_rate", "scheme", "f1", "seconds", "epochs", "state"]
     assert lines[1].split()[0] == "4"
     assert "and 7 more" in lines[-1]
+    plain = replace(plan, fixed=frozenset({"model.scheme"}))
+    heading = trials_table(read_trials(plan), plain, rows=4).columns[1].header
+    assert (heading, len(trials_table(read_trials(plan), plain).columns)) == ("learning_rate", 6)
+    assert "scheme" not in line_of(read_trials(plan)[10], plain, 11)
     line = line_of(read_trials(plan)[10], plan, 11)
     assert line.startswith("trial 11/11  learning_rate 9.0  scheme BIO")
     assert line.endswith("failed: a <bad> loss")

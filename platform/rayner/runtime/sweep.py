@@ -29,7 +29,7 @@ from rayner.runtime.sweeps.schedule import (
     scheduler_of,
 )
 from rayner.runtime.sweeps.settings import SweepSettings
-from rayner.runtime.sweeps.space import Space, check_space, described, key_of, ranges
+from rayner.runtime.sweeps.space import Space, check_space, described, key_of, ranges, single_values
 from rayner.runtime.sweeps.storage import check_shared, check_writable, sweep_folder
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, write_hparams
 from rayner.runtime.sweeps.trial import trial_of
@@ -122,6 +122,7 @@ def _plan(
         working_folder=Path.cwd(),
         mlflow_parent=begin_mlflow(recipe, out, parameters),
         drawn=ranges(space),
+        fixed=single_values(space),
     )
 
 

@@ -68,7 +68,7 @@ def sweep_report(out: Path, page: Path | None = None) -> Path:
         pairs=_pairs(points, keys, names, sign),
         curves=figures.learning_curves(_curves(scored, objective.metric), objective.metric),
         front=_front(scored, plan),
-        columns=short_names(_keys(trials)),
+        columns=short_names(_varied(trials)),
         objectives=[o.metric for o in plan.settings.objectives if o.metric != SECONDS],
         trials=[*scored, *(t for t in trials if t not in scored)],
         recipe=best.read_text(encoding="utf-8") if best.exists() else None,
@@ -104,6 +104,10 @@ def _column(values: Sequence[Any]) -> np.ndarray:
 
 def _keys(trials: Sequence[Trial]) -> list[str]:
     return list(dict.fromkeys(key for trial in trials for key in trial.settings))
+
+
+def _varied(trials: Sequence[Trial]) -> list[str]:
+    return [key for key in _keys(trials) if len({str(trial.settings.get(key)) for trial in trials}) > 1]
 
 
 def _pairs(

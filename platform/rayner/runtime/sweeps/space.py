@@ -198,6 +198,11 @@ def ranges(space: Space) -> frozenset[str]:
     return frozenset(key for key, domain in space.domains.items() if choices(domain) is None)
 
 
+def single_values(space: Space) -> frozenset[str]:
+    """The keys that have one value."""
+    return frozenset(key for key, domain in space.domains.items() if len(choices(domain) or ()) == 1)
+
+
 def tidy(settings: Mapping[str, Any], drawn: Collection[str] = ()) -> dict[str, Any]:
     """The settings as plain values, keys in order; numbers of the keys in `drawn` with few digits."""
     return {key: (_rounded if key in drawn else _plain)(settings[key]) for key in sorted(settings)}

@@ -17,7 +17,8 @@ def trials_table(trials: Sequence[Trial], plan: Plan, rows: int | None = None) -
     from rich.table import Table
 
     objectives = [objective.metric for objective in plan.settings.objectives]
-    keys = list(dict.fromkeys(key for trial in trials for key in trial.settings))
+    known = dict.fromkeys(key for trial in trials for key in trial.settings)
+    keys = [key for key in known if key not in plan.fixed]
     names = short_names(keys)
     table = Table(title_justify="left", box=None, pad_edge=False)
     for name in ("", *names.values()):
@@ -56,8 +57,8 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
     """A trial on one line."""
-    names = short_names(list(trial.settings))
-    settings = "  ".join(f"{names[key]} {value}" for key, value in trial.settings.items())
+    names = short_names([key for key in trial.settings if key not in plan.fixed])
+    settings = "  ".join(f"{name} {trial.settings[key]}" for key, name in names.items())
     shown = trial.last
     scores = "  ".join(
         f"{o.metric} {_shown(o.metric, shown.get(o.metric))}" for o in plan.settings.objectives

@@ -41,7 +41,7 @@ class Plan:
     """What every trial is given.
 
     `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
-    Tune draws from ranges.
+    Tune draws from ranges; `fixed`: those with one value, which need not be shown.
     """
 
     recipe: BaseRecipe
@@ -52,6 +52,7 @@ class Plan:
     working_folder: Path
     mlflow_parent: str | None = None
     drawn: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
 
     def epochs_of(self, settings: Mapping[str, Any]) -> int:
         """The epochs of each run of the trial with these settings."""
