@@ -96,7 +96,7 @@ def blocks_done(out: Path) -> int:
 def test_killed_actors_lose_and_double_nothing(given: Path, tmp_path: Path) -> None:
     here(given, tmp_path / "here")
     out, pids = tmp_path / "out", tmp_path / "pids"
-    with driver(given, out, pids, 0.3, "2") as process:
+    with driver(given, out, pids, 0.15, "2") as process:
         for kills in (1, 2):
             wait_for(
                 lambda kills=kills: blocks_done(out) >= 2 * kills and len(list(pids.iterdir())) > kills,
