@@ -21,7 +21,7 @@ from rayner.runtime.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 given, out, pids, workers = sys.argv[1:]
 pool = {"workers": 2} if workers == "2" else {"max_workers": 2}
-annotate(Capitals(seconds=0.1, pids=Path(pids)), [given], out, cpus=1.0, **pool)
+annotate(Capitals(seconds=0.05, pids=Path(pids)), [given], out, cpus=1.0, **pool)
 """
 
 
@@ -53,6 +53,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
             )
         stack.callback(end, driver.pid)
         wait_for(lambda: len(list(pids.iterdir())) == 2 and blocks_done(out) >= 2)
+        assert driver.poll() is None, "the annotation was over before a node could be lost"
         lose(lost)
         if replaced:
             stack.enter_context(own_node(head, "127.0.0.4", ["--num-cpus", "1"]))
