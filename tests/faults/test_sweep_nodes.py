@@ -41,9 +41,7 @@ def command(tmp_path: Path) -> list[str]:
     """A grid of three trials that take some seconds."""
     values: dict[str, Any] = tiny_recipe(tmp_path / "corpus", "tagger", epochs=30, checkpoint_every=5)
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
-    (tmp_path / "space.py").write_text(
-        'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3]}'
-    )
+    (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3]}')
     return [
         *(sys.executable, "-m", "rayner.cli", "tune"),
         *map(str, (tmp_path / "space.py", tmp_path / "recipe.yaml")),
