@@ -11,7 +11,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 
 from rayner.errors import InputError
 from rayner.recipes import load_recipe, parse_recipe
-from rayner.runtime.sweeps.population import _train, can_restore, mutations, run_population
+from rayner.runtime.sweeps.population import _train, mutations, run_population
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space, load_space
@@ -66,17 +66,6 @@ def test_a_copied_trial_keeps_its_place_in_the_queue(monkeypatch: pytest.MonkeyP
     assert population._trial_state["behind"].last_train_time == 9
 
 
-def test_a_population_is_restored_from_what_is_whole(tmp_path: Path) -> None:
-    assert not can_restore(tmp_path)
-    (tmp_path / "tuner.pkl").touch()
-    (tmp_path / "experiment_state-2.json").write_text('{"cut": ')
-    assert not can_restore(tmp_path)
-    (tmp_path / "experiment_state-1.json").write_text("{}")
-    (tmp_path / "experiment_state-2.json").write_text('{"cut": ')
-    assert can_restore(tmp_path)
-    assert not (tmp_path / "experiment_state-2.json").exists()
-
-
 def test_a_listed_setting_changes_to_another_of_the_list(tmp_path: Path) -> None:
     text = 'def space(): return {"training.weight_decay": [0.0, 0.01, 0.1], "loss.kind": ["a", "b"]}'
     (tmp_path / "space.py").write_text(text)
@@ -99,7 +88,7 @@ def test_a_population_of_another_version_is_told(tmp_path: Path, monkeypatch: py
     def restore(*_: Any) -> None:
         raise ModuleNotFoundError("No module named 'rayner.old'")
 
-    monkeypatch.setattr("rayner.runtime.sweeps.population.can_restore", lambda folder: True)
+    monkeypatch.setattr("rayner.runtime.sweeps.kept.bring_back", lambda kept, folder: True)
     monkeypatch.setattr("ray.tune.Tuner.restore", restore)
     with pytest.raises(InputError, match=r"another version of rayner.*--fresh"):
         run_population(plan, Space("mine", {}), Room({"CPU": 1}, 1))

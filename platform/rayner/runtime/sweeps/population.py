@@ -62,13 +62,15 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
     from ray import tune
 
     from rayner.runtime.sweeps.board import Board
+    from rayner.runtime.sweeps.kept import TUNER, KeepState, bring_back, keep_state
     from rayner.runtime.sweeps.turns import FairPopulation
 
     storage = plan.out / "ray"
+    kept = storage / "kept"
     settings = plan.settings
     trials = settings.trials or DEFAULT_TRIALS
     trainable = tune.with_resources(_trial(plan), tune.PlacementGroupFactory([dict(room.resources)]))
-    if can_restore(storage / _NAME):
+    if bring_back(kept, storage / _NAME):
         try:
             tuner = tune.Tuner.restore(str(storage / _NAME), trainable)
         except (ImportError, AttributeError) as error:
@@ -99,28 +101,18 @@ def run_population(plan: Plan, space: Space, room: Room) -> None:
             run_config=tune.RunConfig(
                 name=_NAME,
                 storage_path=str(storage),
-                callbacks=[Board(plan, trials, by_id=True)],
+                callbacks=[Board(plan, trials, by_id=True), KeepState(kept)],
                 failure_config=tune.FailureConfig(max_failures=settings.retries),
                 verbose=0,
             ),
         )
     tuner.fit()
+    # That all are finished has to be known before the checkpoints go, which otherwise would be looked for.
+    keep_state(storage / _NAME, storage / _NAME / TUNER, kept)
     # The checkpoints are of use to the population alone; its trials are on disk.
     handed = (plan.out / TRIALS).glob(f"*/{_HANDED}*")
     for checkpoint in (*storage.glob(f"{_NAME}/*/checkpoint_*"), *handed):
         shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-def can_restore(folder: Path) -> bool:
-    """Whether Ray Tune has written down a population there; what a kill cut short is removed."""
-    whole = False
-    for state in folder.glob("experiment_state-*.json"):
-        try:
-            json.loads(state.read_text(encoding="utf-8"))
-            whole = True
-        except ValueError:
-            state.unlink()
-    return whole and (folder / "tuner.pkl").exists()
 
 
 def mutations(space: Space) -> dict[str, Any]:
