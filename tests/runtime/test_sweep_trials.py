@@ -194,7 +194,9 @@ def test_a_sweep_that_has_just_begun_has_no_page(plan: Plan) -> None:
     with pytest.raises(InputError, match="no trial has a score"):
         report(plan.out)
     write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.2]])
-    assert "Left out: all trials have the same settings" in report(plan.out).read_text()
+    text = report(plan.out).read_text()
+    assert "Left out: all trials have the same settings" in text
+    assert '<th scope="col">learning_rate</th>' in text
 
 
 def test_the_front_has_what_nothing_beats(plan: Plan) -> None:

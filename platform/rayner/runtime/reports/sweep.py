@@ -45,7 +45,7 @@ def sweep_report(out: Path, page: Path | None = None) -> Path:
     points = [
         figures.Point(t.number, t.settings, t.last[objective.metric], t.state == "finished") for t in scored
     ]
-    keys = [key for key in _keys(trials) if len({str(p.settings.get(key)) for p in points}) > 1]
+    keys = _varied(scored)
     shares = importances(points, keys)
     keys.sort(key=lambda key: -shares.get(key, 0))
     names = short_names(keys)
@@ -68,7 +68,7 @@ def sweep_report(out: Path, page: Path | None = None) -> Path:
         pairs=_pairs(points, keys, names, sign),
         curves=figures.learning_curves(_curves(scored, objective.metric), objective.metric),
         front=_front(scored, plan),
-        columns=short_names(_varied(trials)),
+        columns=short_names(_varied(trials) or _keys(trials)),
         objectives=[o.metric for o in plan.settings.objectives if o.metric != SECONDS],
         trials=[*scored, *(t for t in trials if t not in scored)],
         recipe=best.read_text(encoding="utf-8") if best.exists() else None,
@@ -107,6 +107,7 @@ def _keys(trials: Sequence[Trial]) -> list[str]:
 
 
 def _varied(trials: Sequence[Trial]) -> list[str]:
+    """The keys that tell trials apart."""
     return [key for key in _keys(trials) if len({str(trial.settings.get(key)) for trial in trials}) > 1]
 
 
