@@ -57,7 +57,7 @@ def work_plainly(checkpoint: Path, given: Path, part: int, parts: int) -> None:
     rows = [json.loads(line) for line in given.read_text("utf-8").splitlines()][part::parts]
     documents = [Document(row["document_id"], row["text"]) for row in rows]
     loaded = rayner.load(checkpoint, device="cpu")
-    predictor = loaded.task.predictor(loaded.model)
+    predictor = loaded.predictor
     print("ready", flush=True)
     sys.stdin.readline()
     begun = time.time()

@@ -33,19 +33,20 @@ from torch import nn
 from benchmarks.command import call_main
 from benchmarks.unseen_mentions import Fold, fold, folds
 from rayner.config import MentionSettings, StandardizerRecipe
+from rayner.config.reading import changed_keys
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.metrics.linking import score_linking
-from rayner.recipes import changed_keys, load_recipe, parse_recipe
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.checkpoint import load_checkpoint
-from rayner.tasks.entity_strings import hold_out, load_entity_strings, with_mentions
-from rayner.tasks.fusion import fit
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import Standardizer
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.tasks.standardizer.fitting import fit
+from rayner.tasks.standardizer.predictor import Standardizer
+from rayner.tasks.standardizer.strings import hold_out, load_entity_strings, with_mentions
+from rayner.tasks.standardizer.task import StandardizerTask
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = {"esappmod": 5, "ncbi": 1, "bc5cdr": 1}

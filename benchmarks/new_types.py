@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import call_main
+from rayner.config.reading import corpus_paths, load_types
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_parquet
 from rayner.metrics.spans import score_spans
-from rayner.recipes import corpus_paths, load_types, parse_recipe
 from rayner.runtime.train import train
-from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.stages import load_pipeline
 
 DOMAINS = ("politics", "science", "music", "literature", "ai")
 UNDESCRIBED = "misc"
@@ -62,10 +62,10 @@ def run(held_out: str, runs: Path, epochs: int) -> dict[str, Any]:
         "new_types",
     )
     trained = train(recipe, runs / f"without_{held_out}")
-    loaded = load_checkpoint(Path(trained["checkpoint"]))
+    checkpoint = Path(trained["checkpoint"])
     gold = read_domain(held_out, "dev")
     wanted = sorted({m.type for d in gold for m in d.mentions})
-    found = loaded.predict(gold, Options(types=tuple(types[name] for name in wanted)))
+    found = load_pipeline(checkpoint, types=tuple(types[name] for name in wanted)).predict(gold)
     known, new = [t for t in wanted if t in names], [t for t in wanted if t not in names]
     scores = {"all": wanted, "known": known, "new": new}
     return {

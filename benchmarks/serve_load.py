@@ -114,7 +114,7 @@ def floor(checkpoint: Path, bodies: Path, core: int, seconds: float) -> Row:
     torch.set_num_threads(1)
     loaded = rayner.load(checkpoint, "cpu")
     texts = [[d["text"] for d in body["documents"]] for body in json.loads(bodies.read_text("utf-8"))]
-    predictor = loaded.task.predictor(loaded.model)
+    predictor = loaded.predictor
 
     def call(turn: int) -> None:
         _predict(predictor, texts[turn % len(texts)])

@@ -20,9 +20,10 @@ from typing import Any
 import torch
 
 from benchmarks.command import call_main
-from rayner.runtime.annotate import SavedModel, annotate
+from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation.inputs import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
+from rayner.tasks.stages import read_pipeline
 
 STAGES = ("prepare", "forward", "finish")
 BLOCK_BYTES = 2**20
@@ -32,7 +33,7 @@ class TimedModel:
     """A saved model whose predictor counts the seconds of each of its stages."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._saved = SavedModel(checkpoint)
+        self._saved = read_pipeline(checkpoint)
         self.version = self._saved.version
         self.seconds: defaultdict[str, float] = defaultdict(float)
 

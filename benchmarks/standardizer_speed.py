@@ -25,21 +25,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.command import call_main
 from benchmarks.meter import Meter
 from rayner.config import StandardizerRecipe
+from rayner.config.reading import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.models.name_encoder import NameEncoder
-from rayner.recipes import corpus_paths, load_recipe
 from rayner.retrieval.build import build_index
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import TOKENS_PER_SEARCH, Standardizer
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.registry import load_recipe
+from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, Standardizer
+from rayner.tasks.standardizer.task import NameBatch, StandardizerTask
 
 RECIPE = Path(__file__).resolve().parents[1] / "jobs" / "recipes" / "standardizer_esappmod.yaml"
 MENTIONS = 2439
@@ -104,23 +105,23 @@ def loss_of_step(mining: str, rounds: int, meter: Meter) -> dict[str, Any]:
     """What an objective takes of a step, on each worker and in one process."""
     task = StandardizerTask(_recipe([f"loss.mining={mining}", f"groups.groups_per_step={WORKERS * 16}"]))
     examples = list(task.examples(task.strings.learned))
-    lengths = np.array([task.length_of(example) for example in examples])
-    groups = np.array([task.group_of(example) for example in examples])
+    lengths = np.array([example["length"] for example in examples])
+    groups = np.array([example["group"] for example in examples])
     chosen = np.concatenate(task.plan(lengths, groups, 1))[: WORKERS * SHARE]
     batch = task.collate([examples[i] for i in chosen], [(1, 1, int(i)) for i in chosen])
     model = task.build()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     with torch.no_grad():
-        vectors = task.embed(model, batch, PROGRESS).vectors
+        vectors = _vectors(task, model, batch)
 
     def encoder_step() -> None:
         optimizer.zero_grad()
-        task.embed(model, batch, PROGRESS).vectors.square().sum().backward()
+        _vectors(task, model, batch).square().sum().backward()
         optimizer.step()
 
     def loss(own: int) -> None:
         leaf, rows = vectors.clone().requires_grad_(), torch.arange(own)
-        contrasts = task.contrast(leaf[rows], leaf, batch.labels, rows, PROGRESS)
+        contrasts = task.contrast(leaf[rows], leaf, batch.entities, rows, PROGRESS)
         torch.stack([total for total, _ in contrasts.values()]).sum().backward()
 
     of_worker, of_all = partial(loss, SHARE), partial(loss, len(chosen))
@@ -136,6 +137,12 @@ def loss_of_step(mining: str, rounds: int, meter: Meter) -> dict[str, Any]:
         "share_of_step": seconds["all"] / (seconds["all"] + seconds["encoder"]),
         "peak_mb": meter.peak_mb(of_all),
     }
+
+
+def _vectors(task: StandardizerTask, model: nn.Module, batch: NameBatch) -> Tensor:
+    vectors = task.forward(model, batch, PROGRESS).vectors
+    assert vectors is not None
+    return vectors
 
 
 def _recipe(changes: Sequence[str]) -> StandardizerRecipe:

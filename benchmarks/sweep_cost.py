@@ -26,12 +26,13 @@ import torch
 import typer
 
 from rayner.config import BaseRecipe
-from rayner.recipes import load_recipe, with_settings
+from rayner.config.reading import with_settings
 from rayner.runtime.sweep import sweep
-from rayner.runtime.sweeps.settings import METRICS, Scheduler, SweepSettings, objectives
+from rayner.runtime.sweeps.settings import Scheduler, SweepSettings, objectives
 from rayner.runtime.sweeps.space import Space, key_of, load_space
 from rayner.runtime.sweeps.trials import plan_of, read_trials
 from rayner.runtime.train import train
+from rayner.tasks.registry import load_recipe, train_task
 
 BEAT_SECONDS = 1.0
 SEEDS = (11, 12, 13)
@@ -55,7 +56,7 @@ def main(
     settings = SweepSettings(
         trials=trials,
         search="grid",
-        objectives=objectives([METRICS[base.task][0]], base),
+        objectives=objectives([train_task(base).metric.name], base),
         grace=grace,
         reduction=reduction,
         seed=base.seed,

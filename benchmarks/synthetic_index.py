@@ -13,8 +13,8 @@ from rayner.data.schema import Entity
 from rayner.retrieval.build import build_index
 from rayner.retrieval.index_folder import write_index
 from rayner.tasks.checkpoint import load_checkpoint
-from rayner.tasks.index_origin import origin_of
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.standardizer.index_origin import origin_of
+from rayner.tasks.standardizer.task import StandardizerTask
 
 _SYLLABLES = ("ba", "co", "di", "fu", "ga", "hy", "jo", "ke", "lo", "my", "ne", "pa", "ri", "so", "tu", "vex")
 

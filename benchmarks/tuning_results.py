@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rayner.config import BaseRecipe
-from rayner.recipes import dump_recipe, load_recipe, with_settings
+from rayner.config.reading import dump_recipe, with_settings
 from rayner.runtime.sweeps.corpora import cut_corpora
-from rayner.runtime.sweeps.settings import METRICS
 from rayner.runtime.sweeps.table import rank_of, short_names
 from rayner.runtime.sweeps.trials import TRIALS, Trial, plan_of, read_lines, read_trials
 from rayner.runtime.tracking import LOG
+from rayner.tasks.registry import load_recipe, train_task
 
 ROOT = Path(__file__).resolve().parents[1]
 ESAPPMOD, NCBI = "jobs/recipes/standardizer_esappmod.yaml", "jobs/recipes/recognizer_ncbi.yaml"
@@ -267,7 +267,7 @@ def _what_was_cut(name: str, runs: Path) -> str:
 
 
 def _metric(figure: Figure) -> str:
-    return METRICS[Path(figure.recipe).stem.partition("_")[0]][0]
+    return train_task(load_recipe(figure.recipe)).metric.name
 
 
 def _told(figure: Figure) -> dict[str, str]:

@@ -8,8 +8,9 @@ import yaml
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
 from rayner.errors import RecipeError
-from rayner.recipes import changed_keys, corpus_paths, dump_recipe, load_recipe, parse_recipe
-from rayner.tasks.recognizer import RecognizerTask
+from rayner.config.reading import changed_keys, corpus_paths, dump_recipe
+from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.tagger import TaggerTask
 
 VALUES: dict[str, Any] = {

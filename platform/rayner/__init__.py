@@ -6,31 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayner.tasks.checkpoint import Loaded
-    from rayner.tasks.linking import load_linker, load_standardizer
+    from rayner.tasks.stages import Pipeline
 
-__all__ = ["load", "load_linker", "load_standardizer"]
+__all__ = ["load"]
 
 
-def load(checkpoint: str | Path, device: str | None = None) -> Loaded:
-    """The model of a checkpoint folder, ready to predict.
+def load(checkpoint: str | Path, device: str | None = None, **options: Any) -> Pipeline:
+    """The model of a checkpoint folder or the stages of a pipeline file, ready to predict.
 
     Args:
-        checkpoint: a folder such as `RUN/best`.
+        checkpoint: a folder such as `RUN/best`, or a YAML file whose `stages` name checkpoints.
         device: `cpu`, `cuda:0` and so on; by default a GPU where there is one.
+        options: of the checkpoint's task: `types`, `shift`, `overlap` of a recognizer; `index`, `top_k`,
+            `operating_point` of a standardizer.
 
     Raises:
         CheckpointError: the folder is no checkpoint, or is damaged.
+        InputError: an option that the task does not have.
     """
-    from rayner.tasks.checkpoint import load_checkpoint
-
-    return load_checkpoint(Path(checkpoint), device)
-
-
-def __getattr__(name: str) -> Any:
     # torch is imported when something is loaded, not with the package.
-    if name in ("load_linker", "load_standardizer"):
-        from rayner.tasks import linking
+    from rayner.tasks.stages import load_pipeline
 
-        return getattr(linking, name)
-    raise AttributeError(f"module 'rayner' has no attribute {name!r}")
+    return load_pipeline(checkpoint, device, **options)

@@ -94,8 +94,8 @@ def corpus_check(
     """Say what is wrong with a corpus, by file and line; status 1 if there are errors."""
 
     def run() -> dict[str, Any]:
-        from rayner.recipes import load_recipe
         from rayner.runtime.corpora import check
+        from rayner.tasks.registry import load_recipe
 
         if not paths and recipe is None:
             raise InputError("rayner corpus check", "nothing to check", "name files, folders or a --recipe")
@@ -152,16 +152,17 @@ def train(
     folder = out or run_folder(recipe.stem)
 
     def run() -> dict[str, Any]:
-        from rayner.recipes import load_recipe
         from rayner.runtime.train import train
+        from rayner.tasks.registry import load_recipe
 
         return train(load_recipe(recipe, overrides or []), folder, fresh=fresh, workers=workers)
 
     def show(result: dict[str, Any]) -> None:
-        from rayner.recipes import load_recipe
         from rayner.tasks.card import commands_for
+        from rayner.tasks.registry import load_recipe, task_of
 
-        commands = commands_for(load_recipe(recipe, overrides or []), str(result["checkpoint"]))
+        read = load_recipe(recipe, overrides or [])
+        commands = commands_for(task_of(read).kind.card(read), str(result["checkpoint"]))
         print_training(result, [f"rayner report {folder}", *commands])
 
     _run(run, as_json, show)
@@ -183,19 +184,12 @@ def evaluate(
     """Score a checkpoint on a corpus, per type too; a standardizer on mentions with entity ids."""
 
     def run() -> dict[str, Any]:
-        if index is not None and types is not None:
-            raise InputError("--types", "are of a recognizer, --index of a standardizer", "drop one of them")
-        if index is None and operating_point is not None:
-            raise InputError("--operating-point", "is of a standardizer", "name its --index, or leave it out")
-        if index is not None:
-            from rayner.runtime.evaluate_linking import evaluate_linking
-
-            return evaluate_linking(checkpoint, corpus, index, format=format, operating_point=operating_point)
-        from rayner.recipes import load_types
+        from rayner.config.reading import load_types
         from rayner.runtime.evaluate import evaluate
 
         wanted = None if types is None else load_types(types)
-        return evaluate(checkpoint, corpus, format=format, types=wanted)
+        options = {"types": wanted, "index": index, "operating_point": operating_point}
+        return evaluate(checkpoint, corpus, format=format, options=options)
 
     _run(run, as_json, lambda metrics: print_metrics(metrics, f"{checkpoint} on {corpus}"))
 

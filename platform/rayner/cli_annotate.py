@@ -4,42 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from rayner.cli_standardize import OperatingPoint
-from rayner.errors import InputError
 from rayner.runtime.console import print_summary
 
-if TYPE_CHECKING:
-    from rayner.runtime.annotation.models import Linking
-    from rayner.tasks.standardize import NilChoice
-
 Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
-
-
-def linking_of(
-    standardizer: Path | None,
-    index: Path | None,
-    types: list[str] | None,
-    operating_point: NilChoice | None,
-) -> Linking | None:
-    """What the options say of linking; None if nothing.
-
-    Raises:
-        InputError: a part of it alone.
-    """
-    from rayner.runtime.annotation.models import Linking
-
-    if standardizer and index:
-        chosen = tuple(types) if types else None
-        return Linking(standardizer, index, chosen, operating_point=operating_point)
-    if standardizer or index or types or operating_point:
-        missing = "--index" if standardizer else "--standardizer" if index else "--standardizer and --index"
-        raise InputError("annotate", f"mentions cannot be linked without {missing}", "give both")
-    return None
 
 
 def add_annotate(app: typer.Typer, run: Run) -> None:
@@ -48,7 +20,8 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
     @app.command()
     def annotate(
         checkpoint: Annotated[
-            Path, typer.Argument(exists=True, help="A checkpoint folder, such as RUN/best.")
+            Path,
+            typer.Argument(exists=True, help="A checkpoint folder, such as RUN/best, or a pipeline file."),
         ],
         inputs: Annotated[
             list[str],
@@ -68,23 +41,12 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
             typer.Option(exists=True, help="A YAML list of types to look for, also ones never learned."),
         ] = None,
         shift: Annotated[
-            float, typer.Option(help="Added to every threshold: below 0 finds more, above 0 is surer.")
-        ] = 0.0,
+            float | None,
+            typer.Option(help="Added to every threshold: below 0 finds more, above 0 less."),
+        ] = None,
         overlap: Annotated[
             Literal["flat", "nested"] | None, typer.Option(help="Whether mentions may be nested.")
         ] = None,
-        standardizer: Annotated[
-            Path | None,
-            typer.Option(exists=True, help="A standardizer, as RUN/best: link the mentions."),
-        ] = None,
-        index: Annotated[
-            Path | None, typer.Option(exists=True, help="The index that it built: what they are linked to.")
-        ] = None,
-        linked_type: Annotated[
-            list[str] | None,
-            typer.Option(metavar="TYPE", help="Link mentions of this type; may be repeated. All if unset."),
-        ] = None,
-        operating_point: OperatingPoint = None,
         workers: Annotated[
             int | None, typer.Option(min=0, help="A fixed number of workers; 0: this process, without Ray.")
         ] = None,
@@ -108,17 +70,15 @@ def add_annotate(app: typer.Typer, run: Run) -> None:
         """Annotate whole corpora; go on where a killed run stopped. The rest lands in _rejects.jsonl."""
 
         def verb() -> dict[str, Any]:
-            from rayner.recipes import load_types
+            from rayner.config.reading import load_types
+            from rayner.data.batches import TOKENS_PER_BATCH
             from rayner.runtime.annotate import annotate
-            from rayner.tasks.base import Options
-            from rayner.tasks.predict import TOKENS_PER_BATCH
 
             return annotate(
                 checkpoint,
                 inputs,
                 out,
-                options=Options(load_types(types) if types else None, shift, overlap),
-                linking=linking_of(standardizer, index, linked_type, operating_point),
+                options={"types": load_types(types) if types else None, "shift": shift, "overlap": overlap},
                 also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
                 workers=workers,
                 max_workers=max_workers,

@@ -87,10 +87,10 @@ def add_tune(app: typer.Typer, run: Run) -> None:
         folder = out or run_folder(f"tune_{recipe.stem}")
 
         def verb() -> dict[str, Any]:
-            from rayner.recipes import load_recipe
             from rayner.runtime.sweep import sweep
-            from rayner.runtime.sweeps.settings import METRICS, objectives, sweep_settings
+            from rayner.runtime.sweeps.settings import objectives, sweep_settings
             from rayner.runtime.sweeps.space import check_task, load_space
+            from rayner.tasks.registry import load_recipe, train_task
 
             base = load_recipe(recipe, overrides or [])
             searched = load_space(space)
@@ -98,7 +98,7 @@ def add_tune(app: typer.Typer, run: Run) -> None:
             check_task(searched, base)
             several = len(metric or ()) > 1
             said = searched.metric and searched.metric + (f":{searched.mode}" if searched.mode else "")
-            default = said or METRICS[base.task][0]
+            default = said or train_task(base).metric.name
             settings = sweep_settings(
                 trials=trials,
                 search=search or ("optuna" if several else searched.search) or "random",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
@@ -29,7 +29,7 @@ DRIVER = f"""
 import os, sys
 from pathlib import Path
 import ray
-from rayner.recipes import load_recipe
+from rayner.tasks.registry import load_recipe
 from rayner.runtime.train import train
 ray.init(
     address=os.environ["RAY_ADDRESS"],

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from rayner.recipes import load_recipe
+from rayner.tasks.registry import load_recipe
 from tests.faults.own_ray import Head, own_head
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import new_types
 from benchmarks.command import call_main
-from rayner.recipes import load_types
+from rayner.config.reading import load_types
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rayner.config import DocumentRecipe
-from rayner.recipes import load_recipe
+from rayner.tasks.registry import load_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "jobs" / "recipes").glob("*.yaml"))
 

@@ -12,7 +12,7 @@ import pytest
 
 from rayner.config import BaseRecipe
 from rayner.errors import CorpusError, RecipeError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.train import train
 from rayner.tasks.registry import train_task

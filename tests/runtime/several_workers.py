@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from rayner.data.example_sets import ExampleSet
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.training.distributed import GroupLostError
 from rayner.runtime.worker import Run, work

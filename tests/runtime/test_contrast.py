@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from rayner.data.example_sets import ExampleSet
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
 from rayner.runtime.training.contrast import contrast_backward
 from rayner.tasks.base import Progress
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.standardizer.task import StandardizerTask
 from tests.runtime.several_workers import spawn, tiny_examples, train_in_float64
 from tests.runtime.toy_task import largest_difference, weights_of
 from tests.tasks.small_names import small_recipe

@@ -16,7 +16,7 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime import corpus_parts
 from rayner.runtime.corpora import check, convert, label
 

@@ -11,7 +11,7 @@ import torch
 
 from rayner import cli, load_standardizer
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError, RaynerError
-from rayner.recipes import changed_keys, load_recipe, parse_recipe, with_settings
+from rayner.config.reading import changed_keys, with_settings
+from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.runtime.sweep import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space, load_space

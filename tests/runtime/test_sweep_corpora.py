@@ -11,7 +11,8 @@ import pytest
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
 from rayner.errors import InputError
-from rayner.recipes import parse_recipe, with_settings
+from rayner.config.reading import with_settings
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.corpora import cut_corpora
 from tests.runtime.several_workers import tiny_recipe
 

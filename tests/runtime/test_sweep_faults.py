@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.recipes import load_recipe, parse_recipe
+from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.runtime.sweep import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space

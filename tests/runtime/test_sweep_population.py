@@ -10,7 +10,7 @@ import pytest
 from ray.tune.schedulers import PopulationBasedTraining
 
 from rayner.errors import InputError
-from rayner.recipes import load_recipe, parse_recipe
+from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.runtime.sweeps.population import _train, mutations, run_population
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings

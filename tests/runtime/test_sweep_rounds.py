@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.rounds import best_at, run_rounds, rungs_of
 from rayner.runtime.sweeps.settings import Objective, objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Plan, Trial, is_finished, read_trials, write_json, write_outcome

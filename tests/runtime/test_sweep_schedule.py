@@ -8,7 +8,7 @@ import pytest
 from ray import tune
 
 from rayner.errors import InputError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweep import _search
 from rayner.runtime.sweeps.schedule import Room, most_epochs, room_for
 from rayner.runtime.sweeps.settings import objectives, sweep_settings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError, RecipeError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, choices, draws, grid, key_of, load_space, within
 from rayner.runtime.sweeps.trial import settings_of
@@ -207,7 +207,7 @@ SPACES = [
 
 @pytest.mark.parametrize(("space", "recipe_file"), SPACES)
 def test_our_spaces_fit_our_recipes(root: Path, space: str, recipe_file: str) -> None:
-    from rayner.recipes import load_recipe
+    from rayner.tasks.registry import load_recipe
 
     loaded, recipe = load_space(str(root / space)), load_recipe(root / f"jobs/recipes/{recipe_file}.yaml")
     check_space(loaded, recipe)

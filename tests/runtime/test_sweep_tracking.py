@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, note_parent, write_hparams

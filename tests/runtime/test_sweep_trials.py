@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from rayner.errors import DivergedError, InputError, RaynerError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.sweeps.board import Board

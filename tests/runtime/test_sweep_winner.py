@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rayner.errors import DivergedError
-from rayner.recipes import dump_recipe, parse_recipe, with_settings
+from rayner.config.reading import dump_recipe, with_settings
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings

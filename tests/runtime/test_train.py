@@ -18,7 +18,7 @@ from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import load_tokenizer
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
 from rayner.runtime.train import train

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from rayner.errors import InputError, RaynerError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
@@ -111,7 +111,7 @@ def test_a_killed_driver_is_started_again_and_goes_on(
 DRIVER = """
 import sys
 from pathlib import Path
-from rayner.recipes import load_recipe
+from rayner.tasks.registry import load_recipe
 from rayner.runtime.train import train
 train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
 """

@@ -13,10 +13,10 @@ from torch import nn
 from rayner.config import RecognizerRecipe, TaggerRecipe
 from rayner.data.schema import Document, Mention
 from rayner.models.encoder import Tokenizer, load_tokenizer
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.tasks.base import Progress, TrainTask
 from rayner.tasks.predict import predict
-from rayner.tasks.recognizer import RecognizerTask
+from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.tagger import TaggerTask
 
 T = TypeVar("T", bound=nn.Module)

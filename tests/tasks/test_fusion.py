@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rayner.data.mention_strings import MentionString
-from rayner.tasks.fusion import fit
+from rayner.tasks.standardizer.fitting import fit
 from tests.tasks.small_index import SmallIndex, encode
 
 

@@ -10,9 +10,9 @@ import regex
 from rayner.data.schema import Document, Entity, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
-from rayner.tasks.linker import Linker
+from rayner.tasks.standardizer.entities import Linker
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import Standardizer
+from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.small import corpus, recognizer, trained
 from tests.tasks.small_index import ENTITIES, SmallIndex, encode
 from tests.tasks.test_standardize import NIL

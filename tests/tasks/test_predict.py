@@ -17,9 +17,9 @@ from rayner.data.words import find_words
 from rayner.errors import InputError
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Loaded
-from rayner.tasks.documents import Found, TextWindow
+from rayner.tasks.windows import Found, TextWindow
 from rayner.tasks.predict import predict
-from rayner.tasks.recognize import Recognizer
+from rayner.tasks.recognizer.predictor import Recognizer
 from tests.tasks.small import built, corpus, found, recognizer, spans, trained
 
 TASK = recognizer(decoding={"overlap": "nested"})

@@ -7,8 +7,8 @@ from scipy.spatial.distance import squareform
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from rayner.tasks import propose as module
-from rayner.tasks.answers import Answer
-from rayner.tasks.propose import cluster, propose
+from rayner.tasks.standardizer.answers import Answer
+from rayner.tasks.standardizer.propose import cluster, propose
 from tests.tasks.small_index import Found, encode
 
 NEAR = Found("my", "MySQL", 0.4)

@@ -14,7 +14,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.errors import InputError
 from rayner.metrics.nil import NilCalibration, fit_nil
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import MOST_CHARACTERS, Standardizer
+from rayner.tasks.standardizer.predictor import MOST_CHARACTERS, Standardizer
 from tests.tasks.small_index import ENTITIES, SmallIndex, encode
 
 STRANGERS = ["toothbrush", "quinoa", "Zug", "yo", "ffff"]

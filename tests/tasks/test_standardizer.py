@@ -12,13 +12,13 @@ import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError
-from rayner.recipes import parse_recipe
+from rayner.tasks.registry import parse_recipe
 from rayner.runtime import worker
 from rayner.runtime.train import train
 from rayner.tasks.base import Options, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
-from rayner.tasks.standardizer import LONGEST, StandardizerTask
+from rayner.tasks.standardizer.task import LONGEST, StandardizerTask
 from tests.runtime.toy_task import largest_difference, weights_of
 from tests.tasks.small_names import ENTITIES, small_recipe, write
 

@@ -12,7 +12,7 @@ from rayner.metrics.spans import score_spans
 from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
 from rayner.tasks.base import Options
 from rayner.tasks.predict import predict
-from rayner.tasks.span_tables import scored_spans, span_tables
+from rayner.tasks.recognizer.dev_spans import scored_spans, span_tables
 from tests.tasks.small import built, corpus, found, marked, recognizer, spans, trained
 
 TASK = recognizer(model={"threshold": "tuned"}, decoding={"overlap": "nested"})

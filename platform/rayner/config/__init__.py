@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from rayner.config.base import (
     BaseRecipe,
     Fraction,
@@ -43,7 +39,6 @@ from rayner.config.standardizer import (
 )
 
 __all__ = [
-    "AnyRecipe",
     "BaseRecipe",
     "BiEncoderSettings",
     "ColumnSettings",
@@ -61,7 +56,6 @@ __all__ = [
     "MiningSettings",
     "NameEncoderSettings",
     "Rate",
-    "Recipe",
     "RecognizerRecipe",
     "ScalingSettings",
     "Settings",
@@ -75,6 +69,3 @@ __all__ = [
     "VariantSettings",
     "WindowSettings",
 ]
-
-AnyRecipe = RecognizerRecipe | TaggerRecipe | StandardizerRecipe
-Recipe = Annotated[AnyRecipe, Field(discriminator="task")]

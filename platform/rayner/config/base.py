@@ -26,6 +26,7 @@ class TrainingSettings(Settings):
 
     epochs: PositiveInt = 10
     tokens_per_forward: PositiveInt | None = None
+    normalization: Literal["step", "corpus"] = "step"
     learning_rate: Rate = 2e-4
     head_learning_rate: Rate = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
@@ -70,8 +71,9 @@ class TrackingSettings(Settings):
 
 
 class BaseRecipe(Settings):
-    """What every run has."""
+    """What every run has. `task` names the task; each task's recipe fixes it."""
 
+    task: str
     seed: int = 1
     encoder: str = "all-MiniLM-L6-v2"
     training: TrainingSettings = TrainingSettings()

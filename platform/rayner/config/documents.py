@@ -89,9 +89,7 @@ class WindowSettings(Settings):
 class DocumentTraining(TrainingSettings):
     """Optimization over windows of documents.
 
-    `tokens_per_step` counts padded sub-words, of all workers together. `normalization: step` divides a part
-    of the loss by what the step has of it (mentions, say), as published; `corpus` by what a step has on
-    average, so that a mention weighs the same in every step.
+    `tokens_per_step` counts padded sub-words, of all workers together.
     """
 
     tokens_per_step: PositiveInt = 1024

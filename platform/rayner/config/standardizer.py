@@ -120,6 +120,7 @@ class VariantSettings(Settings):
 class ContrastiveTraining(TrainingSettings):
     """Optimization over groups. Sums are divided by what the step has, over all workers."""
 
+    normalization: Literal["step"] = "step"
     epochs: PositiveInt = 4
     learning_rate: Rate = 1e-4
 

@@ -16,9 +16,9 @@ class Mention:
     """A typed span of a document.
 
     `start` and `end` count Unicode code points of the document's text, half-open. `types` and
-    `candidates` hold (fine type, score) and (entity id, score), best first. `margin` is how far the second
-    candidate lies below the first (None without a second), `probability` that the first is right (None where
-    nothing is calibrated).
+    `candidates` hold (fine type, score) and (entity id, score), best first. `margin` is how far the span's
+    score lies over its threshold (None without one), `probability` that the first candidate is right (None
+    where nothing is calibrated).
     """
 
     start: int

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.example_shards import canonical
-from rayner.errors import CorpusError, InputError
+from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.inputs import Source, cut_shards, digest_of, find_sources
-from rayner.runtime.annotation.models import Linking, SavedModel
 from rayner.runtime.annotation.output import SUMMARY, WORK, Output
 from rayner.runtime.annotation.progress import Speed, follow
 from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.storage import Place, place_of
-from rayner.tasks.base import DEFAULTS, Options
-from rayner.tasks.predict import TOKENS_PER_BATCH
+from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
@@ -40,8 +39,7 @@ def annotate(
     inputs: Sequence[str | Path],
     out: str | Path,
     *,
-    options: Options = DEFAULTS,
-    linking: Linking | None = None,
+    options: Mapping[str, Any] | None = None,
     also: Sequence[Also] = (),
     workers: int | None = None,
     max_workers: int | None = None,
@@ -56,11 +54,10 @@ def annotate(
     On a cluster, inputs, output and checkpoint must be on storage that all nodes see.
 
     Args:
-        model: a checkpoint folder, or another source of a predictor over documents.
+        model: a checkpoint folder, a pipeline file, or another source of a predictor over documents.
         inputs: local files and folders, or URIs that pyarrow or fsspec know.
         out: a local folder or a URI.
-        options: other types, thresholds or nesting than the recipe's; only with a checkpoint folder.
-        linking: a standardizer and its index, which name the entities of the mentions in the same pass; only
+        options: of the checkpoint's task, by name: other types, thresholds or nesting than the recipe's; only
             with a checkpoint folder.
         also: write JSONL with the texts, or brat, beside Parquet.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
@@ -86,14 +83,18 @@ def annotate(
     if workers == 0 and gpus and not torch.cuda.is_available():
         what = f"asks for {gpus:g} where this process, which --workers 0 leaves the work to, sees no GPU"
         raise InputError("--gpus", what, "leave one of the two out")
-    source = model if not isinstance(model, str | Path) else SavedModel.of(Path(model), options, linking)
+    source = read_pipeline(model, options) if isinstance(model, str | Path) else model
+    if isinstance(source, PipelineSettings) and not source.answers_documents:
+        what = f"a {source.stages[0].record.name} does not find mentions in documents"
+        raise CheckpointError(str(model), what, "name a recognizer or a tagger, or a pipeline file")
     version = source.version
     sources, aside = find_sources([str(given) for given in inputs])
     if aside:
         log.warning("%d files of other kinds are left aside", aside)
     output = Output(place_of(out))
     _guard(inputs, output)
-    chosen = [options, linking and linking.choices, tokens_per_batch, sorted(set(also))]
+    asked = source.options if isinstance(source, PipelineSettings) else None
+    chosen = [asked, tokens_per_batch, sorted(set(also))]
     settings = {
         "input": digest_of(sources),
         "model": version,
@@ -104,7 +105,7 @@ def annotate(
         if output.begin(settings, fresh):
             log.info("%s is up to date", output.place.shown)
             return {k: v for k, v in output.summary().items() if k != "settings"}
-        if isinstance(source, SavedModel):
+        if isinstance(source, PipelineSettings):
             source.check()
         used = _run(source, sources, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch)
         counts = finish(output, len(cut_shards(sources)))
@@ -114,7 +115,7 @@ def annotate(
             raise CorpusError(first["where"], first["what"], first["cure"])
         result = {
             **counts,
-            "new_types": source.new_types if isinstance(source, SavedModel) else {},
+            "new_types": source.new_types if isinstance(source, PipelineSettings) else {},
             "first_reject": first and f"{first['where']}: {first['what']}; {first['cure']}",
             "model_version": version,
             "words_per_second": round(speed.words_per_second, 1),

@@ -14,18 +14,20 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
+from rayner.config.reading import changed_keys
 from rayner.errors import CheckpointError, RecipeError
-from rayner.recipes import changed_keys
 from rayner.runtime.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
-from rayner.tasks.base import TrainTask
+from rayner.tasks.base import State
 from rayner.tasks.checkpoint import check_files, read_recipe, save_checkpoint
+from rayner.tasks.encoder_task import EncoderTask
 
 LAST, BEST = "last", "best"
+EPOCH = "epoch.safetensors"
 FREE_KEYS = ("scaling.", "tracking.")
 """What may change between two launches of a run."""
 
@@ -33,7 +35,7 @@ _CURE = "start over with --fresh, or name another --out"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrainState:
     """Where a run stands: `position` steps into `epoch` (from 0), `step` of `steps` in all.
 
     `examples` is the key of the example set; `waited` counts the evaluations since the best one; `scale` is
@@ -57,13 +59,14 @@ class Standing:
 def save_last(
     out: Path,
     recipe: BaseRecipe,
-    task: TrainTask,
+    task: EncoderTask[Any],
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     average: Average | None,
-    standing: Standing,
+    train_state: TrainState,
+    epoch_state: State | None = None,
 ) -> None:
-    """Replace `OUT/last`."""
+    """Replace `OUT/last`; `epoch_state` is what the task made for the epoch that the run is in."""
 
     def write(folder: Path) -> None:
         state = folder / "state"
@@ -71,13 +74,15 @@ def save_last(
         save_file(_optimizer_tensors(model, optimizer), state / "optimizer.safetensors")
         if average is not None:
             save_file(average.weights, state / "average.safetensors", {"updates": str(average.updates)})
-        (state / "state.json").write_text(json.dumps(asdict(standing), indent=1), encoding="utf-8")
+        if epoch_state is not None:
+            save_file({k: v.cpu().contiguous() for k, v in epoch_state.items()}, state / EPOCH)
+        (state / "state.json").write_text(json.dumps(asdict(train_state), indent=1), encoding="utf-8")
         save_checkpoint(folder, recipe, task, model, {})
 
     replace_folder(out / LAST, write)
 
 
-def read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
+def read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     """Where the run in a folder stands; None where there is none.
 
     Raises:
@@ -96,18 +101,18 @@ def read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
     check_files(folder)
     path = folder / "state" / "state.json"
     try:
-        return Standing(**json.loads(path.read_text(encoding="utf-8")))
+        return TrainState(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(str(path), f"is no run's state ({error})", _CURE) from None
 
 
-def check_examples(out: Path, standing: Standing, key: str) -> None:
+def check_examples(out: Path, train_state: TrainState, key: str) -> None:
     """Refuse to go on with other examples than the run began with.
 
     Raises:
         RecipeError: the corpus has changed since.
     """
-    if standing.examples != key:
+    if train_state.examples != key:
         raise RecipeError(str(out), "holds a run on another state of the corpus", _CURE)
 
 
@@ -131,6 +136,21 @@ def load_state(
                     weight.copy_(file.get_tensor(name))
     except Exception as error:
         raise CheckpointError(str(state), f"does not fit the model ({error})", _CURE) from error
+
+
+def load_epoch_state(out: Path, device: torch.device) -> State | None:
+    """What the task made for the epoch that `OUT/last` is in; None where it made nothing.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    path = out / LAST / "state" / EPOCH
+    if not path.exists():
+        return None
+    try:
+        return load_file(path, str(device))
+    except Exception as error:
+        raise CheckpointError(str(path), f"cannot be read ({error})", _CURE) from error
 
 
 def _trained(model: nn.Module) -> Mapping[str, nn.Parameter]:

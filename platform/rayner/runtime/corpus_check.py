@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from rayner.config import BaseRecipe, DocumentRecipe, RecognizerRecipe
+from rayner.config import BaseRecipe, DocumentRecipe
+from rayner.config.reading import corpus_paths
 from rayner.data.check import Widths
 from rayner.data.check import check as find_faults
 from rayner.data.readers import Reject, Unit, find_units, read_unit
@@ -16,13 +17,13 @@ from rayner.data.schema import Document
 from rayner.data.windows import locate, split_into_subwords
 from rayner.data.words import words_of
 from rayner.errors import RecipeError
-from rayner.recipes import corpus_paths
-from rayner.tasks.corpora import renamed
+from rayner.tasks.registry import task_of, train_task
+from rayner.tasks.splits import renamed
 
 
 def check(
     paths: Sequence[Path] | Mapping[str, Sequence[Path]],
-    recipe: BaseRecipe | None = None,
+    given: BaseRecipe | None = None,
     format: str = "auto",
 ) -> dict[str, Any]:
     """Read a corpus and say what is wrong with it.
@@ -30,7 +31,7 @@ def check(
     Args:
         paths: the files of each split, or files of one corpus. With a recipe, those that it names are its
             splits, and its other splits are read too.
-        recipe: its types, and the widest span of its model, are checked as well.
+        given: a recipe; its types, and the widest span of its model, are checked as well.
 
     Returns:
         `documents, mentions, types, mended, rejected, errors, warnings`, `kinds` (kind -> findings) and
@@ -40,12 +41,13 @@ def check(
         CorpusError: no such path, or no known format.
         RecipeError: the recipe is of a task without documents.
     """
-    if recipe is not None and not isinstance(recipe, DocumentRecipe):
+    if given is not None and task_of(given).kind.name != "documents":
         cure = "rayner kb check is for knowledge bases"
         raise RecipeError("--recipe", "the task learns from no corpus of documents", cure)
+    recipe = cast(DocumentRecipe | None, given)
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
-    limit = recipe.model.max_span_width if isinstance(recipe, RecognizerRecipe) else None
+    limit = getattr(train_task(recipe), "max_width", None) if recipe else None
     found = find_faults(
         splits,
         # In a recipe, a type may stand for itself by its name.

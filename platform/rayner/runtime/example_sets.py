@@ -17,7 +17,7 @@ from rayner.errors import CorpusError, InputError
 from rayner.runtime.locks import locked
 from rayner.runtime.pipeline import code_digest, each
 from rayner.runtime.progress import track
-from rayner.tasks.base import TrainTask
+from rayner.tasks.encoder_task import EncoderTask
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class _Part:
 
 
 def build_examples(
-    task: TrainTask[Any, Any, Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
+    task: EncoderTask[Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
 ) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
@@ -47,7 +47,7 @@ def build_examples(
     """
     items = fingerprint(task.items(split))
     kind = f"{type(task).__module__}.{type(task).__qualname__}"
-    settings = {"task": kind, "code": code_digest("data", "tasks"), "settings": task.settings_of_examples()}
+    settings = {"task": kind, "code": code_digest("data", "tasks"), "settings": task.example_settings()}
     key = key_of(settings, items)
     # Absolute, because Ray's workers have another working directory.
     folder = cache.absolute() / key
@@ -64,7 +64,7 @@ def build_examples(
 
 
 def _build(
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     split: Literal["train", "dev"],
     items: Fingerprint,
     folder: Path,
@@ -88,7 +88,7 @@ def _build(
 
 
 def _parts(
-    task: TrainTask[Any, Any, Any], split: Literal["train", "dev"], sizes: Sequence[int], missing: set[int]
+    task: EncoderTask[Any], split: Literal["train", "dev"], sizes: Sequence[int], missing: set[int]
 ) -> Iterator[_Part]:
     if not missing:
         return
@@ -99,14 +99,14 @@ def _parts(
             yield _Part(shard, chunk)
 
 
-def _build_shard(task: TrainTask[Any, Any, Any], folder: Path, part: _Part) -> None:
+def _build_shard(task: EncoderTask[Any], folder: Path, part: _Part) -> None:
     rejects: list[dict[str, str]] = []
     try:
         examples = list(task.examples(part.items))
     except InputError:
         examples = list(_one_by_one(task, part.items, rejects))
-    lengths = [task.length_of(example) for example in examples]
-    groups = [task.group_of(example) for example in examples]
+    lengths = [example.pop("length") for example in examples]
+    groups = [example.pop("group", None) for example in examples]
     for example in examples:
         for line in example.pop("rejects", ()):
             where, _, what = line.rpartition(": ")
@@ -114,9 +114,7 @@ def _build_shard(task: TrainTask[Any, Any, Any], folder: Path, part: _Part) -> N
     write_shard(folder, part.shard, examples, lengths, groups, rejects)
 
 
-def _one_by_one(
-    task: TrainTask[Any, Any, Any], items: Sequence[Any], rejects: list[dict[str, str]]
-) -> Iterator[Any]:
+def _one_by_one(task: EncoderTask[Any], items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
     for item in items:
         try:
             examples = list(task.examples([item]))

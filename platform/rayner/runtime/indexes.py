@@ -24,10 +24,9 @@ from rayner.retrieval.index_folder import (
     write_index,
 )
 from rayner.runtime.progress import track
-from rayner.tasks.checkpoint import Loaded, load_checkpoint
-from rayner.tasks.entity_strings import with_mentions_of
-from rayner.tasks.index_origin import check_origin, origin_of
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.standardizer.index_origin import check_origin, origin_of
+from rayner.tasks.standardizer.loading import load_standardizer
+from rayner.tasks.standardizer.strings import with_mentions_of
 
 Search = Literal["auto", "exact", "ivf", "hnsw"]
 
@@ -67,9 +66,7 @@ def build(
     """
     begin = time.perf_counter()
     check_target(out)
-    loaded, encode = _encoder(checkpoint, device)
-    recipe = loaded.recipe
-    assert isinstance(recipe, StandardizerRecipe)
+    recipe, encode = _encoder(checkpoint, device)
     changed = {"search": search, "max_aliases": max_aliases}
     settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
     base = read_knowledge_base(paths, format, columns, settings.max_aliases)
@@ -120,8 +117,8 @@ def add(
     if not folder.is_dir():
         what = "built the index and is not there any more"
         raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")
-    loaded, encode = _encoder(folder, device)
-    check_origin(known["origin"], origin_of(folder, loaded.recipe), index)
+    recipe, encode = _encoder(folder, device)
+    check_origin(known["origin"], origin_of(folder, recipe), index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
     changed = add_entities(index, base.entities, encode)
     return {
@@ -192,12 +189,8 @@ def list_index(index: Path, limit: int | None = None) -> dict[str, Any]:
     }
 
 
-def _encoder(checkpoint: Path, device: str | None) -> tuple[Loaded, Encode]:
-    loaded = load_checkpoint(checkpoint, device)
-    task, model = loaded.task, loaded.model
-    if not isinstance(task, StandardizerTask):
-        cure = "train one with a recipe of `task: standardizer`"
-        raise CheckpointError(str(checkpoint), "is no checkpoint of a standardizer", cure)
+def _encoder(checkpoint: Path, device: str | None) -> tuple[StandardizerRecipe, Encode]:
+    task, model = load_standardizer(checkpoint, device)
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         # Alike in length, so that a chunk has little padding.
@@ -211,7 +204,7 @@ def _encoder(checkpoint: Path, device: str | None) -> tuple[Loaded, Encode]:
             vectors[chunk] = part
         return vectors
 
-    return loaded, encode
+    return task.recipe, encode
 
 
 def _shown(chunks: Sequence[list[int]]) -> Iterator[list[int]]:

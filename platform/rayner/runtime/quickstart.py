@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import rayner
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
@@ -41,20 +43,21 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         overrides: `key=value` changes of what both example recipes have, such as `training.epochs=1`.
 
     Returns:
-        `checkpoint, standardizer, index` (paths), `steps` of both trainings, `seconds` of everything,
-        `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of sentences that are
+        `checkpoint, standardizer, index, pipeline` (paths), `steps` of both trainings, `seconds` of
+        everything, `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of sentences that are
         in no part of the corpus; a mention's `entity` is the name of its entity.
     """
     start = time.perf_counter()
     corpus = _convert_corpus(out)
     recognizer, metrics = _recognizer(out, corpus, overrides)
     standardizer, index, linking = _standardizer(out, corpus, overrides)
-    linker = rayner.load_linker(recognizer["checkpoint"], standardizer["checkpoint"], index["index"], LINKED)
+    pipeline = _write_pipeline(out, recognizer, standardizer, index)
     names = {entity["entity_id"]: entity["name"] for entity in index["listed"]}
     return {
         "checkpoint": recognizer["checkpoint"],
         "standardizer": standardizer["checkpoint"],
         "index": index["index"],
+        "pipeline": str(pipeline),
         "steps": recognizer["steps"] + standardizer["steps"],
         "seconds": round(time.perf_counter() - start, 1),
         "metrics": metrics,
@@ -64,7 +67,7 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
                 "text": document.text,
                 "mentions": [asdict(m) | {"entity": names.get(m.entity_id or "")} for m in document.mentions],
             }
-            for document in linker.predict(SENTENCES)
+            for document in rayner.load(pipeline).predict(SENTENCES)
         ],
     }
 
@@ -84,10 +87,10 @@ def _recognizer(
     out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of the training, and the scores of the test part."""
-    from rayner.recipes import load_recipe
     from rayner.runtime.corpora import check
     from rayner.runtime.evaluate import evaluate
     from rayner.runtime.train import train
+    from rayner.tasks.registry import load_recipe
 
     converted = [f"corpus.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
     recipe = load_recipe(EXAMPLES / "recipe.yaml", [*converted, *overrides])
@@ -101,11 +104,11 @@ def _standardizer(
     out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The result of the training, the index, and the scores of the test part."""
-    from rayner.recipes import load_recipe
-    from rayner.runtime.evaluate_linking import evaluate_linking
+    from rayner.runtime.evaluate import evaluate
     from rayner.runtime.indexes import build, list_index
     from rayner.runtime.knowledge_bases import convert
     from rayner.runtime.train import train
+    from rayner.tasks.registry import load_recipe
 
     entities = out / "knowledge_base.parquet"
     counts = convert([EXAMPLES / "knowledge_base.jsonl"], entities)
@@ -117,8 +120,25 @@ def _standardizer(
     trained = train(recipe, out / "standardizer", fresh=False, workers=0)
     checkpoint, index = Path(trained["checkpoint"]), out / "index"
     build(checkpoint, [entities], index)
-    scores = evaluate_linking(checkpoint, EXAMPLES / "test.jsonl", index, types=LINKED)
+    scores = evaluate(checkpoint, EXAMPLES / "test.jsonl", types=LINKED, options={"index": index})
     return trained, list_index(index), scores
+
+
+def _write_pipeline(
+    out: Path, recognizer: Mapping[str, Any], standardizer: Mapping[str, Any], index: Mapping[str, Any]
+) -> Path:
+    """The file of both stages, with paths that count from its folder."""
+    stages = [
+        {"checkpoint": os.path.relpath(recognizer["checkpoint"], out)},
+        {
+            "checkpoint": os.path.relpath(standardizer["checkpoint"], out),
+            "index": os.path.relpath(index["index"], out),
+            "types": list(LINKED),
+        },
+    ]
+    path = out / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
+    return path
 
 
 def show(result: Mapping[str, Any]) -> None:
@@ -138,15 +158,16 @@ def show(result: Mapping[str, Any]) -> None:
         names = {m["entity_id"]: m["entity"] for m in row["mentions"] if m["entity"]}
         console.print(marked_text(Document("", row["text"], mentions), colours, names), soft_wrap=True)
     console.print()
-    checkpoint, standardizer, index = (
-        Path(os.path.relpath(result[name])) for name in ("checkpoint", "standardizer", "index")
+    checkpoint, standardizer, index, pipeline = (
+        Path(os.path.relpath(result[name])) for name in ("checkpoint", "standardizer", "index", "pipeline")
     )
     facts = {
         "checkpoint": checkpoint,
         "standardizer": standardizer,
         "index": index,
+        "pipeline": pipeline,
         "seconds": result["seconds"],
     }
     report = shlex.join(["rayner", "report", str(checkpoint.parent)])
-    mine = f"rayner standardize {standardizer} --index {index} YOUR_NAMES.txt"
+    mine = f"rayner annotate {pipeline} YOUR_TEXTS --out annotated"
     print_summary(console, facts, [report, mine, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])

@@ -12,10 +12,11 @@ from typing import Any
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.data.writers.base import text_file
 from rayner.errors import InputError
-from rayner.tasks.linking import load_standardizer
 from rayner.tasks.predict import predict
-from rayner.tasks.propose import LEAST_SIMILARITY, propose
-from rayner.tasks.standardize import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.loading import load_standardizer
+from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.propose import LEAST_SIMILARITY, propose
+from rayner.tasks.standardizer.task import StandardizerOptions
 
 Row = dict[str, Any]
 
@@ -55,7 +56,9 @@ def standardize(
     if out is not None:
         _check_out(out, path)
     given = read_mention_rows(path)
-    standardizer = load_standardizer(checkpoint, index, top_k, operating_point, device).predictor
+    task, model = load_standardizer(checkpoint, device)
+    options = StandardizerOptions(index=index, top_k=top_k, operating_point=operating_point)
+    standardizer = task.predictor(model, options)
     if proposals and standardizer.never_nil:
         what = "clusters what is judged NIL, and without a threshold nothing is"
         cure = "name an --operating-point, of a checkpoint that was trained with mentions.dev"

@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rayner.config import BaseRecipe
+from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
-from rayner.recipes import dump_recipe
-from rayner.runtime.checkpoints import BEST, LAST, Standing, read_standing
-from rayner.runtime.evaluate import EVALUATION, default_device, intervals_of, read_predictions
+from rayner.runtime.checkpoints import BEST, LAST, TrainState, read_state
+from rayner.runtime.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.watching import watcher
 from rayner.runtime.worker import Run, work
-from rayner.tasks.base import TrainTask
 from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
-from rayner.tasks.registry import train_task
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
 CACHE_VARIABLE = "RAYNER_CACHE"
@@ -88,12 +88,12 @@ def train_until(
     with _alone(out):
         if fresh:
             _clear(out)
-        standing = read_standing(out, recipe)
-        if standing is not None and standing.finished and (out / RESULT).exists():
+        state = read_state(out, recipe)
+        if state is not None and state.finished and (out / RESULT).exists():
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
         task = train_task(recipe)
-        if standing is None:
+        if state is None:
             # What cannot be built is refused before its examples are made, which may take hours.
             model = task.build()
             if recipe.training.gradient_checkpointing:
@@ -106,7 +106,7 @@ def train_until(
 
 def _train(
     recipe: BaseRecipe,
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     out: Path,
     workers: int,
     cache: Path,
@@ -119,22 +119,24 @@ def _train(
     if workers == 0:
         key = examples.manifest["content"]
         run = Run(recipe, task, examples, key, dev, out, default_device(), watch, until)
-        standing = work(run)
+        state = work(run)
     else:
         from rayner.runtime.training.cluster import work_on_cluster
 
-        standing = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until)
-    return None if not standing.finished else conclude(recipe, task, dev, out, standing)
+        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until)
+    return None if not state.finished else conclude(recipe, task, dev, out, state)
 
 
 def conclude(
-    recipe: BaseRecipe, task: TrainTask[Any, Any, Any], dev: list[Any], out: Path, standing: Standing
+    recipe: BaseRecipe, task: EncoderTask[Any], dev: list[Any], out: Path, state: TrainState
 ) -> dict[str, Any]:
     """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result."""
     best = out / BEST
     metrics: dict[str, Any] = json.loads((best / METRICS).read_text(encoding="utf-8"))
-    gold, predicted = read_predictions(best / EVALUATION)
-    metrics |= intervals_of(gold, predicted, metrics)
+    kind = task_of(recipe).kind
+    gold, predicted = read_predictions(best / EVALUATION, kind)
+    if gold:
+        metrics["intervals"] = kind.intervals(gold, predicted, metrics)
     _write(best / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False))
     if dev:
         model = load_model(best, task).to(default_device()).eval()
@@ -143,8 +145,8 @@ def conclude(
     result = {
         "checkpoint": str(best),
         "metrics": metrics,
-        "steps": standing.step,
-        "seconds": round(standing.seconds, 1),
+        "steps": state.step,
+        "seconds": round(state.seconds, 1),
     }
     _write(out / RESULT, json.dumps(result, indent=1, ensure_ascii=False))
     return result

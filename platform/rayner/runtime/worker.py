@@ -13,14 +13,16 @@ from typing import Any
 
 import torch
 
-from rayner.config import BaseRecipe, DocumentTraining
+from rayner.config import BaseRecipe
+from rayner.errors import RecipeError
 from rayner.runtime.checkpoints import (
     BEST,
     LAST,
-    Standing,
+    TrainState,
     check_examples,
+    load_epoch_state,
     load_state,
-    read_standing,
+    read_state,
     save_last,
 )
 from rayner.runtime.evaluate import EVALUATION, score, write_predictions
@@ -29,10 +31,13 @@ from rayner.runtime.tracking import Record, Tracker, tracked
 from rayner.runtime.training.distributed import broadcast_model, on_first, rank, same_workers, world_size
 from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.training.optimization import set_rate
-from rayner.runtime.training.steps import Examples, epoch_steps
+from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
-from rayner.tasks.base import Progress, TrainTask
+from rayner.tasks.base import Examples, Progress, State
 from rayner.tasks.checkpoint import load_model, save_checkpoint
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.registry import task_of
+from rayner.tasks.sharing import from_first
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +51,7 @@ class Run:
     """
 
     recipe: BaseRecipe
-    task: TrainTask[Any, Any, Any]
+    task: EncoderTask[Any]
     examples: Examples
     key: str
     dev: Sequence[Any]
@@ -57,24 +62,25 @@ class Run:
 
 
 @dataclass(slots=True)
-class _Course:
+class Loop:
     """A run under way on this worker."""
 
     run: Run
     learner: Learner
-    standing: Standing
+    state: TrainState
     clock: Clock
     trackers: Sequence[Tracker]
+    epoch_state: State | None = None
 
     def move(self, **changes: Any) -> None:
-        self.standing = replace(self.standing, **changes)
+        self.state = replace(self.state, **changes)
 
     def tell(self, record: Record) -> None:
         for tracker in self.trackers:
             tracker.write(record)
 
 
-def work(run: Run) -> Standing:
+def work(run: Run) -> TrainState:
     """Train until the run is finished or pauses, from where `OUT/last` stands.
 
     Raises:
@@ -87,142 +93,171 @@ def work(run: Run) -> Standing:
         return _work(run)
 
 
-def _work(run: Run) -> Standing:
-    standing, learner = _start(run)
-    opened = tracked(run.out, run.recipe, standing.step, run.watcher) if rank() == 0 else None
+def _work(run: Run) -> TrainState:
+    state, learner = _start(run)
+    # Within an epoch its state is that of its start; between two, it is made anew.
+    epoch_state = load_epoch_state(run.out, run.device) if state.position else None
+    opened = tracked(run.out, run.recipe, state.step, run.watcher) if rank() == 0 else None
     with opened or contextlib.nullcontext([]) as trackers:
-        course = _Course(run, learner, standing, Clock(standing.seconds, run.device), trackers)
-        while not course.standing.finished and not _pauses(run, course.standing):
-            _train_epoch(course)
-    return course.standing
+        loop = Loop(run, learner, state, Clock(state.seconds, run.device), trackers, epoch_state)
+        while not loop.state.finished and not _pauses(run, loop.state):
+            _train_epoch(loop)
+    return loop.state
 
 
-def _pauses(run: Run, standing: Standing) -> bool:
-    return run.until is not None and standing.epoch >= run.until
+def _pauses(run: Run, state: TrainState) -> bool:
+    return run.until is not None and state.epoch >= run.until
 
 
-def _start(run: Run) -> tuple[Standing, Learner]:
+def _start(run: Run) -> tuple[TrainState, Learner]:
     recipe, task, last = run.recipe, run.task, run.out / LAST
-    stored = on_first(lambda: read_standing(run.out, recipe))
-    first_plan = task.plan(run.examples.lengths, run.examples.groups, 0)
+    stored = on_first(lambda: read_state(run.out, recipe))
+    lengths, groups = run.examples.lengths, run.examples.groups
     if stored is None:
-        later = range(1, recipe.training.epochs)
-        steps = sum(len(task.plan(run.examples.lengths, run.examples.groups, epoch)) for epoch in later)
-        standing = Standing(run.key, len(first_plan) + steps, world_size())
+        steps = sum(task.steps(lengths, groups, epoch) for epoch in range(recipe.training.epochs))
+        state = TrainState(run.key, steps, world_size())
         torch.manual_seed(recipe.seed)
         model = task.build()
     else:
         check_examples(run.out, stored, run.key)
-        standing = replace(stored, workers=world_size())
+        state = replace(stored, workers=world_size())
         model = load_model(last, task)
-        log.info("going on from step %d of %d in %s", standing.step, standing.steps, last)
+        log.info("going on from step %d of %d in %s", state.step, state.steps, last)
     divisors = None
-    if isinstance(recipe.training, DocumentTraining) and recipe.training.normalization == "corpus":
-        divisors = mean_counts(recipe, task, run.examples, first_plan, standing.steps)
+    if recipe.training.normalization == "corpus":
+        divisors = mean_counts(recipe, task, run.examples, task.plan(lengths, groups, 0), state.steps)
     learner = build_learner(recipe, task, model, divisors, run.device)
     broadcast_model(learner.model)
     if stored is not None:
         load_state(run.out, learner.model, learner.optimizer, learner.average)
         learner.scaler.load_state_dict(stored.scale or {})
-    return standing, learner
+    return state, learner
 
 
-def _train_epoch(course: _Course) -> None:
-    run, training, epoch = course.run, course.run.recipe.training, course.standing.epoch
-    plan = run.task.plan(run.examples.lengths, run.examples.groups, epoch)
+def _train_epoch(loop: Loop) -> None:
+    run, training, epoch = loop.run, loop.run.recipe.training, loop.state.epoch
+    if loop.state.position == 0:
+        loop.epoch_state = _prepared(loop, epoch)
+    plan = run.task.plan(run.examples.lengths, run.examples.groups, epoch, loop.epoch_state)
     times = training.evaluations_per_epoch
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}
     pin = run.device.type == "cuda"
-    rest = plan[course.standing.position :]
+    rest = plan[loop.state.position :]
     with epoch_steps(run.recipe, run.task, run.examples, epoch, rest, pin) as steps:
         for step in steps:
-            progress = Progress(course.standing.step, course.standing.steps, epoch, training.epochs)
-            rate = set_rate(course.learner.optimizer, progress.step, progress.steps, training.warmup)
-            take_step(course.learner, step, progress)
-            course.clock.add(step)
-            course.move(step=progress.step + 1, position=course.standing.position + 1)
-            if course.standing.step % training.log_every == 0:
-                _log(course, rate)
-            if course.standing.position in pauses:
-                _pause(course, len(plan))
-            elif course.standing.step % training.checkpoint_every == 0:
-                _save_last(course)
-            if course.standing.finished:
+            progress = Progress(loop.state.step, loop.state.steps, epoch, training.epochs, loop.epoch_state)
+            rate = set_rate(loop.learner.optimizer, progress.step, progress.steps, training.warmup)
+            take_step(loop.learner, step, progress)
+            loop.clock.add(step)
+            loop.move(step=progress.step + 1, position=loop.state.position + 1)
+            if loop.state.step % training.log_every == 0:
+                _log(loop, rate)
+            if loop.state.position in pauses:
+                _pause(loop, len(plan))
+            elif loop.state.step % training.checkpoint_every == 0:
+                _save_last(loop)
+            if loop.state.finished:
                 return
 
 
-def _log(course: _Course, rate: float) -> None:
-    course.learner.meter.check()
-    loss, parts = course.learner.meter.read()
-    standing = course.standing
-    course.tell(
+def _prepared(loop: Loop, epoch: int) -> State | None:
+    """What the task needs for an epoch, the same on every worker."""
+    model = loop.learner.model
+    model.eval()
+    with torch.no_grad():
+        found = loop.run.task.prepare_epoch(model, loop.run.examples, epoch)
+    model.train()
+    if found is None:
+        return None
+    shared = from_first(lambda: {name: tensor.cpu() for name, tensor in found.items()})
+    return {name: tensor.to(loop.run.device) for name, tensor in shared.items()}
+
+
+def _log(loop: Loop, rate: float) -> None:
+    loop.learner.meter.check()
+    loss, parts = loop.learner.meter.read()
+    state = loop.state
+    loop.tell(
         {
-            "step": standing.step,
-            "steps": standing.steps,
-            "epoch": standing.epoch + 1,
+            "step": state.step,
+            "steps": state.steps,
+            "epoch": state.epoch + 1,
             "loss": loss,
             "parts": parts,
             "learning_rate": rate,
-            **course.clock.read(standing.steps - standing.step),
+            **loop.clock.read(state.steps - state.step),
         }
     )
 
 
-def _pause(course: _Course, steps_of_epoch: int) -> None:
+def _pause(loop: Loop, steps_of_epoch: int) -> None:
     """Evaluate, and store where the run stands at the end of an epoch or of the run."""
-    course.learner.meter.check()
+    loop.learner.meter.check()
     begin = time.perf_counter()
-    epoch, training = course.standing.epoch, course.run.recipe.training
-    ends = course.standing.position == steps_of_epoch
-    if course.run.dev:
-        _evaluate(course)
+    epoch, training = loop.state.epoch, loop.run.recipe.training
+    ends = loop.state.position == steps_of_epoch
+    if loop.run.dev:
+        _evaluate(loop)
     if ends:
-        course.move(epoch=epoch + 1, position=0)
-    tired = training.patience is not None and course.standing.waited >= training.patience
+        loop.move(epoch=epoch + 1, position=0)
+    tired = training.patience is not None and loop.state.waited >= training.patience
     finished = tired or (ends and epoch + 1 == training.epochs)
-    if finished and not course.run.dev:
-        with _averaged(course.learner):
-            _save_best(course, {}, [])
-    if finished or ends or course.standing.step % training.checkpoint_every == 0:
-        course.move(finished=finished)
-        _save_last(course)
-    course.clock.skip(time.perf_counter() - begin)
+    if finished and not loop.run.dev:
+        with _averaged(loop.learner):
+            _save_best(loop, {}, [])
+    if finished or ends or loop.state.step % training.checkpoint_every == 0:
+        loop.move(finished=finished)
+        _save_last(loop)
+    loop.clock.skip(time.perf_counter() - begin)
 
 
-def _evaluate(course: _Course) -> None:
-    run, learner, standing = course.run, course.learner, course.standing
+def _evaluate(loop: Loop) -> None:
+    run, learner, state = loop.run, loop.learner, loop.state
     with _averaged(learner):
         with torch.no_grad():
             run.task.fit(learner.model, run.dev)
         broadcast_model(learner.model)
-        metrics, predicted = score(run.task.predictor(learner.model), run.dev)
-        value = float(metrics[run.task.metric])
-        if standing.best is None or value > standing.best:
-            _save_best(course, metrics, predicted)
-            course.move(best=value, best_step=standing.step, waited=0)
+        predictor = run.task.predictor(learner.model)
+        if predictor is None:
+            what, hint = "there is nothing to answer with", "leave the development set out"
+            raise RecipeError(run.recipe.task, what, hint)
+        metrics, predicted = score(predictor, run.dev)
+        value = metrics.get(run.task.metric.name)
+        if value is None:
+            log.warning("dev says nothing about %s: best/ is the last step", run.task.metric.name)
+        if value is None or run.task.metric.is_better(float(value), state.best):
+            _save_best(loop, metrics, predicted)
+            loop.move(best=None if value is None else float(value), best_step=state.step, waited=0)
         else:
-            course.move(waited=standing.waited + 1)
-    course.tell({"step": standing.step, "epoch": standing.epoch + 1, "metrics": metrics})
+            loop.move(waited=state.waited + 1)
+    loop.tell({"step": state.step, "epoch": state.epoch + 1, "metrics": metrics})
 
 
-def _save_best(course: _Course, metrics: dict[str, Any], predicted: Sequence[Any]) -> None:
-    run = course.run
+def _save_best(loop: Loop, metrics: dict[str, Any], predicted: Sequence[Any]) -> None:
+    run = loop.run
 
     def write(folder: Path) -> None:
-        save_checkpoint(folder, run.recipe, run.task, course.learner.model, metrics)
-        write_predictions(folder / EVALUATION, run.dev, predicted)
+        save_checkpoint(folder, run.recipe, run.task, loop.learner.model, metrics)
+        write_predictions(folder / EVALUATION, task_of(run.recipe).kind, run.dev, predicted)
 
     on_first(lambda: replace_folder(run.out / BEST, write))
 
 
-def _save_last(course: _Course) -> None:
-    course.learner.meter.check()
-    run, learner = course.run, course.learner
+def _save_last(loop: Loop) -> None:
+    loop.learner.meter.check()
+    run, learner = loop.run, loop.learner
     scale = learner.scaler.state_dict() or None
-    course.move(seconds=course.clock.seconds, scale=scale)
+    loop.move(seconds=loop.clock.seconds, scale=scale)
     on_first(
         lambda: save_last(
-            run.out, run.recipe, run.task, learner.model, learner.optimizer, learner.average, course.standing
+            run.out,
+            run.recipe,
+            run.task,
+            learner.model,
+            learner.optimizer,
+            learner.average,
+            loop.state,
+            loop.epoch_state,
         )
     )
 

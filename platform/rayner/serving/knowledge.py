@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from torch import nn
+
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
 from rayner.retrieval.index_folder import version_of_index
 from rayner.serving.predictors import Kept
 from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
 from rayner.serving.settings import ServedBaseSettings
-from rayner.tasks.checkpoint import Loaded, load_checkpoint, version_of
-from rayner.tasks.linking import standardizer_of
+from rayner.tasks.checkpoint import version_of
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import TOP_K, NilChoice, Standardizer
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.standardizer.loading import load_standardizer
+from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 
 _KEPT = 64
 
@@ -35,14 +38,14 @@ class ServedKnowledgeBase:
 
     settings: ServedBaseSettings
     versions: KnowledgeBaseVersions
-    loaded: Loaded
+    loaded: tuple[StandardizerTask, nn.Module]
     base: Standardizer
-    standardizers: Kept[Choice]
+    stages: Kept[Choice]
+    """Those that link the mentions of documents; the standardizer of each answers for mentions alone."""
 
     def describe(self) -> KnowledgeBaseOut:
         """For `GET /v1/models`."""
-        task = self.loaded.task
-        calibrated = isinstance(task, StandardizerTask) and task.fitted.nil is not None
+        calibrated = self.loaded[0].fitted.nil is not None
         return KnowledgeBaseOut(
             index=self.versions.index,
             standardizer=self.versions.standardizer,
@@ -72,7 +75,7 @@ def load_knowledge_bases(
             served[name] = before
             continue
         if key not in checkpoints:
-            checkpoints[key] = load_checkpoint(Path(given.standardizer), device)
+            checkpoints[key] = load_standardizer(Path(given.standardizer), device)
         served[name] = _served(given, versions, checkpoints[key])
     return served
 
@@ -100,14 +103,14 @@ def bases_of(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tupl
 
 
 def _served(
-    settings: ServedBaseSettings, versions: KnowledgeBaseVersions, loaded: Loaded
+    settings: ServedBaseSettings, versions: KnowledgeBaseVersions, loaded: tuple[StandardizerTask, nn.Module]
 ) -> ServedKnowledgeBase:
-    base = standardizer_of(loaded, Path(settings.standardizer), Path(settings.index), TOP_K, None)
-    assert isinstance(loaded.task, StandardizerTask)
-    fitted = loaded.task.fitted
+    task, model = loaded
+    base = task.predictor(model, StandardizerOptions(index=Path(settings.index)))
 
-    def make(choice: Choice) -> Standardizer:
-        return Standardizer(base.index, base.encode, base.weight, fitted.nil, *choice)
+    def make(choice: Choice) -> Entities:
+        asked = Standardizer(base.index, base.encode, base.weight, task.fitted.nil, *choice)
+        return Entities(asked, settings.types or None)
 
     list(predict(base, ["The first name takes longer than any other."]))
     return ServedKnowledgeBase(settings, versions, loaded, base, Kept(make, _KEPT))

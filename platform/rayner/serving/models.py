@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
 from rayner.data.schema import Document
@@ -14,12 +14,12 @@ from rayner.serving.knowledge import Choice, ServedKnowledgeBase, load_knowledge
 from rayner.serving.predictors import AnyPredictor, Kept, recognizer_predictors
 from rayner.serving.schemas import ModelsReply, RecognizerOut, TypeOut, Versions
 from rayner.serving.settings import ModelSettings
-from rayner.tasks.base import DEFAULTS, Options
-from rayner.tasks.checkpoint import load_checkpoint, version_of
-from rayner.tasks.linker import Linker
-from rayner.tasks.new_types import Threshold, new_types
+from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.predict import predict
-from rayner.tasks.standardize import Standardizer
+from rayner.tasks.recognizer.types import Threshold
+from rayner.tasks.registry import Stage
+from rayner.tasks.stages import chain
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
 
@@ -30,8 +30,13 @@ class ServedRecognizer:
 
     path: str
     version: str
-    recipe: DocumentRecipe
+    loaded: Checkpoint
     predictors: Kept[Options]
+
+    @property
+    def recipe(self) -> DocumentRecipe:
+        """That of the checkpoint."""
+        return cast(DocumentRecipe, self.loaded.recipe)
 
     @property
     def types(self) -> dict[str, TypeSettings]:
@@ -40,13 +45,21 @@ class ServedRecognizer:
 
     def new_types(self, options: Options) -> dict[str, Threshold]:
         """Those of the options' types that it did not learn."""
-        return new_types(self.recipe, [t.name for t in options.types or ()])
+        return dict(self.loaded.task.new_types(options))
+
+    def options(self, **values: Any) -> Options:
+        """The options in plain values.
+
+        Raises:
+            InputError: an option that its task does not have.
+        """
+        return self.loaded.record.options.of(values, self.recipe.task)
 
     def describe(self) -> RecognizerOut:
         """For `GET /v1/models`."""
         return RecognizerOut(
             version=self.version,
-            task=self.recipe.model_dump(include={"task"})["task"],
+            task=self.recipe.task,
             types=[TypeOut(name=t.name, description=t.description) for t in self.recipe.types],
             window_length=self.recipe.windows.length,
             window_overlap=self.recipe.windows.overlap,
@@ -109,12 +122,8 @@ def load_models(
 
     def linker(asked: Linking) -> AnyPredictor:
         assert recognizer is not None
-        predictor: AnyPredictor = recognizer.predictors.make(asked.options)
-        for name in asked.bases:
-            standardizer = bases[name].standardizers.make(asked.choice)
-            assert isinstance(standardizer, Standardizer)
-            predictor = Linker(predictor, standardizer, bases[name].settings.types or None)
-        return predictor
+        stages: list[Stage] = [recognizer.predictors.make(asked.options)]
+        return chain([*stages, *(bases[name].stages.make(asked.choice) for name in asked.bases)])
 
     return Models(recognizer, bases, Kept(linker, 4 * type_sets))
 
@@ -126,8 +135,8 @@ def _recognizer(
     if old is not None and (old.path, old.version) == (path, version):
         return old
     loaded = load_checkpoint(Path(path), device)
-    if not isinstance(loaded.recipe, DocumentRecipe):
+    if loaded.record.stage != "mentions":
         raise InputError("recognizer", f"{path} finds no mentions", "name a recognizer's checkpoint")
-    served = ServedRecognizer(path, version, loaded.recipe, recognizer_predictors(loaded, type_sets))
-    list(predict(served.predictors.make(DEFAULTS), [_FIRST]))
+    served = ServedRecognizer(path, version, loaded, recognizer_predictors(loaded, type_sets))
+    list(predict(served.predictors.make(served.options()), [_FIRST]))
     return served

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rayner.tasks.base import DEFAULTS, Adjustable, Options, Predictor
-from rayner.tasks.checkpoint import Loaded
+from rayner.tasks.base import Adjustable, Options, Predictor
+from rayner.tasks.checkpoint import Checkpoint
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K")
+"""Hashable."""
 AnyPredictor = Predictor[Any, Any, Any, Any]
 
 
@@ -47,19 +48,16 @@ class Kept(Generic[K]):
             return found
 
 
-def recognizer_predictors(loaded: Loaded, type_sets: int) -> Kept[Options]:
+def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> Kept[Options]:
     """Predictors of a recognizer by options: those of the same types share their vectors."""
-    of_types = Kept[Options](lambda options: loaded.task.predictor(loaded.model, options), type_sets)
+    of_types = Kept[Options](loaded.predictor, type_sets)
 
     def make(options: Options) -> AnyPredictor:
-        bare = Options(types=options.types)
-        if options == bare:
-            return of_types.make(bare)
+        types = getattr(options, "types", None)
+        bare = loaded.record.options.of({"types": types}, loaded.recipe.task)
         base = of_types.make(bare)
-        if isinstance(base, Adjustable):
-            return base.adjusted(options)
-        return loaded.task.predictor(loaded.model, options)
+        return base.adjusted(options) if options != bare and isinstance(base, Adjustable) else base
 
     kept = Kept(make, 4 * type_sets)
-    kept.make(DEFAULTS)
+    kept.make(loaded.record.options())
     return kept

@@ -19,9 +19,9 @@ from rayner.serving.schemas import (
     TextIn,
     Versions,
 )
-from rayner.tasks.answers import Answer
-from rayner.tasks.new_types import Threshold
 from rayner.tasks.predict import Predicted
+from rayner.tasks.recognizer.types import Threshold
+from rayner.tasks.standardizer.answers import Answer
 
 
 def documents_of(given: Sequence[TextIn]) -> list[Document]:
@@ -73,7 +73,6 @@ def _linked(document: Document, mention: Mention) -> LinkedMentionOut:
     return LinkedMentionOut(
         **_fields(document, mention),
         entity_id=mention.entity_id,
-        margin=mention.margin,
         probability=mention.probability,
         candidates=candidates,
     )
@@ -86,4 +85,5 @@ def _fields(document: Document, mention: Mention) -> dict[str, Any]:
         "text": document.text[mention.start : mention.end],
         "type": mention.type,
         "score": mention.score,
+        "margin": mention.margin,
     }

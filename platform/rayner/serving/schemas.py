@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rayner.config import TypeSettings
-from rayner.tasks.new_types import Threshold
+from rayner.tasks.recognizer.types import Threshold
 
 
 def _encodable(text: str) -> str:
@@ -126,23 +126,24 @@ class CandidateOut(Reply):
 
 
 class MentionOut(Reply):
-    """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold."""
+    """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold; `margin` is how far the
+    model's own score lies over the threshold, null for a model without thresholds."""
 
     start: int
     end: int
     text: str
     type: str
     score: float | None
+    margin: float | None
 
 
 class LinkedMentionOut(MentionOut):
     """A mention with its entity; null is NIL, or a type that is linked to no knowledge base.
 
-    `margin`: how far the second candidate lies below the first. `probability`: that the first is right.
+    `probability`: that the first candidate is right.
     """
 
     entity_id: str | None
-    margin: float | None
     probability: float | None
     candidates: list[CandidateOut]
 

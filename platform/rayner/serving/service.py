@@ -30,7 +30,7 @@ from rayner.serving.schemas import (
 )
 from rayner.serving.settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.tasks.base import Options
-from rayner.tasks.predict import Piece, Predicted, joined, pieces_of
+from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class Service:
         asked = Linking(options, bases, Choice(request.top_k, request.operating_point))
         with _types_by_place(request):
             predictor = await self._predictor(models.linkers, asked)
-        found = await self._answers(predictor, documents_of(request.documents), models_too=True)
+        found = await self._answers(predictor, documents_of(request.documents))
         self._answered("annotate", found, began)
         versions = models.versions(recognizer=True, bases=bases)
         return annotate_reply(found, recognizer.new_types(options), versions)
@@ -154,8 +154,8 @@ class Service:
         models = self.models
         (name,) = one_base(models.knowledge_bases, request.knowledge_base)
         choice = Choice(request.top_k, request.operating_point)
-        predictor = await self._predictor(models.knowledge_bases[name].standardizers, choice)
-        answers = [found.out for found in await self._answers(predictor, request.mentions)]
+        stage: Any = await self._predictor(models.knowledge_bases[name].stages, choice)
+        answers = [found.out for found in await self._answers(stage.standardizer, request.mentions)]
         linked = sum(answer.entity_id is not None for answer in answers)
         self._meter.answered("standardize", len(answers), 0, linked, time.perf_counter() - began)
         return standardize_reply(answers, models.versions(bases=(name,)))
@@ -168,18 +168,20 @@ class Service:
         """The predictor of a key; one that must be made takes its turn with the batches."""
         return kept.get(key) or await self._batcher.run(partial(kept.make, key))
 
-    async def _answers(
-        self, predictor: AnyPredictor, items: Sequence[Any], models_too: bool = False
-    ) -> list[Predicted]:
-        """What `predict_and_count` gives, in batches that are shared with other requests.
+    async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
+        """What `predict_and_count` gives, in batches that are shared with other requests."""
+        first, *others = stages_of(predictor)
+        answers = await self._one_stage(first, items)
+        for stage in others:
+            found = await self._one_stage(stage, [answer.out for answer in answers])
+            answers = [Predicted(new.out, old.windows) for new, old in zip(found, answers, strict=True)]
+        return answers
 
-        Args:
-            models_too: whether to finish an answer may need a model, whose place is in the model's thread.
-        """
+    async def _one_stage(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
         size = sum(len(item if isinstance(item, str) else item.text) for item in items)
 
         def prepare() -> list[tuple[Piece, Any, list[Any]]]:
-            parts = ((piece, piece.part) for piece in pieces_of(items))
+            parts = ((piece, piece.part) for piece in pieces_of(items, predictor.whole))
             return [(piece, part, predictor.prepare(part)) for piece, part in parts]
 
         prepared = await _aside(prepare, size)
@@ -193,7 +195,7 @@ class Service:
                 )
             )
 
-        return await (self._batcher.run(finish) if models_too else _aside(finish, size))
+        return await _aside(finish, size)
 
     def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
         mentions = sum(len(document.mentions) for document, _ in found)
@@ -233,7 +235,7 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
             learned[given.name] if given.is_bare and given.name in learned else given.settings()
             for given in request.types
         )
-    return Options(types, request.shift, request.overlap)
+    return recognizer.options(types=types, shift=request.shift or None, overlap=request.overlap)
 
 
 def _needed(recognizer: ServedRecognizer | None) -> ServedRecognizer:

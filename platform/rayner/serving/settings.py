@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from rayner.config import Settings
+from rayner.config.reading import explain, read_yaml
+from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.errors import RecipeError
-from rayner.recipes import explain, read_yaml
-from rayner.tasks.predict import TOKENS_PER_BATCH
 
 S = TypeVar("S", bound=Settings)
 

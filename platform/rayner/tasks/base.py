@@ -1,21 +1,20 @@
-"""The two interfaces through which the runtime knows a system."""
+"""The interfaces through which the runtime knows a system: how it learns, and how it answers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
-import pyarrow as pa
+from pydantic import ValidationError
 from torch import Tensor, nn
 
-from rayner.config import TypeSettings
+from rayner.config import Settings
+from rayner.config.reading import explain
 from rayner.errors import InputError
 
-Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
 Example = TypeVar("Example")
 Batch = TypeVar("Batch")
@@ -25,52 +24,51 @@ Out = TypeVar("Out")
 
 Sums = Mapping[str, Tensor]
 Counts = Mapping[str, float]
-Contrasts = Mapping[str, tuple[Tensor, Tensor]]
-"""The sum of each part, and its count."""
+Parts = Mapping[str, tuple[Tensor, Tensor]]
+"""The sum of each part of a contrast, and its count."""
 Seed = tuple[int, ...]
 """(seed, epoch, number of the example): the same on whatever worker and in whatever batch it is."""
+State = Mapping[str, Tensor]
+"""What an epoch needs beside the parameters, by name: stored in `last/state`, and read back exactly."""
+Plan = Sequence[np.ndarray]
+"""The steps of an epoch: each the indices of its examples, all workers' together."""
+Mode = Literal["max", "min"]
 
 
-class Embedded(NamedTuple):
-    """Vectors [B, D] in float32 at least, int64 labels [B] that are equal for what belongs together, and the
-    sums of those parts of the loss that need no other batch."""
+class Metric(NamedTuple):
+    """The metric that chooses the best checkpoint, and whether more or less of it is better."""
 
-    vectors: Tensor
-    labels: Tensor
-    sums: Sums
+    name: str
+    mode: Mode = "max"
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a training stands: `step` of `steps`, within `epoch` of `epochs`."""
-
-    step: int
-    steps: int
-    epoch: int
-    epochs: int
+    def is_better(self, value: float, best: float | None) -> bool:
+        """Whether a value beats the best so far."""
+        return best is None or (value > best if self.mode == "max" else value < best)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a caller may ask of a predictor; None means what the recipe says.
+class Output(NamedTuple):
+    """What the model makes of a batch.
 
-    `types`: those to look for, by description, also ones that were not learned. `shift` is added to every
-    threshold: a negative one finds more, a positive one is surer. `overlap`: whether mentions may be nested.
+    Attributes:
+        sums: of those parts of the loss that add up over batches, a scalar each.
+        vectors: [B, D] in float32 at least, what a contrast holds against each other; None without one.
+        keys: int64 [B, k] of the vectors, by which the contrast knows what belongs together.
     """
 
-    types: tuple[TypeSettings, ...] | None = None
-    shift: float = 0.0
-    overlap: Literal["flat", "nested"] | None = None
-
-    def __post_init__(self) -> None:
-        shift: Any = self.shift
-        if not isinstance(shift, (int, float)) or not math.isfinite(shift):
-            raise InputError("shift", f"{shift!r} cannot be added to a threshold", "give a finite number")
-        if self.overlap not in (None, "flat", "nested"):
-            raise InputError("overlap", f"{self.overlap!r} is unknown", "write flat or nested")
+    sums: Sums
+    vectors: Tensor | None = None
+    keys: Tensor | None = None
 
 
-DEFAULTS = Options()
+class Examples(Protocol):
+    """What a training needs of an example set."""
+
+    lengths: np.ndarray
+    groups: np.ndarray | None
+
+    def fetch(self, indices: np.ndarray) -> Sequence[Any]:
+        """The examples with these numbers."""
+        ...
 
 
 class Size(NamedTuple):
@@ -81,45 +79,77 @@ class Size(NamedTuple):
     places: int
 
 
-class TrainTask(Protocol[Item, Example, Batch]):
-    """How a system learns. Examples are plain rows (numbers, strings, lists) that Parquet can hold."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a training is: `step` of `steps`, within `epoch` of `epochs`; `state` is that of the epoch."""
 
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """The weight of each part of the loss."""
-        ...
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    state: State | None = None
 
-    @property
-    def metric(self) -> str:
-        """Which metric chooses the best checkpoint; more is better."""
-        ...
 
-    def items(self, split: Literal["train", "dev"]) -> Iterable[Item]:
-        """The items of a split, from the corpus that the recipe names."""
-        ...
+class Options(Settings):
+    """What a caller may ask of a predictor: each task has its own; without any there is nothing to ask."""
 
-    def settings_of_examples(self) -> Mapping[str, Any]:
-        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
-        ...
+    @classmethod
+    def of(cls, values: Mapping[str, Any], task: str) -> Options:
+        """The options in plain values; those that are None were not asked for.
 
-    def examples(self, items: Iterable[Item]) -> Iterator[Example]:
+        Raises:
+            InputError: an option that the task does not have, with the nearest that it has, or a value of
+                the wrong kind.
+        """
+        given = {name: value for name, value in values.items() if value is not None}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            found = explain(error, cls, "options")
+            if found.what == "unknown key":
+                known = ", ".join(cls.model_fields)
+                hint = f"its options are {known}" if known else "it has none: leave it out"
+                where = found.where.removeprefix("options: ")
+                raise InputError(where, f"is no option of a {task}", hint) from None
+            raise InputError(found.where.removeprefix("options: "), found.what, found.cure) from None
+
+    def paths(self) -> set[str]:
+        """The names of the options that are files or folders."""
+        return {name for name in type(self).model_fields if isinstance(getattr(self, name), Path)}
+
+    def rooted(self, folder: Path) -> Self:
+        """The options with paths that count from the folder as absolute ones."""
+        return self.model_copy(update={name: folder / getattr(self, name) for name in self.paths()})
+
+    def versions(self) -> list[str]:
+        """What tells the files that are named from any others, beside the checkpoint's version."""
+        return []
+
+
+class TrainTask(Protocol[Given, Example, Batch]):
+    """How a system learns: what is its own. `encoder_task.EncoderTask` gives defaults for all but four of
+    these, and what else the runtime asks of a task.
+
+    Examples are plain rows (numbers, strings, lists) that Parquet can hold, with the columns `length` (the
+    tokens that the example takes up in a batch), and, where there are any, `group` (what must share a batch
+    with it: an entity, a story) and `rejects` (lines on what was left out or changed).
+    """
+
+    def examples(self, items: Iterable[Given]) -> Iterator[Example]:
         """Cut and tokenize items. Done once, on CPUs, in parallel over items."""
         ...
 
-    def length_of(self, example: Example) -> int:
-        """The tokens that the example takes up in a batch."""
-        ...
-
-    def group_of(self, example: Example) -> str | None:
-        """What must share a batch with it: an entity, a story; None for nothing."""
-        ...
-
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(
+        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
+    ) -> Plan:
         """The steps of an epoch, the same on every worker: each the indices of all workers' examples.
+
+        A pure function of its arguments and the recipe.
 
         Args:
             lengths: [N] tokens of each example.
-            groups: [N] what `group_of` said; None where it said None of all.
+            groups: [N] the group of each; None where no example has one.
+            state: what `prepare_epoch` made for this epoch.
         """
         ...
 
@@ -127,77 +157,43 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """Examples as tensors; whatever is drawn for one (augmentation, masking) is drawn from its seed."""
         ...
 
-    def counts(self, batch: Batch, progress: Progress) -> Counts:
-        """What the sum of each part of the loss is divided by, after adding it up over the whole step.
-
-        Parts whose count is known only after the forward pass are not among them.
-        """
-        ...
-
-    def size_of(self, batch: Batch) -> Size:
-        """How large a batch is, for the log."""
-        ...
-
     def build(self) -> nn.Module:
         """The model, from the recipe or from the checkpoint that the recipe names as its encoder."""
         ...
 
-    def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
-        """The parameters that learn at `head_learning_rate`."""
-        ...
-
-    def fit(self, model: nn.Module, dev: Sequence[Item]) -> None:
-        """Fit on dev what is not learned by gradients (thresholds), before each evaluation."""
-        ...
-
-    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Predictor[Item, Any, Any, Any]:
-        """The model, as it answers.
-
-        Raises:
-            InputError: an option that the task does not have.
-        """
-        ...
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """Write the model into a checkpoint folder: weights, encoder configuration, tokenizer."""
-        ...
-
-    def load(self, folder: Path) -> nn.Module:
-        """The model of a checkpoint folder that `save` wrote; needs no network."""
-        ...
-
-    def inspect(self, model: nn.Module, dev: Sequence[Item]) -> Mapping[str, pa.Table]:
-        """Tables about a trained model for the report, by file name; may be empty."""
-        ...
-
-
-@runtime_checkable
-class SummedTask(TrainTask[Item, Example, Batch], Protocol[Item, Example, Batch]):
-    """A task whose loss adds up over batches."""
-
-    def loss(self, model: nn.Module, batch: Batch, progress: Progress) -> Sums:
-        """The sum of each part of the loss over the batch."""
-        ...
-
-
-@runtime_checkable
-class ContrastiveTask(TrainTask[Item, Example, Batch], Protocol[Item, Example, Batch]):
-    """A task whose loss holds every example of a step against all others."""
-
-    def embed(self, model: nn.Module, batch: Batch, progress: Progress) -> Embedded:
-        """The vectors of a batch."""
+    def forward(self, model: nn.Module, batch: Batch, progress: Progress) -> Output:
+        """The parts of the loss that add up over batches, and the vectors of those that contrast them."""
         ...
 
     def contrast(
-        self, anchors: Tensor, candidates: Tensor, labels: Tensor, own: Tensor, progress: Progress
-    ) -> Contrasts:
-        """The parts of the loss over some anchors.
+        self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
+    ) -> Parts:
+        """The parts of the loss that hold every vector of a step against all others.
 
         Args:
             anchors: [A, D] this worker's vectors.
             candidates: [C, D] those of all workers.
-            labels: [C] of the candidates.
+            keys: [C, k] of the candidates.
             own: [A] the places of the anchors among the candidates.
+        """
+        ...
+
+    def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> State | None:
+        """What the epoch needs beside the parameters: a teacher, a table of hard neighbours.
+
+        Called on every worker at the start of an epoch, and not again when the run is resumed within it: the
+        state is stored in `last/state`. What it makes must be the same on every worker.
+        """
+        ...
+
+    def predictor(self, model: nn.Module, options: Any = None) -> Predictor[Any, Any, Any, Any] | None:
+        """The model as it answers; None where there is nothing to answer, as after a pre-training.
+
+        Args:
+            options: those of the task's record in the registry; None for its defaults.
+
+        Raises:
+            InputError: an option that cannot be had.
         """
         ...
 
@@ -206,9 +202,13 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
     """How a system answers. Evaluation, annotation and serving all go through `predict.predict`.
 
     `forward_cost` is what a batch costs beside its windows, in tokens: the more, the fewer batches.
+    `tokens_per_batch` is how many padded tokens a batch has unless the caller says. `whole`: it is given
+    whole documents, never sections of long ones.
     """
 
     forward_cost: int
+    tokens_per_batch: int
+    whole: bool
 
     def prepare(self, item: Given) -> list[Prepared]:
         """The windows of an item, in order. CPU work."""
@@ -223,7 +223,7 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
         ...
 
     def finish(self, item: Given, windows: Sequence[Prepared], scores: Sequence[Scores]) -> Out:
-        """Merge the windows of an item and decode."""
+        """Merge the windows of an item and decode. No model is needed for it."""
         ...
 
     def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
@@ -235,6 +235,6 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
 class Adjustable(Protocol):
     """A predictor whose types cost something to prepare, so that serving keeps them over requests."""
 
-    def adjusted(self, options: Options) -> Any:
+    def adjusted(self, options: Any) -> Any:
         """A predictor of the same types, with the options' shift and overlap."""
         ...

@@ -6,9 +6,8 @@ the task's `save` wrote. Nothing is unpickled.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,62 +17,54 @@ import yaml
 from torch import nn
 
 from rayner.config import BaseRecipe
-from rayner.data.schema import Document
+from rayner.config.reading import dump_recipe
 from rayner.errors import CheckpointError, InputError
 from rayner.models.tokenizer import tokenizer_from
-from rayner.recipes import dump_recipe, parse_recipe
-from rayner.tasks.base import DEFAULTS, Options, TrainTask
+from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
-from rayner.tasks.new_types import Threshold, new_types
-from rayner.tasks.predict import TOKENS_PER_BATCH, checked, predict
-from rayner.tasks.registry import train_task
+from rayner.tasks.checkpoint_files import ENCODER, HINT, MANIFEST, check_files, sha256_of, write_manifest
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.registry import Task, parse_recipe, task_of, train_task
 
-FORMAT = 1
-MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
 METRICS = "metrics.json"
-CURE = "copy the whole checkpoint folder again, or train anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a checkpoint holds."""
+class Checkpoint:
+    """What a checkpoint folder holds."""
 
     recipe: BaseRecipe
-    task: TrainTask[Any, Any, Any]
+    task: EncoderTask[Any]
     model: nn.Module
+    folder: Path
 
-    def predict(
-        self, items: Iterable[Any], options: Options = DEFAULTS, tokens_per_batch: int = TOKENS_PER_BATCH
-    ) -> list[Any]:
-        """The answer to each item, in order.
+    @property
+    def record(self) -> Task:
+        """The record of its task."""
+        return task_of(self.recipe)
+
+    def predictor(self, options: Options | None = None) -> Predictor[Any, Any, Any, Any]:
+        """The model as it answers.
 
         Args:
-            items: documents, or whatever else the task takes; a plain text counts as a document, with its
-                place among the items as its id.
-            options: other types, thresholds or nesting than the recipe's.
-            tokens_per_batch: padded tokens a batch: memory against speed.
-
-        Returns:
-            For documents: the same documents with the mentions found in them.
+            options: of the task's record; None for its defaults.
 
         Raises:
-            InputError: an item without a text, by its place, or options that the task does not have.
+            CheckpointError: a pre-training, which has nothing to answer.
+            InputError: an option that cannot be had.
         """
-        places = enumerate(checked(items))
-        given = (Document(str(i), item) if isinstance(item, str) else item for i, item in places)
-        return list(predict(self.task.predictor(self.model, options), given, tokens_per_batch))
-
-    def new_types(self, options: Options = DEFAULTS) -> dict[str, Threshold]:
-        """Which of the options' types the model did not learn, each with how `predict` has its threshold:
-        `dynamic`, as for all types of the model, or the `mean` of those that were learned or tuned."""
-        return new_types(self.recipe, [t.name for t in options.types or ()])
+        found = self.task.predictor(self.model, options)
+        if found is None:
+            what = f"is of a {self.recipe.task}, which has nothing to answer"
+            raise CheckpointError(str(self.folder), what, "train another task with it as its `encoder`")
+        return found
 
 
 def save_checkpoint(
     folder: Path,
     recipe: BaseRecipe,
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     model: nn.Module,
     metrics: Mapping[str, Any],
 ) -> None:
@@ -81,23 +72,22 @@ def save_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     task.save(model, folder)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    files = {str(path.relative_to(folder)): _sha256(path) for path in _files(folder)}
-    manifest = {"format": FORMAT, "task": recipe.model_dump()["task"], "files": files}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    write_manifest(folder, recipe.task)
     # What people read and may edit comes after the manifest and is not checked.
     (folder / METRICS).write_text(json.dumps(dict(metrics), indent=1, ensure_ascii=False), encoding="utf-8")
-    (folder / "README.md").write_text(model_card(recipe, metrics), encoding="utf-8")
+    card = model_card(recipe, task_of(recipe).kind.card(recipe), metrics)
+    (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def replace_recipe(folder: Path, recipe: BaseRecipe) -> None:
     """Give a checkpoint another recipe of the same task and model."""
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["files"][RECIPE] = _sha256(folder / RECIPE)
+    manifest["files"][RECIPE] = sha256_of(folder / RECIPE)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
-def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> Loaded:
+def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> Checkpoint:
     """The model of a checkpoint folder, in evaluation mode.
 
     Args:
@@ -108,13 +98,14 @@ def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> L
     """
     recipe = read_recipe(folder)
     check_files(folder)
-    tokenizer = folder / "encoder"
+    tokenizer = folder / ENCODER
     task = train_task(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
     model = load_model(folder, task).eval()
-    return Loaded(recipe, task, model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return Checkpoint(recipe, task, model.to(device), folder)
 
 
-def load_model(folder: Path, task: TrainTask[Any, Any, Any]) -> nn.Module:
+def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
     """The model in the folder.
 
     Raises:
@@ -126,7 +117,7 @@ def load_model(folder: Path, task: TrainTask[Any, Any, Any]) -> nn.Module:
         raise
     except Exception as error:
         what = f"does not load ({type(error).__name__}: {error})"
-        raise CheckpointError(str(folder), what, CURE) from error
+        raise CheckpointError(str(folder), what, HINT) from error
 
 
 def read_recipe(folder: Path) -> BaseRecipe:
@@ -139,11 +130,11 @@ def read_recipe(folder: Path) -> BaseRecipe:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        cure = "name a checkpoint folder, such as RUN/best" if not path.exists() else CURE
+        cure = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, cure) from None
     if not isinstance(values, dict):
-        raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", CURE)
+        raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", HINT)
     try:
         return parse_recipe(values, str(path))
     except InputError as error:
@@ -152,36 +143,9 @@ def read_recipe(folder: Path) -> BaseRecipe:
             check_files(folder)
         except CheckpointError as damage:
             if damage.where == str(path):
-                raise CheckpointError(str(path), f"{damage.what} ({error.what})", CURE) from None
+                raise CheckpointError(str(path), f"{damage.what} ({error.what})", HINT) from None
         cure = error.cure or "was it made by another version of rayner?"
         raise CheckpointError(error.where, error.what, cure) from None
-
-
-def check_files(folder: Path) -> None:
-    """Compare every file of a checkpoint with the hash that was taken when it was saved.
-
-    Raises:
-        CheckpointError: the first file that is missing or differs.
-    """
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        files: dict[str, str] = dict(manifest["files"])
-        version = manifest["format"]
-    except FileNotFoundError:
-        raise CheckpointError(str(path), "is missing", CURE) from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise CheckpointError(str(path), "is cut short or not the file that was saved", CURE) from None
-    if version != FORMAT:
-        raise CheckpointError(str(path), f"format {version!r} is unknown", "use the rayner that wrote it")
-    for name, digest in files.items():
-        file = folder / name
-        if not file.resolve().is_relative_to(folder.resolve()):
-            raise CheckpointError(str(path), f"names {name!r}, outside the checkpoint", CURE)
-        if not file.is_file():
-            raise CheckpointError(str(file), "is missing", CURE)
-        if _sha256(file) != digest:
-            raise CheckpointError(str(file), "is cut short or not the file that was saved", CURE)
 
 
 def version_of(folder: Path) -> str:
@@ -193,13 +157,4 @@ def version_of(folder: Path) -> str:
     path = folder / MANIFEST
     if not path.is_file():
         raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
-    return f"{read_recipe(folder).model_dump()['task']}-{_sha256(path)[:12]}"
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{read_recipe(folder).task}-{sha256_of(path)[:12]}"

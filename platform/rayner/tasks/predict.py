@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +18,6 @@ from rayner.tasks.base import Predictor
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
-TOKENS_PER_BATCH = 2048
 _BATCHES_AHEAD = 32
 """How many batches are sorted by length together: padding against memory and delay."""
 
@@ -44,24 +44,56 @@ class Piece:
 
 
 def predict(
-    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int = TOKENS_PER_BATCH
+    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int | None = None
 ) -> Iterator[Out]:
     """The answer to each item, in order.
 
-    Windows of many items share a batch, by length. A long document is worked on in sections: working memory
-    is bounded by some batches and by the windows of one section, however many windows a document has.
+    Windows of many items share a batch, by length. A long document is worked on in sections, unless the
+    predictor asks for whole ones: working memory is bounded by some batches and by the windows of one
+    section, however many windows a document has. The stages of a chain work one after the other, each some
+    batches ahead of the next.
 
     Args:
-        tokens_per_batch: padded tokens a batch.
+        tokens_per_batch: padded tokens a batch; by default the predictor's.
     """
     return (predicted.out for predicted in predict_and_count(predictor, items, tokens_per_batch))
 
 
 def predict_and_count(
-    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int = TOKENS_PER_BATCH
+    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int | None = None
 ) -> Iterator[Predicted]:
-    """As `predict`, with the number of windows that each answer is made of."""
-    return joined(_answers(predictor, pieces_of(items), tokens_per_batch))
+    """As `predict`, with the number of windows that the first stage read for each answer."""
+    first, *others = stages_of(predictor)
+    answers = _one_stage(first, items, tokens_per_batch)
+    for stage in others:
+        answers = _next_stage(stage, answers)
+    return answers
+
+
+def stages_of(predictor: Any) -> Sequence[Predictor[Any, Any, Any, Any]]:
+    """The stages of a chain, in order; a predictor that is no chain is its only stage."""
+    return getattr(predictor, "stages", (predictor,))
+
+
+def _one_stage(
+    predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any], tokens_per_batch: int | None
+) -> Iterator[Predicted]:
+    tokens = tokens_per_batch or predictor.tokens_per_batch
+    return joined(_answers(predictor, pieces_of(items, predictor.whole), tokens))
+
+
+def _next_stage(
+    predictor: Predictor[Any, Any, Any, Any], answers: Iterator[Predicted]
+) -> Iterator[Predicted]:
+    windows: deque[int] = deque()
+
+    def items() -> Iterator[Any]:
+        for answer in answers:
+            windows.append(answer.windows)
+            yield answer.out
+
+    for found in _one_stage(predictor, items(), None):
+        yield Predicted(found.out, windows.popleft())
 
 
 def joined(answers: Iterable[tuple[Piece, Any, int]]) -> Iterator[Predicted]:
@@ -104,10 +136,10 @@ def _shown(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-def pieces_of(items: Iterable[Any]) -> Iterator[Piece]:
-    """The items, long documents in sections."""
+def pieces_of(items: Iterable[Any], whole: bool) -> Iterator[Piece]:
+    """The items, long documents in sections unless they are asked for whole."""
     for item in items:
-        cut = sections(item.text) if isinstance(item, Document) else []
+        cut = sections(item.text) if isinstance(item, Document) and not whole else []
         if len(cut) < 2:
             yield Piece(item)
         else:

@@ -1,24 +1,148 @@
-"""The tasks by name."""
+"""The tasks by name: one record each, with all that the rest of rayner needs to know of it.
+
+A task of another package is registered by an entry point of the group `rayner.tasks`, or by the environment
+variable RAYNER_TASKS, which reaches Ray's workers: `package.module:RECORD`, several with commas between.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal
 
-from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe
+from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, reading
+from rayner.data.schema import Document
+from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.base import TrainTask
-from rayner.tasks.recognizer import RecognizerTask
-from rayner.tasks.standardizer import StandardizerTask
+from rayner.tasks.base import Mode, Options, Predictor
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.kinds.base import Kind
+from rayner.tasks.kinds.documents import Documents
+from rayner.tasks.kinds.mentions import Mentions
+from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
+from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
 
+VARIABLE = "RAYNER_TASKS"
 
-def train_task(recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> TrainTask[Any, Any, Any]:
-    """The task of a recipe; `tokenizer` is that of a checkpoint."""
-    match recipe:
-        case RecognizerRecipe():
-            return RecognizerTask(recipe, tokenizer)
-        case TaggerRecipe():
-            return TaggerTask(recipe, tokenizer)
-        case StandardizerRecipe():
-            return StandardizerTask(recipe, tokenizer)
-    raise TypeError(f"no task for {type(recipe).__name__}")
+Stage = Predictor[Document, Any, Any, Document]
+"""A predictor from documents to documents, which adds to what the stage before left in them."""
+
+
+def _itself(predictor: Predictor[Any, Any, Any, Any], options: Any) -> Stage:
+    return predictor
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What there is to know of a task.
+
+    Attributes:
+        name: `task:` in a recipe.
+        recipe: the recipe's type.
+        learn: the recipe, and the tokenizer of a checkpoint or None -> how it learns and answers.
+        kind: the items that a predictor of it is given and scored on.
+        options: what a caller may ask of a predictor.
+        stage: what it adds to documents; None where it is no stage of a pipeline.
+        as_stage: the predictor and its options -> the predictor as that stage.
+    """
+
+    name: str
+    recipe: type[BaseRecipe]
+    learn: Callable[[Any, Tokenizer | None], EncoderTask[Any]]
+    kind: Kind
+    options: type[Options] = Options
+    stage: Literal["contexts", "mentions", "types", "entities"] | None = None
+    as_stage: Callable[[Predictor[Any, Any, Any, Any], Any], Stage] = _itself
+
+    @property
+    def metrics(self) -> Mapping[str, Mode]:
+        """What is reported at the top level, and whether more or less of it is better."""
+        return self.kind.metrics
+
+
+OWN = (
+    Task(
+        name="recognizer",
+        recipe=RecognizerRecipe,
+        learn=RecognizerTask,
+        kind=Documents(),
+        options=RecognizerOptions,
+        stage="mentions",
+    ),
+    Task(name="tagger", recipe=TaggerRecipe, learn=TaggerTask, kind=Documents(), stage="mentions"),
+    Task(
+        name="standardizer",
+        recipe=StandardizerRecipe,
+        learn=StandardizerTask,
+        kind=Mentions(),
+        options=StandardizerOptions,
+        stage="entities",
+        as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
+    ),
+)
+
+
+def tasks() -> Mapping[str, Task]:
+    """Every task by its name.
+
+    Raises:
+        InputError: a task of another package that cannot be imported, or has a name that is taken.
+    """
+    return _tasks(os.environ.get(VARIABLE, ""))
+
+
+def task_of(recipe: BaseRecipe | str) -> Task:
+    """The record of a recipe's task, or of a name."""
+    return tasks()[recipe if isinstance(recipe, str) else recipe.task]
+
+
+def train_task(recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> EncoderTask[Any]:
+    """How a recipe's task learns and answers; `tokenizer` is that of a checkpoint."""
+    return task_of(recipe).learn(recipe, tokenizer)
+
+
+def recipes() -> reading.Recipes:
+    """The recipe type of each task."""
+    return {name: task.recipe for name, task in tasks().items()}
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Any:
+    """As `reading.load_recipe`, of any task there is."""
+    return reading.load_recipe(path, recipes(), overrides)
+
+
+def parse_recipe(values: Mapping[str, Any], where: str) -> Any:
+    """As `reading.parse_recipe`, of any task there is."""
+    return reading.parse_recipe(values, where, recipes())
+
+
+@cache
+def _tasks(variable: str) -> Mapping[str, Task]:
+    found = {task.name: task for task in OWN}
+    others = [(point.value, point.load) for point in entry_points(group="rayner.tasks")]
+    others += [(name, lambda name=name: _imported(name)) for name in filter(None, variable.split(","))]
+    for name, load in others:
+        try:
+            task = load()
+        except (ImportError, AttributeError, ValueError) as error:
+            what = f"the task cannot be imported ({error})"
+            raise InputError(f"{VARIABLE}={name}", what, "write package.module:RECORD") from None
+        if not isinstance(task, Task):
+            what = f"is a {type(task).__name__}, no rayner.tasks.registry.Task"
+            raise InputError(f"{VARIABLE}={name}", what, "name the record of a task")
+        if found.get(task.name, task) is not task:
+            raise InputError(f"{VARIABLE}={name}", f"there is a task {task.name!r} already", "rename it")
+        found[task.name] = task
+    return found
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.strip().partition(":")
+    return getattr(import_module(module), attribute)

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
 from rayner.config import TaggerRecipe
-from rayner.data.batches import COST_OF_A_FORWARD
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
 from rayner.data.readers.tags import spans_of
 from rayner.data.schema import Document, Mention
-from rayner.errors import InputError
 from rayner.losses.tagging import tagging
-from rayner.models.encoder import Tokenizer, encoder_from_config, load_encoder
+from rayner.metrics.spans import score_spans
+from rayner.models.encoder import Tokenizer
 from rayner.models.tagger import Tagger
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Size, Sums
+from rayner.tasks.base import Counts, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
-from rayner.tasks.documents import Gold, TextWindow, pad
-from rayner.tasks.weights import load_weights
+from rayner.tasks.windows import Gold, TextWindow, pad
 
 OUTSIDE = 0
 """The label `O`."""
@@ -48,20 +45,19 @@ class TagBatch:
     unknown: Tensor
 
 
-class TaggerTask(DocumentTask):
+class TaggerTask(DocumentTask[TaggerRecipe]):
     """Learns a label for the first sub-word of each word. Of nested mentions it learns the outermost."""
 
     weights: Mapping[str, float] = {"tag": 1.0}
 
     def __init__(self, recipe: TaggerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
-        self.recipe = recipe
         self.prefixes = "BI" if recipe.model.scheme == "BIO" else "BIES"
         self.labels = ["O", *(f"{prefix}-{name}" for name in self.names for prefix in self.prefixes)]
 
-    def settings_of_examples(self) -> Mapping[str, Any]:
+    def example_settings(self) -> Mapping[str, Any]:
         """The scheme, too: the labels of words are numbers of its tags."""
-        return {**super().settings_of_examples(), "scheme": "".join(self.prefixes)}
+        return {**super().example_settings(), "scheme": "".join(self.prefixes)}
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `labels` holds the label of each word that starts in it."""
@@ -105,37 +101,20 @@ class TaggerTask(DocumentTask):
         """That of its windows."""
         return Size(len(batch.labels), int(batch.mask.sum()), batch.mask.numel())
 
-    def build(self) -> nn.Module:
-        """The recipe's encoder and a new head."""
-        encoder = load_encoder(self.recipe.encoder)
+    def build(self) -> Tagger:
+        """The encoder and a new head."""
+        encoder = self.encoder()
         self.check_windows(encoder)
         return Tagger(encoder, len(self.labels), self.recipe.model.dropout)
 
-    def loss(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Sums:
+    def forward(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Output:
         """The sum over words of the cross-entropy."""
-        device = next(model.parameters()).device
-        word_start = batch.word_start.to(device)
-        logits = model(batch.ids.to(device), batch.mask.to(device))[word_start]
-        return {"tag": tagging(logits, batch.labels.to(device), batch.unknown.to(device))}
+        logits = model(batch.ids, batch.mask)[batch.word_start]
+        return Output({"tag": tagging(logits, batch.labels, batch.unknown)})
 
-    def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
-        """Nothing is fitted on dev."""
-
-    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> TagPredictor:
+    def predictor(self, model: nn.Module, options: Any = None) -> TagPredictor:
         """The model as it answers; a tagger has no options."""
-        if options.types is not None or options.shift or options.overlap == "nested":
-            raise InputError("options", "a tagger knows only its own labels, flat", "ask a recognizer")
         return TagPredictor(self, model)
-
-    def load(self, folder: Path) -> nn.Module:
-        """The model that `save` wrote."""
-        model = Tagger(encoder_from_config(folder / "encoder"), len(self.labels), self.recipe.model.dropout)
-        load_weights(model, folder)
-        return model
-
-    def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
-        """Nothing beyond predictions."""
-        return {}
 
     def _labels_of_words(self, gold: Sequence[Gold], window: TextWindow) -> np.ndarray:
         labels = np.full(len(window.subwords.words), OUTSIDE, dtype=np.int32)
@@ -163,13 +142,16 @@ class Tags(NamedTuple):
 
 
 class TagPredictor:
-    """A tagger that answers. Broken label sequences are mended: a mention starts where it must."""
+    """A tagger that answers. Broken label sequences are repaired: a mention starts where it must."""
 
     forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
 
     def __init__(self, task: TaggerTask, model: nn.Module) -> None:
         self._task = task
         self._model = model.eval()
+        self.names = task.names
 
     def prepare(self, item: Document) -> list[TextWindow]:
         """The windows of a document."""
@@ -226,7 +208,7 @@ class TagPredictor:
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """Span metrics over the recipe's types."""
-        return self._task.evaluate(predicted, gold)
+        return score_spans(gold, predicted, self._task.names)
 
 
 def _outermost(gold: Sequence[Gold], subwords: int) -> tuple[list[Gold], list[Gold]]:

@@ -10,7 +10,7 @@ from rayner.metrics.linking import TOP, coverage_points, judge, roc_points
 from rayner.metrics.linking_errors import CATEGORIES, NIL_CATEGORIES
 from rayner.runtime.reports import figures_linking
 from rayner.runtime.reports.inputs import METRICS, Absent, read_metrics, read_table
-from rayner.tasks.answer_tables import ANSWER_SCHEMA, answers_from_table
+from rayner.tasks.kinds.mentions import ANSWER_SCHEMA, answers_from_table
 
 Part = dict[str, Any]
 

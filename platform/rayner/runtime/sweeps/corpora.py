@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rayner.config import BaseRecipe, DocumentRecipe, StandardizerRecipe
-from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString
-from rayner.data.readers import read_corpus
-from rayner.data.schema import Document
-from rayner.data.split import split
-from rayner.data.writers import write_parquet
-from rayner.data.writers.base import text_file
+from rayner.config import BaseRecipe
+from rayner.config.reading import with_settings
 from rayner.errors import InputError
-from rayner.recipes import corpus_paths, with_settings
+from rayner.tasks.registry import task_of
 
 FOLDER = "corpora"
 _HELD_OUT_SEED = 1
@@ -41,21 +33,6 @@ class Corpora:
     held_out: Changes | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The training items of a recipe: the section that names them, and how to cut and write them."""
-
-    section: str
-    read: Callable[[], Sequence[Any]]
-    others: Mapping[str, Callable[[], Sequence[Any]]]
-    """Parts of the section beside `train` that `settled` would change."""
-    cut: Callable[[Sequence[Any], Mapping[str, float], int], Mapping[str, Sequence[Any]]]
-    write: Callable[[Sequence[Any], Path], None]
-    suffix: str
-    settled: Changes
-    """Settings that reading has done already, for the training items and for `others`."""
-
-
 def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -> Corpora:
     """Write the parts of the recipe's training corpus that a sweep needs, the same each time.
 
@@ -66,7 +43,7 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
         InputError: there is nothing to choose settings by.
         CorpusError: a part would be empty.
     """
-    source = _source(recipe)
+    source = task_of(recipe).kind.source(recipe)
     section = getattr(recipe, source.section)
     if not folds and not section.dev and not section.dev_fraction:
         cure = f"give {source.section}.dev, {source.section}.dev_fraction or --folds"
@@ -111,83 +88,3 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
 
 def _dotted(section: str, changes: Changes) -> dict[str, Any]:
     return {f"{section}.{key}": value for key, value in changes.items()}
-
-
-def _source(recipe: BaseRecipe) -> _Source:
-    if isinstance(recipe, DocumentRecipe):
-        corpus = recipe.corpus
-
-        def documents(paths: Sequence[str]) -> Sequence[Document]:
-            return read_corpus(corpus_paths(paths), corpus.format).documents
-
-        return _Source(
-            section="corpus",
-            read=lambda: documents(corpus.train),
-            others={"dev": lambda: documents(corpus.dev)} if corpus.dev and corpus.format != "auto" else {},
-            cut=_cut_documents,
-            write=_write_documents,
-            suffix=".parquet",
-            settled={"format": "auto"},
-        )
-    if isinstance(recipe, StandardizerRecipe):
-        mentions = recipe.mentions
-
-        def strings(paths: Sequence[str], types: Sequence[str]) -> Sequence[MentionString]:
-            return read_mention_strings(corpus_paths(paths), mentions.format, types).mentions
-
-        others: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
-        if mentions.dev and (mentions.types or mentions.format != "auto"):
-            others["dev"] = (mentions.dev, mentions.types)
-        if mentions.negatives and mentions.format != "auto":
-            # Of all types, as without a sweep.
-            others["negatives"] = (mentions.negatives, ())
-        return _Source(
-            section="mentions",
-            read=lambda: strings(mentions.train, mentions.types),
-            others={name: partial(strings, *given) for name, given in others.items()},
-            cut=_cut_mentions,
-            write=_write_mentions,
-            suffix=".jsonl",
-            settled={"format": "auto", "types": []},
-        )
-    raise InputError(
-        "rayner tune", f"knows no items of the task {getattr(recipe, 'task', recipe)!r} to split"
-    )
-
-
-def _write_documents(documents: Sequence[Document], path: Path) -> None:
-    write_parquet(documents, path)
-
-
-def _cut_documents(
-    documents: Sequence[Document], fractions: Mapping[str, float], seed: int
-) -> Mapping[str, Sequence[Document]]:
-    return split(documents, fractions, seed)
-
-
-def _cut_mentions(
-    mentions: Sequence[MentionString], fractions: Mapping[str, float], seed: int
-) -> Mapping[str, Sequence[MentionString]]:
-    """By the string without case, as documents are by their group."""
-    strings = {m.text.casefold(): Document(m.text.casefold(), m.text) for m in mentions}
-    parts = split(list(strings.values()), fractions, seed)
-    part_of = {document.document_id: name for name, part in parts.items() for document in part}
-    cut: dict[str, list[MentionString]] = {name: [] for name in parts}
-    for mention in mentions:
-        cut[part_of[mention.text.casefold()]].append(mention)
-    return cut
-
-
-def _write_mentions(mentions: Sequence[MentionString], path: Path) -> None:
-    with text_file(path) as file:
-        for mention in mentions:
-            row: dict[str, Any] = {"mention": mention.text}
-            if mention.type is not None:
-                row["type"] = mention.type
-            ids = list(mention.entity_ids)
-            # What a field holds depends on the knowledge base: `C++` may be one id of it.
-            if mention.whole is not None:
-                row["entity_ids"] = mention.whole
-            else:
-                row["entity_id"] = ids[0] if len(ids) == 1 else ids or None
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")

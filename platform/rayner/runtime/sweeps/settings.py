@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, cast
 
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from rayner.config import BaseRecipe, Settings
 from rayner.errors import InputError
+from rayner.tasks.registry import task_of
 
 Search = Literal["grid", "random", "optuna"]
 Scheduler = Literal["none", "asha", "halving", "pbt"]
@@ -17,15 +18,6 @@ Mode = Literal["max", "min"]
 
 SECONDS = "seconds"
 """The training time of all runs of a trial: an objective beside the metrics of the task."""
-
-_SPANS = ("f1", "precision", "recall", "macro_f1", "start_f1", "end_f1", "loose_f1")
-_LINKING = ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_auc")
-METRICS: Mapping[str, Sequence[str]] = {
-    "recognizer": _SPANS,
-    "tagger": _SPANS,
-    "standardizer": _LINKING,
-}
-"""The metrics of each task, the one that chooses its best checkpoint first."""
 
 
 class Objective(Settings):
@@ -119,18 +111,18 @@ def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...
         InputError: a metric that the recipe's task does not report, with the nearest that it does, or
             seconds alone.
     """
-    task = getattr(recipe, "task", "")
-    known = [*METRICS.get(task, ()), SECONDS]
+    modes: dict[str, Mode] = {**task_of(recipe).metrics, SECONDS: "min"}
+    known = list(modes)
     found = []
     for text in texts:
         metric, _, mode = text.partition(":")
         if metric not in known:
             near = difflib.get_close_matches(metric, known, n=1, cutoff=0.5)
             cure = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
-            raise InputError("metric", f"{metric!r} is nothing that the task {task} reports", cure)
+            raise InputError("metric", f"{metric!r} is nothing that the task {recipe.task} reports", cure)
         if mode not in ("", "max", "min"):
             raise InputError("metric", f"{text!r} has the mode {mode!r}", "write max or min after the colon")
-        found.append(Objective(metric=metric, mode=mode or ("min" if metric == SECONDS else "max")))
+        found.append(Objective(metric=metric, mode=cast(Mode, mode or modes[metric])))
     if len({objective.metric for objective in found}) < len(found):
         raise InputError("metric", "the same metric twice", "name each objective once")
     found.sort(key=lambda objective: objective.metric == SECONDS)

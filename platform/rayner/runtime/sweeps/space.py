@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from rayner.config import BaseRecipe, Settings
+from rayner.config.reading import with_settings
 from rayner.errors import InputError
-from rayner.recipes import with_settings
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""

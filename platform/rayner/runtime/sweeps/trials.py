@@ -19,12 +19,13 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.config import BaseRecipe
+from rayner.config.reading import with_settings
 from rayner.errors import DivergedError, InputError
-from rayner.recipes import parse_recipe, with_settings
 from rayner.runtime.checkpoints import LAST
-from rayner.runtime.sweeps.settings import METRICS, SECONDS, SweepSettings
+from rayner.runtime.sweeps.settings import SECONDS, SweepSettings
 from rayner.runtime.sweeps.space import key_of
 from rayner.runtime.tracking import LOG
+from rayner.tasks.registry import parse_recipe, train_task
 
 SWEEP, TRIALS = "sweep.json", "trials"
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
@@ -142,7 +143,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
-    main = METRICS[str(getattr(plan.recipe, "task", ""))][0]
+    main = train_task(plan.recipe).metric.name
     reports: list[Report] = []
     ended: list[Mapping[str, Any]] = []
     steps = seconds = 0.0

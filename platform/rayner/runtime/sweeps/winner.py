@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.config.reading import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
-from rayner.recipes import changed_keys, dump_recipe, load_recipe, with_settings
 from rayner.runtime.checkpoints import FREE_KEYS
 from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.locks import locked
@@ -26,7 +26,7 @@ from rayner.runtime.sweeps.trial import SEED_AFTER_DIVERGING, set_threads
 from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import RECIPE, load_model
-from rayner.tasks.registry import train_task
+from rayner.tasks.registry import load_recipe, train_task
 
 BEST_RECIPE = "best.yaml"
 WINNER = "winner"
@@ -185,7 +185,9 @@ def _holds(out: Path, recipe: BaseRecipe) -> bool:
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
     task = train_task(plan.recipe_of(best.settings, changes))
     model = load_model(plan.out / WINNER / "best", task).to(default_device()).eval()
-    metrics, _ = score(task.predictor(model), list(task.items("dev")))
+    predictor = task.predictor(model)
+    assert predictor is not None  # A sweep compares scores, which a predictor has.
+    metrics, _ = score(predictor, list(task.items("dev")))
     return _known(metrics, names)
 
 

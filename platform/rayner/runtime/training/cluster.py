@@ -16,28 +16,28 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError
-from rayner.recipes import parse_recipe
-from rayner.runtime.checkpoints import Standing
+from rayner.runtime.checkpoints import TrainState
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.training.distributed import sum_over_workers, world_size
 from rayner.runtime.training.watching import watched
 from rayner.runtime.worker import Run, work
-from rayner.tasks.base import TrainTask
 from rayner.tasks.checkpoint import RECIPE
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.registry import parse_recipe
 
 
 def work_on_cluster(
     recipe: BaseRecipe,
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     examples: ExampleSet,
     dev: Sequence[Any],
     out: Path,
     workers: int,
     watch: Tracker,
     until: int | None = None,
-) -> Standing:
+) -> TrainState:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
     Ray's own checkpoints and its resumption are not used: each launch has a name of its own.
@@ -91,7 +91,7 @@ def work_on_cluster(
     shutil.rmtree(storage, ignore_errors=True)
     if isinstance(outcome, RaynerError):
         raise outcome
-    assert isinstance(outcome, Standing)
+    assert isinstance(outcome, TrainState)
     return outcome
 
 
@@ -108,7 +108,7 @@ def _interrupted_as_usual() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _work_on_ray(config: Mapping[str, Any]) -> Standing | RaynerError:
+def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
     import ray
     from ray.train.torch import get_device
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.errors import DivergedError
-from rayner.runtime.training.contrast import contrast_backward
 from rayner.runtime.training.distributed import rank, sum_gradients, sum_over_workers, world_size
+from rayner.runtime.training.gradients import Backward
 from rayner.runtime.training.optimization import (
     Average,
-    autocast,
     build_optimizer,
     checkpoint_gradients,
     seed_step,
 )
-from rayner.runtime.training.steps import Examples, Step, to_device
-from rayner.tasks.base import ContrastiveTask, Progress, SummedTask, TrainTask
+from rayner.runtime.training.steps import Step
+from rayner.tasks.base import Examples, Plan, Progress
+from rayner.tasks.encoder_task import EncoderTask, head_parameters
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
@@ -37,7 +36,7 @@ class Learner:
     """
 
     recipe: BaseRecipe
-    task: TrainTask[Any, Any, Any]
+    task: EncoderTask[Any]
     model: nn.Module
     parameters: list[nn.Parameter]
     optimizer: torch.optim.Optimizer
@@ -50,7 +49,7 @@ class Learner:
 
 def build_learner(
     recipe: BaseRecipe,
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     model: nn.Module,
     divisors: Mapping[str, float] | None,
     device: torch.device,
@@ -65,7 +64,7 @@ def build_learner(
         task=task,
         model=model,
         parameters=[p for p in model.parameters() if p.requires_grad],
-        optimizer=build_optimizer(model, task.head_parameters(model), settings),
+        optimizer=build_optimizer(model, head_parameters(model), settings),
         scaler=torch.amp.GradScaler(device.type, enabled=settings.precision == "float16"),
         average=None if settings.average is None else Average(model, settings.average),
         divisors=divisors,
@@ -83,28 +82,11 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     Args:
         progress: the number of the step, from 0.
     """
-    task, settings, names = learner.task, learner.recipe.training, list(learner.task.weights)
+    settings = learner.recipe.training
     seed_step(learner.recipe.seed, progress.step, rank())
     learner.optimizer.zero_grad(set_to_none=True)
-    factors = _factors(learner, step, progress)
-    match task:
-        case ContrastiveTask():
-            by_name = dict(zip(names, factors, strict=True))
-            means = contrast_backward(
-                task,
-                learner.model,
-                step.batches,
-                progress,
-                by_name,
-                learner.scaler,
-                settings.precision,
-                learner.device,
-            )
-            parts = torch.stack([means.get(name, factors.new_zeros(())).to(factors.dtype) for name in names])
-        case SummedTask():
-            parts = _backward(learner, task, step, progress, factors)
-        case _:
-            raise TypeError(f"{type(task).__name__} has neither a loss nor a contrast")
+    backward = Backward(learner.task, learner.model, learner.scaler, settings.precision, learner.device)
+    parts = backward(step.batches, progress, _factors(learner, step, progress))
     sum_gradients(learner.parameters)
     learner.scaler.unscale_(learner.optimizer)
     grads = [p.grad for p in learner.parameters if p.grad is not None]
@@ -119,29 +101,11 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     learner.meter.add(progress.step, parts, None if learner.scaler.is_enabled() else norm)
 
 
-def _backward(
-    learner: Learner, task: SummedTask[Any, Any, Any], step: Step, progress: Progress, factors: Tensor
-) -> Tensor:
-    """Add the gradients of a step, batch by batch; this worker's share of the mean of each part."""
-    names, precision = list(task.weights), learner.recipe.training.precision
-    weights = torch.tensor([task.weights[name] for name in names], dtype=factors.dtype).to(learner.device)
-    parts = torch.zeros_like(factors)
-    for batch in step.batches:
-        with autocast(learner.device, precision):
-            sums = task.loss(learner.model, to_device(batch, learner.device), progress)
-        means = torch.stack([sums[name] for name in names]).to(factors.dtype) * factors
-        parts += means.detach()
-        loss = (means * weights).sum()
-        if loss.requires_grad:
-            learner.scaler.scale(loss).backward()
-    return parts
-
-
 def mean_counts(
     recipe: BaseRecipe,
-    task: TrainTask[Any, Any, Any],
+    task: EncoderTask[Any],
     examples: Examples,
-    plan: Sequence[np.ndarray],
+    plan: Plan,
     steps: int,
 ) -> dict[str, float]:
     """What a step has on average of what each part of the loss counts, over the first steps of a plan.
@@ -196,8 +160,8 @@ class Meter:
         return sum(self._weights[name] * mean for name, mean in parts.items()), parts
 
 
-def _factors(learner: Learner, step: Step, progress: Progress) -> Tensor:
-    """[parts] one over what the sums are divided by; 0 where there is nothing to divide by."""
+def _factors(learner: Learner, step: Step, progress: Progress) -> dict[str, Tensor]:
+    """One over what the sum of each part is divided by; 0 where there is nothing to divide by."""
     names = list(learner.task.weights)
     if learner.divisors is not None:
         counts = torch.tensor([learner.divisors[name] for name in names], dtype=torch.float64)
@@ -208,7 +172,7 @@ def _factors(learner: Learner, step: Step, progress: Progress) -> Tensor:
     counts = counts.to(learner.device, non_blocking=True)
     if learner.divisors is None:
         sum_over_workers(counts)
-    return torch.where(counts > 0, 1 / counts, 0.0)
+    return dict(zip(names, torch.where(counts > 0, 1 / counts, 0.0), strict=True))
 
 
 def _highest_over_workers(value: Tensor) -> int:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,23 +17,13 @@ from torch import Tensor
 from rayner.config import BaseRecipe
 from rayner.data import batches
 from rayner.runtime.training.distributed import rank, world_size
-from rayner.tasks.base import Size, TrainTask
+from rayner.tasks.base import Examples, Size
+from rayner.tasks.encoder_task import EncoderTask
 
 LOOK_AHEAD = 2
 
 T = TypeVar("T")
 Argument = TypeVar("Argument")
-
-
-class Examples(Protocol):
-    """What the loop needs of an example set."""
-
-    lengths: np.ndarray
-    groups: np.ndarray | None
-
-    def fetch(self, indices: np.ndarray) -> Sequence[Any]:
-        """The examples with these numbers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +42,7 @@ class Step:
 
 def epoch_steps(
     recipe: BaseRecipe,
-    task: TrainTask,
+    task: EncoderTask[Any],
     examples: Examples,
     epoch: int,
     plan: Sequence[np.ndarray],

@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from rayner.config import SpanDecoding
-from rayner.data.batches import COST_OF_A_FORWARD
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
 from rayner.data.schema import Document
 from rayner.losses.span_scores import SpanScores
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.recognize import recognize
-from rayner.tasks.base import Options
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.documents import Found, TextWindow, mentions_of, pad, without_overlaps
-from rayner.tasks.new_types import Threshold
+from rayner.tasks.recognizer.types import Threshold
+from rayner.tasks.windows import Found, TextWindow, mentions_of, pad, without_overlaps
 
 
 class Recognizer:
@@ -36,10 +35,12 @@ class Recognizer:
     """
 
     forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
 
     def __init__(
         self,
-        task: DocumentTask,
+        task: DocumentTask[Any],
         model: BiEncoder,
         names: Sequence[str],
         types: TypeVectors,
@@ -60,7 +61,7 @@ class Recognizer:
         """The cosine of a span is its score times this."""
         return 1 / self._model.log_scale.exp()[2].item()
 
-    def adjusted(self, options: Options) -> Recognizer:
+    def adjusted(self, options: Any) -> Recognizer:
         """The same types, their vectors not computed again, with the options' shift and overlap."""
         decoding = self._decoding
         if options.overlap is not None:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import pyarrow as pa
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import StandardizerRecipe
@@ -20,22 +20,24 @@ from rayner.data import contrastive_groups
 from rayner.data.batches import forwards
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
-from rayner.errors import InputError
 from rayner.losses.distances import distances
 from rayner.losses.infonce import infonce
 from rayner.losses.pairs import pairs
 from rayner.losses.triplet import batch_all, batch_hard
-from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.index_folder import open_index, version_of_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import DEFAULTS, Contrasts, Counts, Embedded, Options, Progress, Seed, Size
-from rayner.tasks.documents import SPECIAL_TOKENS, with_special_tokens
-from rayner.tasks.entity_strings import EntityStrings, load_entity_strings, require_learnable
-from rayner.tasks.fusion import Fitted, fit
-from rayner.tasks.standardize import Standardizer
-from rayner.tasks.weights import load_weights, save_weights
+from rayner.tasks.base import Metric, Options, Output, Parts, Plan, Progress, Seed, Size, State
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.sharing import from_first, shared_out
+from rayner.tasks.standardizer.fitting import Fitted, fit
+from rayner.tasks.standardizer.index_origin import check_origin, origin_of
+from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
+from rayner.tasks.windows import SPECIAL_TOKENS
 
 log = logging.getLogger(__name__)
 
@@ -51,29 +53,42 @@ Chunk = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class NameBatch:
-    """Names in chunks of about equal length; `labels` [B] are those of all chunks, in order."""
+    """Names in chunks of about equal length; `entities` [B, 1] are those of all chunks, in order."""
 
     chunks: list[Chunk]
-    labels: Tensor
+    entities: Tensor
     words: int
 
 
-class StandardizerTask:
+class StandardizerOptions(Options):
+    """What a caller may ask of a standardizer.
+
+    `index`: the folder of the index to answer from; by default the recipe's knowledge base. `top_k`:
+    candidates an answer. `operating_point`: when an answer is NIL; by default `balanced` where the checkpoint
+    has a calibration; `never` gives the first candidate however improbable. `types`: of the mentions of a
+    document, those that are linked; by default all.
+    """
+
+    index: Path | None = None
+    top_k: Annotated[int, Field(ge=1)] = TOP_K
+    operating_point: NilChoice | None = None
+    types: tuple[str, ...] | None = None
+
+    def versions(self) -> list[str]:
+        """That of the index."""
+        return [] if self.index is None else [f"index-{version_of_index(self.index)}"]
+
+
+class StandardizerTask(EncoderTask[StandardizerRecipe]):
     """Learns to place a mention near the other names of its entity."""
 
-    metric = "top1"
+    metric = Metric("top1")
     weights: Mapping[str, float] = {"contrast": 1.0}
 
     def __init__(self, recipe: StandardizerRecipe, tokenizer: Tokenizer | None = None) -> None:
-        self.recipe = recipe
+        super().__init__(recipe, tokenizer)
         self.fitted = Fitted()
-        self._tokenizer = tokenizer
         self._index: EntityIndex | None = None
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The encoder's tokenizer."""
-        return self._tokenizer or load_tokenizer(self.recipe.encoder)
 
     @cached_property
     def strings(self) -> EntityStrings:
@@ -91,7 +106,7 @@ class StandardizerTask:
         require_learnable(self.strings)
         return self.strings.learned
 
-    def settings_of_examples(self) -> Mapping[str, Any]:
+    def example_settings(self) -> Mapping[str, Any]:
         """The encoder, for its tokenizer, and the prefixes."""
         return {"encoder": self.recipe.encoder, "prefixes": self.recipe.augmentation.prefixes}
 
@@ -113,20 +128,16 @@ class StandardizerTask:
                     "label": _label(entity.entity_id),
                     "text": name,
                     "ids": np.array(ids[:LONGEST], np.int32),
+                    "length": len(ids[:LONGEST]) + SPECIAL_TOKENS,
+                    "group": entity.entity_id,
                     "vary": "never" if place == 0 else "always" if name == entity.name else "drawn",
                     "prefix": starts[0] if starts else None,
                     "rejects": [cut] if len(ids) > LONGEST else [],
                 }
 
-    def length_of(self, example: Mapping[str, Any]) -> int:
-        """Sub-words of the string as it stands, special tokens included."""
-        return len(example["ids"]) + SPECIAL_TOKENS
-
-    def group_of(self, example: Mapping[str, Any]) -> str | None:
-        """Its entity."""
-        return example["entity_id"]
-
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(
+        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
+    ) -> Plan:
         """Steps of groups, cut anew in each epoch."""
         assert groups is not None
         settings = self.recipe.groups
@@ -148,13 +159,9 @@ class StandardizerTask:
             rows[i] = np.array(ids[:LONGEST], np.int32)
         order = np.argsort([len(row) for row in rows], kind="stable")
         chunks = [order[i : i + ROWS_PER_CHUNK] for i in range(0, len(order), ROWS_PER_CHUNK)]
-        labels = torch.tensor([int(examples[i]["label"]) for i in order], dtype=torch.int64)
+        entities = torch.tensor([[int(examples[i]["label"])] for i in order], dtype=torch.int64)
         words = sum(len(text.split()) for text in texts)
-        return NameBatch([self._padded([rows[i] for i in chunk]) for chunk in chunks], labels, words)
-
-    def counts(self, batch: NameBatch, progress: Progress) -> Counts:
-        """Nothing: what the contrast has is known after the forward pass."""
-        return {}
+        return NameBatch([self.padded([rows[i] for i in chunk]) for chunk in chunks], entities, words)
 
     def size_of(self, batch: NameBatch) -> Size:
         """That of its chunks of strings."""
@@ -163,24 +170,20 @@ class StandardizerTask:
 
     def build(self) -> NameEncoder:
         """It starts from the recipe's encoder."""
-        return NameEncoder(load_encoder(self.recipe.encoder), self.recipe.model)
+        return NameEncoder(self.encoder(), self.recipe.model)
 
-    def head_parameters(self, model: nn.Module) -> Iterable[nn.Parameter]:
-        """Those of the projection."""
-        assert isinstance(model, NameEncoder)
-        return [] if model.projection is None else model.projection.parameters()
-
-    def embed(self, model: nn.Module, batch: NameBatch, progress: Progress) -> Embedded:
-        """The vectors of the strings."""
+    def forward(self, model: nn.Module, batch: NameBatch, progress: Progress) -> Output:
+        """The vectors of the strings, each with its entity as its key."""
         vectors = [model(ids, mask) for ids, mask in batch.chunks]
-        return Embedded(torch.cat(vectors), batch.labels, {})
+        return Output({}, torch.cat(vectors), batch.entities)
 
     def contrast(
-        self, anchors: Tensor, candidates: Tensor, labels: Tensor, own: Tensor, progress: Progress
-    ) -> Contrasts:
+        self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
+    ) -> Parts:
         """The recipe's objective (papers/002, section 3.3; papers/003, section 3, for InfoNCE)."""
         settings = self.recipe.loss
-        found = pairs(labels[own], labels, own)
+        entities = keys[:, 0]
+        found = pairs(entities[own], entities, own)
         if settings.mining == "infonce":
             return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
         second_half = 2 * progress.epoch >= progress.epochs
@@ -210,7 +213,7 @@ class StandardizerTask:
         model.eval()
         with torch.inference_mode():
             for chosen in forwards(np.arange(len(rows)), lengths, budget):
-                ids, mask = self._padded([rows[i] for i in chosen])
+                ids, mask = self.padded([rows[i] for i in chosen])
                 vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
         model.train(was_training)
         if len(rows) > len(place):
@@ -222,48 +225,54 @@ class StandardizerTask:
         """Fit the weight of the lexical side and the thresholds for NIL on dev."""
         # The predictor that scores the same model next takes the index over.
         self._index = self._build_index(model)
-        self.fitted = fit(self._index, dev, self.encode(model, [mention.text for mention in dev]))
+        vectors = self._encode_shared(model, [mention.text for mention in dev])
+        self.fitted = from_first(lambda index=self._index: fit(index, dev, vectors))
 
-    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Standardizer:
-        """The model as it answers from the recipe's knowledge base.
+    def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:
+        """The model as it answers, from an index or from the recipe's knowledge base.
 
         Raises:
-            InputError: options of tasks over documents, or a knowledge base that is no longer there.
+            InputError: a knowledge base that is no longer there, an index that is damaged or another
+                encoder's, or an operating point without a calibration.
         """
-        if options != DEFAULTS:
-            raise InputError("options", "a standardizer has no types, shift or overlap", "leave them out")
-        index, self._index = self._index or self._build_index(model), None
+        options = options or StandardizerOptions()
+        if options.index is not None:
+            index = open_index(options.index)
+            if self.checkpoint is not None:
+                check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
+        else:
+            index, self._index = self._index or self._build_index(model), None
         return Standardizer(
-            index, lambda texts: self.encode(model, texts), self.fitted.weight, self.fitted.nil
+            index,
+            lambda texts: self.encode(model, texts),
+            self.fitted.weight,
+            self.fitted.nil,
+            options.top_k,
+            options.operating_point,
         )
 
     def save(self, model: nn.Module, folder: Path) -> None:
         """Weights, encoder configuration, tokenizer, and what was fitted."""
-        assert isinstance(model, NameEncoder)
-        save_weights(model, folder)
-        model.text_encoder.save(folder / "encoder")
-        self.tokenizer.save(folder / "encoder")
+        super().save(model, folder)
         self.fitted.save(folder)
 
-    def load(self, folder: Path) -> NameEncoder:
+    def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote; what was fitted becomes this task's."""
-        encoder: Encoder = encoder_from_config(folder / "encoder")
-        model = NameEncoder(encoder, self.recipe.model)
-        load_weights(model, folder)
+        model = super().load(folder)
         self.fitted = Fitted.load(folder)
         return model
-
-    def inspect(self, model: nn.Module, dev: Sequence[MentionString]) -> Mapping[str, pa.Table]:
-        """Nothing beside the answers."""
-        return {}
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
         return build_index(
             self.strings.indexed,
-            lambda texts: self.encode(model, texts),
+            lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
             self.recipe.loss.learned_distance,
         )
+
+    def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
+        """As `encode`, each worker of a training encoding its part; the same on all of them."""
+        return shared_out(lambda part: self.encode(model, part), texts)
 
     def _varied(self, example: Mapping[str, Any], seed: Seed) -> str:
         settings, text, how = self.recipe.augmentation, example["text"], example["vary"]
@@ -277,12 +286,6 @@ class StandardizerTask:
         tokenizer = self.tokenizer
         unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
         return [ids or [unknown] for ids, _ in tokenizer.batch(texts)]
-
-    def _padded(self, rows: Sequence[np.ndarray]) -> Chunk:
-        tokenizer = self.tokenizer
-        ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
-        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
-        return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
 
 
 def _means(vectors: np.ndarray, of: np.ndarray, sizes: np.ndarray, normalize: bool) -> np.ndarray:

@@ -16,7 +16,7 @@ from rayner.errors import InputError
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
 from rayner.metrics.nil import NilCalibration, OperatingPoint
-from rayner.tasks.answers import Answer
+from rayner.tasks.standardizer.answers import Answer
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
@@ -51,6 +51,8 @@ class Standardizer:
     """
 
     forward_cost = COST_OF_A_SEARCH
+    tokens_per_batch = TOKENS_PER_SEARCH
+    whole = False
 
     def __init__(
         self,

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rayner.config import (
-    AnyRecipe,
-    BaseRecipe,
-    Recipe,
-    RecognizerRecipe,
-    StandardizerRecipe,
-    TaggerRecipe,
-    TypeSettings,
-)
+from rayner.config.base import BaseRecipe
+from rayner.config.documents import TypeSettings
 from rayner.errors import RecipeError
 
 DATA_VARIABLE = "RAYNER_DATA"
-DEFAULT_DATA = "../shared/data"
-RECIPES: Mapping[str, type[BaseRecipe]] = {
-    "recognizer": RecognizerRecipe,
-    "tagger": TaggerRecipe,
-    "standardizer": StandardizerRecipe,
-}
 
-_RECIPE: TypeAdapter[Any] = TypeAdapter(Recipe)
+Recipes = Mapping[str, type[BaseRecipe]]
+"""The recipe type of each task, by the task's name."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -47,10 +36,13 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
+def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = ()) -> BaseRecipe:
     """The recipe in a YAML file, with `key.key=value` overrides.
 
     `types` may name a YAML file with a list of types, relative to the recipe.
+
+    Args:
+        recipes: those that there are.
 
     Raises:
         RecipeError: the file, the key that is wrong and the nearest known one.
@@ -63,23 +55,23 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
         _set(values, override)
     if isinstance(values.get("types"), str):
         values["types"] = read_yaml(path.parent / values["types"])
-    return parse_recipe(values, str(path))
+    return parse_recipe(values, str(path), recipes)
 
 
-def parse_recipe(values: Mapping[str, Any], where: str) -> AnyRecipe:
+def parse_recipe(values: Mapping[str, Any], where: str, recipes: Recipes) -> BaseRecipe:
     """The recipe in plain values; `where` is the place that errors name.
 
     Raises:
         RecipeError: as `load_recipe`.
     """
     task = values.get("task")
-    if not isinstance(task, str) or task not in RECIPES:
-        near = _nearest(str(task), RECIPES)
-        raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(RECIPES)}")
+    if not isinstance(task, str) or task not in recipes:
+        near = _nearest(str(task), recipes)
+        raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(recipes)}")
     try:
-        return _RECIPE.validate_python(dict(values))
+        return recipes[task].model_validate(dict(values))
     except ValidationError as error:
-        raise explain(error, RECIPES[cast(str, task)], where) from None
+        raise explain(error, recipes[task], where) from None
 
 
 def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -> BaseRecipe:
@@ -91,7 +83,7 @@ def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -
     values = recipe.model_dump(mode="json")
     for key, value in settings.items():
         _put(values, key, value, f"{where}: {key}")
-    return parse_recipe(values, where)
+    return parse_recipe(values, where, {recipe.task: type(recipe)})
 
 
 def load_types(path: Path) -> tuple[TypeSettings, ...]:
@@ -121,16 +113,19 @@ def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
 
 
 def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
-    """The paths with environment variables put in; `$RAYNER_DATA` has a default.
+    """The paths with environment variables put in.
 
     Raises:
-        RecipeError: a path that does not exist.
+        RecipeError: a path that does not exist, or a variable that is not set.
     """
     found = []
     for path in paths:
-        for spelling in (f"${DATA_VARIABLE}", f"${{{DATA_VARIABLE}}}"):
-            path = path.replace(spelling, os.environ.get(DATA_VARIABLE, DEFAULT_DATA))
         expanded = Path(os.path.expandvars(path)).expanduser()
+        if unset := re.search(r"\$(\{\w+\}|\w+)", str(expanded)):
+            name = unset[1].strip("{}")
+            raise RecipeError(
+                key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
+            )
         if not expanded.exists():
             cure = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
             raise RecipeError(key, f"{expanded} does not exist", cure)
@@ -183,7 +178,7 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
     """The first thing wrong with the values of a settings model; an unknown key with the nearest known."""
     # A misspelt key is often what makes another one missing.
     first = min(error.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key"))
-    location = [str(part) for part in first["loc"] if part not in RECIPES]
+    location = [str(part) for part in first["loc"]]
     place = f"{where}: {'.'.join(location)}" if location else where
     if first["type"] == "extra_forbidden":
         near = _nearest(location[-1], _keys_at(recipe, location[:-1]))

@@ -1,18 +1,24 @@
-"""The texts that stand for types, as input of the type encoder (papers/000, section 4, table 5)."""
+"""The types that are looked for: the texts that describe them, as input of the type encoder (papers/000,
+section 4, table 5), and which of them were never learned."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
 
-from rayner.config import TypeSettings
+from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.errors import RecipeError
 from rayner.models.bi_encoder import TypeInputs
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.documents import with_special_tokens
+from rayner.tasks.windows import with_special_tokens
+
+Threshold = Literal["dynamic", "mean"]
+"""`dynamic`: the threshold of the type's own vector in each window, as for learned types. `mean`: of the
+thresholds that the other types have, where these are learned or tuned, one a type."""
 
 _PROTOTYPE = re.compile(r"(.*?)\[\[(.+?)\]\](.*)", flags=re.DOTALL)
 
@@ -52,6 +58,13 @@ def type_inputs(
         anchor=torch.tensor(anchors),
         type_index=torch.tensor(owners),
     )
+
+
+def new_types(recipe: RecognizerRecipe, names: Iterable[str]) -> dict[str, Threshold]:
+    """Those of the types that the recipe's model did not learn, each with how its threshold is had."""
+    learned = {t.name for t in recipe.types}
+    threshold: Threshold = "dynamic" if recipe.model.threshold == "dynamic" else "mean"
+    return {name: threshold for name in names if name not in learned}
 
 
 def _texts(settings: TypeSettings, encoding: str, tokenizer: Tokenizer) -> Iterator[tuple[list[int], int]]:

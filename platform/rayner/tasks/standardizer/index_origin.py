@@ -10,8 +10,8 @@ from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.errors import IndexFolderError
-from rayner.tasks.checkpoint import MANIFEST
-from rayner.tasks.fusion import FILE as FITTED
+from rayner.tasks.checkpoint_files import MANIFEST
+from rayner.tasks.standardizer.fitting import FILE as FITTED
 
 
 def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:

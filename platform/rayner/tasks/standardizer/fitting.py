@@ -16,7 +16,7 @@ from rayner.errors import CheckpointError
 from rayner.metrics.nil import NilCalibration, fit_nil
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
-from rayner.tasks.standardize import unanswerable
+from rayner.tasks.standardizer.predictor import unanswerable
 
 log = logging.getLogger(__name__)
 

@@ -1,24 +1,27 @@
-"""Scores of gold and other spans on dev: for tuned thresholds and for the report (papers/000, figure 2)."""
+"""Scores of gold and other spans on dev: the thresholds tuned on them (papers/000, section 4, table 6), and
+tables for the report (figure 2)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
+from torch import Tensor
 
-from rayner.data.batches import forwards
+from rayner.data.batches import TOKENS_PER_BATCH, forwards
 from rayner.data.schema import Document
 from rayner.data.windows import SubWords, owner
 from rayner.losses.span_scores import candidate_spans
-from rayner.metrics.counts import mention_keys
+from rayner.metrics.counts import annotated_keys, mention_keys
+from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.documents import Gold, TextWindow, gold_of, known_types
-from rayner.tasks.predict import TOKENS_PER_BATCH
-from rayner.tasks.recognize import Recognizer
+from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.windows import Gold, TextWindow, gold_of, known_types
 
 NEAR = 40
 """Of each window and type, the best so many spans are near enough to a threshold to matter."""
@@ -36,7 +39,7 @@ class ScoredSpans(NamedTuple):
 
 
 def scored_spans(
-    task: DocumentTask, recognizer: Recognizer, documents: Iterable[Document]
+    task: DocumentTask[Any], recognizer: Recognizer, documents: Iterable[Document]
 ) -> Iterator[ScoredSpans]:
     """The best candidates of each window and type, and all gold spans, a batch of windows at a time.
 
@@ -80,7 +83,7 @@ def _exact_gold(document: Document, subwords: SubWords, type_index: dict[str, in
 
 
 def span_tables(
-    task: DocumentTask, recognizer: Recognizer, documents: Sequence[Document], seed: int
+    task: DocumentTask[Any], recognizer: Recognizer, documents: Sequence[Document], seed: int
 ) -> dict[str, pa.Table]:
     """`candidates` (type, margin, gold) and `similarities` (type, kind, similarity) of dev spans."""
     parts = list(scored_spans(task, recognizer, documents))
@@ -99,6 +102,29 @@ def span_tables(
         }
     )
     return {"candidates": candidates, "similarities": similarities}
+
+
+def tuned_thresholds(task: DocumentTask[Any], recognizer: Recognizer, dev: Sequence[Document]) -> Tensor:
+    """The threshold of each type with the best F1 on dev: [K, 3], of start, end and span.
+
+    Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
+    inference asks for nothing more. A type without a mention on dev that can be found has the mean of the
+    others. Mentions that cannot (wider than the model's spans, or of parts of words) count as missed.
+    """
+    best: dict[str, float] = {}
+    parts = list(scored_spans(task, recognizer, dev))
+    if parts:
+        spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        types = np.array(task.names)[spans.type]
+        support = Counter(key[2] for d in dev for key in annotated_keys(d, d, task.names)[0])
+        for name, candidates in candidates_from_columns(types, spans.score, spans.gold, support).items():
+            if candidates.gold.any():
+                best[name] = best_shift(candidates)["shift"]
+    thresholds = torch.full((len(task.names), 3), -torch.inf)
+    thresholds[:, 2] = sum(best.values()) / max(len(best), 1)
+    for name, threshold in best.items():
+        thresholds[task.names.index(name), 2] = threshold
+    return thresholds
 
 
 @torch.inference_mode()

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Literal
 
 from rayner.config import CorpusSettings
+from rayner.config.reading import corpus_paths
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.split import split
 from rayner.errors import CorpusError
-from rayner.recipes import corpus_paths
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 

@@ -139,7 +139,7 @@ def mentions_of(
                 continue
             start = subwords.words[subwords.word_of[first]][0]
             end = subwords.words[subwords.word_of[last]][1]
-            yield Mention(start, end, names[span.type], score=confidence(span.margin))
+            yield Mention(start, end, names[span.type], score=confidence(span.margin), margin=span.margin)
 
 
 def confidence(margin: float) -> float:
@@ -148,10 +148,11 @@ def confidence(margin: float) -> float:
 
 
 def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
-    """The best mentions of which no two overlap, across types (papers/000, algorithm 1, removeOverlap)."""
+    """The mentions furthest above their thresholds of which no two overlap, across types (papers/000,
+    algorithm 1, removeOverlap)."""
     kept: list[Mention] = []
     taken: set[int] = set()
-    for mention in sorted(mentions, key=lambda m: (-(m.score or 0.0), m.start, m.end)):
+    for mention in sorted(mentions, key=lambda m: (-(m.margin or 0.0), m.start, m.end)):
         if taken.isdisjoint(range(mention.start, mention.end)):
             kept.append(mention)
             taken.update(range(mention.start, mention.end))

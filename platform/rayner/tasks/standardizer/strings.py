@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rayner.config import MentionSettings, StandardizerRecipe
+from rayner.config.reading import corpus_paths
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
-from rayner.recipes import corpus_paths
 from rayner.retrieval.names import names_of
 
 log = logging.getLogger(__name__)

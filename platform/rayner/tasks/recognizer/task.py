@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import RecognizerRecipe, TypeSettings
@@ -19,16 +19,13 @@ from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
-from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder
-from rayner.tasks.base import DEFAULTS, Counts, Options, Progress, Seed, Size, Sums
+from rayner.models.encoder import Tokenizer
+from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
-from rayner.tasks.documents import pad
-from rayner.tasks.new_types import new_types
-from rayner.tasks.recognize import Recognizer
-from rayner.tasks.span_tables import span_tables
-from rayner.tasks.thresholds import tuned_thresholds
-from rayner.tasks.type_inputs import type_inputs
-from rayner.tasks.weights import load_weights
+from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
+from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
+from rayner.tasks.windows import pad
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +39,23 @@ class SpanBatch:
     targets: SpanTargets
 
 
-class RecognizerTask(DocumentTask):
+class RecognizerOptions(Options):
+    """What a caller may ask of a recognizer; None means what the recipe says.
+
+    `types`: those to look for, by description, also ones that were not learned. `shift` is added to every
+    threshold: a negative one finds more, a positive one less. `overlap`: whether mentions may be nested.
+    """
+
+    types: tuple[TypeSettings, ...] | None = None
+    shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    overlap: Literal["flat", "nested"] | None = None
+
+
+class RecognizerTask(DocumentTask[RecognizerRecipe]):
     """Learns to tell the mentions of each type from all other spans (papers/000, equation 10)."""
 
     def __init__(self, recipe: RecognizerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
-        self.recipe = recipe
         self.max_width = recipe.model.max_span_width
         self._thresholded = recipe.model.threshold != "tuned"
         self.weights = {
@@ -55,9 +63,9 @@ class RecognizerTask(DocumentTask):
         }
         self._inputs: TypeInputs | None = None
 
-    def settings_of_examples(self) -> Mapping[str, Any]:
+    def example_settings(self) -> Mapping[str, Any]:
         """The negatives, too: with all of them, mentions are gold that are too wide otherwise."""
-        return {**super().settings_of_examples(), "negatives": self.recipe.loss.negatives}
+        return {**super().example_settings(), "negatives": self.recipe.loss.negatives}
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat.
@@ -114,11 +122,15 @@ class RecognizerTask(DocumentTask):
         """That of its windows."""
         return Size(int(batch.targets.word_start.sum()), int(batch.mask.sum()), batch.mask.numel())
 
-    def build(self) -> nn.Module:
+    def build(self) -> BiEncoder:
         """Both encoders start from the recipe's encoder."""
-        return self._assemble(lambda: load_encoder(self.recipe.encoder))
+        settings = self.recipe.model
+        text_encoder = self.encoder()
+        self.check_windows(text_encoder)
+        separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
+        return BiEncoder(settings, text_encoder, self.encoder() if separate else None, len(self.names))
 
-    def loss(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Sums:
+    def forward(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Output:
         """The sums of the parts of equation 10."""
         assert isinstance(model, BiEncoder)
         types = self._types_of_step(progress)
@@ -131,7 +143,7 @@ class RecognizerTask(DocumentTask):
         )
         targets = _of_types(batch.targets, types)
         sums = span_contrast(scores, targets, self.recipe.loss, thresholded=self._thresholded)
-        return {part: sums[part] for part in self.weights}
+        return Output({part: sums[part] for part in self.weights})
 
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
         """Tune one threshold a type and part on dev, where the recipe asks for it (papers/000, section 4)."""
@@ -139,9 +151,10 @@ class RecognizerTask(DocumentTask):
         if self.recipe.model.threshold == "tuned":
             model.set_thresholds(tuned_thresholds(self, self.predictor(model), dev))
 
-    def predictor(self, model: nn.Module, options: Options = DEFAULTS) -> Recognizer:
+    def predictor(self, model: nn.Module, options: RecognizerOptions | None = None) -> Recognizer:
         """The model as it answers, for the recipe's types or for any others that have a description."""
         assert isinstance(model, BiEncoder)
+        options = options or RecognizerOptions()
         types = self.recipe.types if options.types is None else options.types
         if not types:
             raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
@@ -156,11 +169,9 @@ class RecognizerTask(DocumentTask):
         found = Recognizer(self, model, names, vectors, self.recipe.decoding, new_types=new)
         return found.adjusted(options)
 
-    def load(self, folder: Path) -> nn.Module:
-        """The model that `save` wrote."""
-        model = self._assemble(lambda: encoder_from_config(folder / "encoder"))
-        load_weights(model, folder)
-        return model
+    def new_types(self, options: RecognizerOptions) -> Mapping[str, Threshold]:
+        """Types among the options that the model never learned, each with how its threshold is had."""
+        return new_types(self.recipe, [t.name for t in options.types or ()])
 
     def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
         """`candidates` near their thresholds, and a sample of `similarities` (papers/000, figure 2)."""
@@ -175,13 +186,6 @@ class RecognizerTask(DocumentTask):
         made = type_inputs(types, self.recipe.model.type_encoding, self.tokenizer, encoder.max_length)
         device = model.log_scale.device
         return TypeInputs(*(t.to(device) for t in made if t is not None))
-
-    def _assemble(self, encoder: Callable[[], Encoder]) -> BiEncoder:
-        settings = self.recipe.model
-        text_encoder = encoder()
-        self.check_windows(text_encoder)
-        separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
-        return BiEncoder(settings, text_encoder, encoder() if separate else None, len(self.names))
 
     def _types_of_step(self, progress: Progress) -> Tensor:
         """The types that a step learns: all, or `types_per_step` by chance, the same for every worker."""

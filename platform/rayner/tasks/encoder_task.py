@@ -1,0 +1,185 @@
+"""What tasks share whose model has an encoder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from rayner.config import BaseRecipe
+from rayner.data import batches
+from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.tasks.base import (
+    Counts,
+    Examples,
+    Metric,
+    Output,
+    Parts,
+    Plan,
+    Predictor,
+    Progress,
+    Seed,
+    Size,
+    State,
+)
+from rayner.tasks.checkpoint_files import ENCODER, load_weights, save_weights
+from rayner.tasks.windows import SPECIAL_TOKENS, with_special_tokens
+
+R = TypeVar("R", bound=BaseRecipe)
+
+_NOT_READ = {"seed", "training", "scaling", "tracking", "loss"}
+
+
+class EncoderTask(ABC, Generic[R]):
+    """A task whose model has an encoder; `examples`, `collate`, `build` and `forward` are left to say.
+
+    Args:
+        recipe: the run.
+        tokenizer: that of a checkpoint; by default the encoder's.
+    """
+
+    metric = Metric("f1")
+    """Which metric chooses the best checkpoint, where there is a development set."""
+    weights: Mapping[str, float] = {}
+    """The parts of the loss, and the weight of each."""
+
+    def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
+        self.recipe = recipe
+        self.checkpoint: Path | None = None
+        """The folder that the model was loaded from."""
+        self._tokenizer = tokenizer
+        self._loading: Path | None = None
+
+    @abstractmethod
+    def items(self, split: Literal["train", "dev"]) -> Iterable[Any]:
+        """The items of a split, from the corpus that the recipe names; none of dev where it names none."""
+
+    @abstractmethod
+    def examples(self, items: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """As `TrainTask.examples`."""
+
+    @abstractmethod
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> Any:
+        """As `TrainTask.collate`."""
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """The model; its encoders are made by `self.encoder()`."""
+
+    @abstractmethod
+    def forward(self, model: nn.Module, batch: Any, progress: Progress) -> Output:
+        """As `TrainTask.forward`."""
+
+    def contrast(
+        self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
+    ) -> Parts:
+        """Nothing: the loss adds up over batches."""
+        return {}
+
+    @property
+    def contrasts(self) -> bool:
+        """Whether there are parts of the loss over all vectors of a step."""
+        return type(self).contrast is not EncoderTask.contrast
+
+    def plan(
+        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
+    ) -> Plan:
+        """Examples of about equal length share a step, those of a group one step."""
+        training: Any = self.recipe.training
+        names = None if groups is None else groups.tolist()
+        return batches.plan(lengths, names, self.recipe.seed, epoch, training.tokens_per_step)
+
+    def steps(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> int:
+        """How many steps the plan of an epoch has, whatever the epoch's state."""
+        return len(self.plan(lengths, groups, epoch))
+
+    def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> State | None:
+        """Nothing beside the parameters."""
+        return None
+
+    def predictor(self, model: nn.Module, options: Any = None) -> Predictor[Any, Any, Any, Any] | None:
+        """None: a pre-training has nothing to answer."""
+        return None
+
+    def example_settings(self) -> Mapping[str, Any]:
+        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
+        return self.recipe.model_dump(mode="json", exclude=_NOT_READ)
+
+    def counts(self, batch: Any, progress: Progress) -> Counts:
+        """What the sum of each part of the loss is divided by, after adding it up over the whole step.
+
+        It is asked before the first forward pass. The parts of a contrast are not among them: their counts
+        are known after the forward passes.
+        """
+        return {}
+
+    def size_of(self, batch: Any) -> Size:
+        """How large a batch is, for the log: that of its `mask`, each token counted as a word."""
+        tokens = int(batch.mask.sum())
+        return Size(tokens, tokens, batch.mask.numel())
+
+    def fit(self, model: nn.Module, dev: Sequence[Any]) -> None:
+        """Fit on dev what is not learned by gradients (thresholds), before each evaluation.
+
+        Called on every worker; what it fits must be the same on all.
+        """
+
+    def new_types(self, options: Any) -> Mapping[str, Any]:
+        """Types among the options that the model never learned, each with how its threshold is had."""
+        return {}
+
+    def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
+        """Tables about a trained model for the report, by file name; may be empty."""
+        return {}
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The encoder's tokenizer."""
+        return self._tokenizer or load_tokenizer(self.recipe.encoder)
+
+    def encoder(self) -> Encoder:
+        """A new encoder: the recipe's with its weights or, while a checkpoint is loaded, of its shape."""
+        if self._loading is None:
+            return load_encoder(self.recipe.encoder)
+        return encoder_from_config(self._loading / ENCODER)
+
+    def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""
+        tokenizer = self.tokenizer
+        ids = with_special_tokens(rows, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
+        return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """Write the model into a checkpoint folder: weights, encoder configuration, tokenizer."""
+        save_weights(model, folder)
+        encoder = next((module for module in model.modules() if isinstance(module, Encoder)), None)
+        if encoder is not None:
+            encoder.save(folder / ENCODER)
+            self.tokenizer.save(folder / ENCODER)
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model of a checkpoint folder that `save` wrote; needs no network."""
+        self._loading = folder
+        try:
+            model = self.build()
+        finally:
+            self._loading = None
+        load_weights(model, folder)
+        self.checkpoint = folder
+        return model
+
+
+def head_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """All parameters outside the encoders: those that learn at `head_learning_rate`."""
+    encoders = {
+        id(p) for module in model.modules() if isinstance(module, Encoder) for p in module.parameters()
+    }
+    return [p for p in model.parameters() if id(p) not in encoders]

@@ -1,0 +1,244 @@
+"""Stages in order: from texts to linked entities, as one predictor from documents to documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rayner.config.reading import read_yaml
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.tasks.base import Options, Predictor
+from rayner.tasks.checkpoint import Checkpoint, check_files, load_checkpoint, read_recipe, version_of
+from rayner.tasks.predict import checked, predict
+from rayner.tasks.registry import Stage, Task, task_of, train_task
+
+ORDER = ("contexts", "mentions", "types", "entities")
+"""Each adds to what those before it left in a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Stages in order, as one predictor; `predict.predict` runs them one after the other."""
+
+    stages: Sequence[Stage]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The types that are looked for."""
+        return [name for stage in self.stages for name in getattr(stage, "names", ())]
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """The metrics of all stages."""
+        metrics: dict[str, Any] = {}
+        for stage in self.stages:
+            metrics |= stage.evaluate(predicted, gold)
+        return metrics
+
+
+def chain(stages: Sequence[Stage]) -> Any:
+    """The stages as one predictor over documents."""
+    return stages[0] if len(stages) == 1 else Chain(tuple(stages))
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """A checkpoint, and what is asked of it."""
+
+    checkpoint: Path
+    options: Options
+
+    @property
+    def record(self) -> Task:
+        """The record of the checkpoint's task."""
+        return task_of(read_recipe(self.checkpoint))
+
+    @property
+    def version(self) -> str:
+        """What tells its answers from those of any other."""
+        return "+".join([version_of(self.checkpoint), *self.options.versions()])
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """A checkpoint alone, or the stages of a pipeline file. It pickles.
+
+    Args:
+        stages: in order.
+        is_file: whether they came from a pipeline file, and so go from documents to documents.
+    """
+
+    stages: tuple[StageSettings, ...]
+    is_file: bool
+
+    @property
+    def version(self) -> str:
+        """The versions of all that answers, joined by `+`.
+
+        Raises:
+            CheckpointError: a folder is no checkpoint.
+        """
+        return "+".join(stage.version for stage in self.stages)
+
+    @property
+    def options(self) -> list[dict[str, Any]]:
+        """What changes answers beside the files."""
+        return [stage.options.model_dump(mode="json", exclude=stage.options.paths()) for stage in self.stages]
+
+    @property
+    def answers_documents(self) -> bool:
+        """Whether it takes documents."""
+        return self.is_file or self.stages[0].record.stage in ORDER[:-1]
+
+    @property
+    def new_types(self) -> dict[str, Any]:
+        """Types that are asked for and were never learned, each with how its threshold is had."""
+        found: dict[str, Any] = {}
+        for stage in self.stages:
+            found |= train_task(read_recipe(stage.checkpoint)).new_types(stage.options)
+        return found
+
+    def check(self) -> None:
+        """Find out before the work begins, and in this process, whether the files can be used.
+
+        Raises:
+            CheckpointError: a file is missing or damaged.
+            InputError: options that cannot be had, or an index that is damaged or another's.
+        """
+        if any(stage.options.paths() for stage in self.stages):
+            self.pipeline("cpu")
+        else:
+            for stage in self.stages:
+                check_files(stage.checkpoint)
+
+    def load(self, device: str | None = None) -> Predictor[Any, Any, Any, Any]:
+        """The predictor alone; as `pipeline`."""
+        return self.pipeline(device).predictor
+
+    def pipeline(self, device: str | None = None) -> Pipeline:
+        """The models, ready to predict.
+
+        Args:
+            device: by default a GPU where there is one.
+
+        Raises:
+            CheckpointError: a checkpoint that is damaged, or has nothing to answer.
+            InputError: as `check`.
+        """
+        loaded = [load_checkpoint(stage.checkpoint, device) for stage in self.stages]
+        predictors = [one.predictor(s.options) for one, s in zip(loaded, self.stages, strict=True)]
+        if not self.is_file:
+            return Pipeline(self, loaded, predictors[0])
+        stages = [
+            one.record.as_stage(predictor, s.options)
+            for one, predictor, s in zip(loaded, predictors, self.stages, strict=True)
+        ]
+        _check_types(self.stages, stages)
+        return Pipeline(self, loaded, chain(stages))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A checkpoint or the stages of a pipeline, ready to predict."""
+
+    settings: PipelineSettings
+    checkpoints: Sequence[Checkpoint]
+    predictor: Predictor[Any, Any, Any, Any]
+
+    @property
+    def new_types(self) -> dict[str, Any]:
+        """Types that are asked for and were never learned, each with how its threshold is had: `dynamic`, as
+        for all types of the model, or the `mean` of those that were learned or tuned."""
+        return self.settings.new_types
+
+    def predict(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> list[Any]:
+        """The answer to each item, in order.
+
+        Args:
+            items: texts or documents; for a standardizer alone, mentions.
+            tokens_per_batch: padded tokens a batch: memory against speed.
+
+        Returns:
+            The documents with what was found in them: mentions, and with a standardizer among the stages
+            their entities (None is NIL), candidates and probabilities. For a standardizer alone, an answer
+            each.
+
+        Raises:
+            InputError: an item without a text, by its place.
+        """
+        given: Iterable[Any] = checked(items)
+        if self.settings.answers_documents:
+            given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
+        return list(predict(self.predictor, given, tokens_per_batch))
+
+
+def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) -> PipelineSettings:
+    """The pipeline of a checkpoint folder or of a pipeline file.
+
+    A pipeline file is YAML: `stages`, a list, each with its `checkpoint` and the options of its task, such as
+    `index` and `types` of a standardizer. Paths count from the file's folder.
+
+    Args:
+        options: in place of the checkpoint's defaults, by name; None stands for what is not asked for.
+
+    Raises:
+        CheckpointError: a folder is no checkpoint.
+        RecipeError: the file, the key that is wrong and the nearest known one.
+        InputError: an option that the task does not have.
+    """
+    path = Path(path).absolute()
+    asked = {name: value for name, value in (options or {}).items() if value is not None}
+    if not path.is_file():
+        recipe = read_recipe(path)
+        checked_options = task_of(recipe).options.of(asked, recipe.task)
+        return PipelineSettings((StageSettings(path, checked_options.rooted(Path.cwd())),), is_file=False)
+    if asked:
+        what = f"{', '.join(asked)} cannot be asked of a whole pipeline"
+        raise InputError(str(path), what, "write the option to its stage in the file")
+    values = read_yaml(path)
+    listed = values.get("stages") if isinstance(values, dict) else None
+    if not isinstance(listed, list) or not listed or set(values) != {"stages"}:
+        what = "is no pipeline: it needs the key `stages`, a list, and no other"
+        raise RecipeError(str(path), what, "write `stages:` and below it `- checkpoint: RUN/best`")
+    stages = tuple(_stage(value, f"{path}: stages.{i}", path.parent) for i, value in enumerate(listed))
+    order = [ORDER.index(stage.record.stage or "") for stage in stages]
+    if order != sorted(order):
+        names = ", ".join(str(stage.record.stage) for stage in stages)
+        raise RecipeError(str(path), f"has its stages in the order {names}", f"write {', '.join(ORDER)}")
+    if "mentions" not in [stage.record.stage for stage in stages]:
+        what = "has no stage that finds mentions"
+        raise RecipeError(str(path), what, "begin with the checkpoint of a recognizer or a tagger")
+    return PipelineSettings(stages, is_file=True)
+
+
+def load_pipeline(path: str | Path, device: str | None = None, **options: Any) -> Pipeline:
+    """`read_pipeline`, loaded."""
+    return read_pipeline(path, options).pipeline(device)
+
+
+def _stage(value: Any, where: str, folder: Path) -> StageSettings:
+    if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
+        raise RecipeError(where, "names no checkpoint", "write `checkpoint: RUN/best`")
+    checkpoint = (folder / value["checkpoint"]).resolve()
+    recipe = read_recipe(checkpoint)
+    record = task_of(recipe)
+    if record.stage is None:
+        raise RecipeError(where, f"a {recipe.task} is no stage of a pipeline", "leave it out")
+    try:
+        options = record.options.of({k: v for k, v in value.items() if k != "checkpoint"}, recipe.task)
+    except InputError as error:
+        raise RecipeError(f"{where}.{error.where}", error.what, error.cure) from None
+    return StageSettings(checkpoint, options.rooted(folder))
+
+
+def _check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
+    """Refuse types to link that no stage before finds."""
+    names: set[str] = set()
+    for setting, stage in zip(settings, stages, strict=True):
+        names |= set(getattr(stage, "names", ()))
+        unknown = sorted(set(getattr(setting.options, "types", None) or ()) - names) if names else []
+        if setting.record.stage == "entities" and unknown:
+            what = f"links the type {', '.join(map(repr, unknown))}, which no stage before it finds"
+            raise CheckpointError(str(setting.checkpoint), what, f"the types are {', '.join(sorted(names))}")

@@ -1,0 +1,25 @@
+"""A standardizer from a checkpoint folder, for commands and endpoints that are about mentions alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from torch import nn
+
+from rayner.errors import CheckpointError
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.standardizer.task import StandardizerTask
+
+
+def load_standardizer(folder: Path, device: str | None = None) -> tuple[StandardizerTask, nn.Module]:
+    """The task and the model of a checkpoint.
+
+    Raises:
+        CheckpointError: it is damaged, or of another task.
+    """
+    loaded = load_checkpoint(folder, device)
+    if loaded.recipe.task != "standardizer":
+        hint = "train one with a recipe of `task: standardizer`"
+        raise CheckpointError(str(folder), "is no checkpoint of a standardizer", hint)
+    return cast(StandardizerTask, loaded.task), loaded.model
