@@ -44,8 +44,8 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
     Returns:
         `checkpoint, standardizer, index, pipeline` (paths), `steps` of both trainings, `seconds` of
-        everything, `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of sentences that are
-        in no part of the corpus; a mention's `entity` is the name of its entity.
+        everything, `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of
+        sentences that are in no part of the corpus; a mention's `entity` is the name of its entity.
     """
     start = time.perf_counter()
     corpus = _convert_corpus(out)
