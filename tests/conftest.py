@@ -12,10 +12,14 @@ from hypothesis import settings
 # Before torch and Ray are imported: a process with as many threads as cores slows the others down.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# A task of another package, which the processes of a test know too.
+os.environ["RAYNER_TASKS"] = "tests.toy:TOY"
 
 # A loaded machine is slow, which is no failure.
 settings.register_profile("rayner", deadline=None)
 settings.load_profile("rayner")
+
+FOR_WORKERS = ("OMP_NUM_THREADS", "RAYNER_TASKS")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,10 +33,9 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of public corpora; the test is skipped where there is none."""
-    folder = Path(os.environ.get("RAYNER_DATA", ROOT / "../shared/data")).resolve()
-    if not folder.is_dir():
-        pytest.skip(f"no corpora in {folder}; set RAYNER_DATA")
-    return folder
+    if "RAYNER_DATA" not in os.environ:
+        pytest.skip("the environment variable RAYNER_DATA names no folder of corpora")
+    return Path(os.environ["RAYNER_DATA"]).resolve()
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +51,9 @@ def ray_cluster() -> Iterator[None]:
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}},
+        runtime_env={
+            "env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "RAYNER_TASKS": "tests.toy:TOY"}
+        },
     )
     yield
     ray.shutdown()

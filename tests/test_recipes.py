@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
-from rayner.errors import RecipeError
 from rayner.config.reading import changed_keys, corpus_paths, dump_recipe
-from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.errors import RecipeError
 from rayner.tasks.recognizer.task import RecognizerTask
+from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger import TaggerTask
 
 VALUES: dict[str, Any] = {
@@ -196,5 +196,5 @@ def test_a_corpus_that_is_not_there_names_the_variable(
     monkeypatch.delenv("RAYNER_DATA")
     monkeypatch.chdir(tmp_path)
     for path in ("$RAYNER_DATA/nowhere", "${RAYNER_DATA}/nowhere"):
-        with pytest.raises(RecipeError, match=r"shared/data/nowhere does not exist"):
+        with pytest.raises(RecipeError, match="the environment variable RAYNER_DATA is not set"):
             corpus_paths([path])

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from rayner.tasks.linking import load_linker
 
 import rayner
 from rayner import cli
 from rayner.retrieval.index_folder import version_of_index
 from rayner.tasks.checkpoint import save_checkpoint
-from rayner.tasks.linking import load_linker
 from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder
 from tests.tasks.small import corpus, recognizer, tagger, trained
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
+from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
 from tests.runtime.several_workers import tiny_recipe

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.tasks.registry import load_recipe
 from rayner.runtime.run_folder import STORAGE_VARIABLE
+from rayner.tasks.registry import load_recipe
 
 # The keys of KubeRay's ray.io/v1 types that manifests here may use; a misspelt one is pruned in silence.
 CLUSTER = {

@@ -12,10 +12,9 @@ import pytest
 
 from rayner.config import BaseRecipe
 from rayner.errors import CorpusError, RecipeError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.train import train
-from rayner.tasks.registry import train_task
+from rayner.tasks.registry import parse_recipe, train_task
 
 TEXT = "Zoë Übel wrote to Ada Lovelace in Zürich; Ada answered from London."
 
@@ -117,9 +116,12 @@ def test_a_document_of_nothing_is_no_obstacle(tmp_path: Path) -> None:
     assert "no word" in row["what"]
 
 
-def test_a_corpus_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_corpus_that_is_not_there_is_an_error_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAYNER_DATA", raising=False)
     recipe = _recipe(tmp_path, [[]], corpus={"train": ["$RAYNER_DATA/no such corpus"]})
-    with pytest.raises(RecipeError, match="no such corpus does not exist; set RAYNER_DATA"):
+    with pytest.raises(RecipeError, match="no such corpus: the environment variable RAYNER_DATA is not set; export RAYNER_DATA=FOLDER"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "best").exists()
 

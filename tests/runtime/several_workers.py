@@ -13,13 +13,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from rayner.data.example_sets import ExampleSet
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.training.distributed import GroupLostError
 from rayner.runtime.worker import Run, work
 from rayner.tasks.base import Progress
-from rayner.tasks.registry import train_task
-from tests.runtime.toy_task import ToyTask, toy_run
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.toy_task import LoopTask, toy_run
 
 NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
 PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
@@ -43,22 +42,22 @@ def _enter(rank: int, function: Callable[..., None], workers: int, meeting: str,
 
 
 def train_toy(out: Path, fail_at: int | None, settings: dict[str, Any]) -> None:
-    task = ToyTask(double=True)
+    task = LoopTask(double=True)
     task.fail_at = fail_at
     work(toy_run(out, task, **settings))
 
 
 def lose_the_group(out: Path, at: int) -> None:
     """A run whose process group is destroyed in a step, as by Ray Train when a worker of it died."""
-    task, rank = ToyTask(), dist.get_rank()
-    loss = task.loss
+    task, rank = LoopTask(), dist.get_rank()
+    forward = task.forward
 
     def losing(model: torch.nn.Module, batch: Any, progress: Progress) -> Any:
         if progress.step == at and dist.is_initialized():
             dist.destroy_process_group()
-        return loss(model, batch, progress)
+        return forward(model, batch, progress)
 
-    task.loss = losing  # type: ignore[method-assign]
+    task.forward = losing  # type: ignore[method-assign]
     with pytest.raises(GroupLostError):
         work(toy_run(out, task, checkpoint_every=1))
     (out.parent / f"raised-{rank}").touch()

@@ -83,9 +83,9 @@ def test_a_run_on_a_full_disk_keeps_its_last_checkpoint(
         patch.setattr(checkpoints, "save_checkpoint", full_at_second)
         with pytest.raises(InputError, match="free some space"):
             work(toy_run(tmp_path, checkpoint_every=1))
-    standing = checkpoints.read_standing(tmp_path, toy_recipe(checkpoint_every=1))
-    assert standing is not None
-    assert standing.step == 1
+    state = checkpoints.read_state(tmp_path, toy_recipe(checkpoint_every=1))
+    assert state is not None
+    assert state.step == 1
     assert work(toy_run(tmp_path, checkpoint_every=1)).finished
 
 
@@ -136,6 +136,8 @@ def test_a_damaged_checkpoint_is_refused_by_file(
 
 def test_weights_of_another_model_are_refused(checkpoint: Path) -> None:
     # The folder is whole, but its recipe describes a tagger, which has an encoder.
+    values = toy_recipe(epochs=1).model_dump(mode="json", exclude={"dropout"})
+    replace_recipe(checkpoint, parse_recipe({**values, "task": "tagger"}, "recipe"))
     with pytest.raises(CheckpointError, match="encoder"):
         load_checkpoint(checkpoint)
 

@@ -16,9 +16,9 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime import corpus_parts
 from rayner.runtime.corpora import check, convert, label
+from rayner.tasks.registry import parse_recipe
 
 SENTENCES = ["U.N. official Ekeus heads for Baghdad .", "Smith met Ekeus in Paris ."]
 TAGS = ["B-ORG O B-PER O O B-LOC O", "B-PER O B-PER O B-LOC O"]

@@ -20,7 +20,7 @@ from tests.runtime.several_workers import (
     train_in_float64,
     train_toy,
 )
-from tests.runtime.toy_task import ToyExamples, ToyTask, largest_difference, toy_recipe, weights_of
+from tests.runtime.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, weights_of
 
 
 def losses(out: Path) -> list[float]:
@@ -69,8 +69,8 @@ def test_a_run_of_two_workers_goes_on_with_one(tmp_path: Path) -> None:
 def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    recipe, task = toy_recipe(), ToyTask()
-    examples = ToyExamples(task.items("train"))
+    recipe, task = toy_recipe(), LoopTask()
+    examples = ToyExamples(task)
     plan = task.plan(examples.lengths, examples.groups, 1)
     shares: list[list[int]] = [[] for _ in plan]
     monkeypatch.setattr(steps, "world_size", lambda: workers)

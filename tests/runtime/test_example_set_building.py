@@ -24,7 +24,7 @@ class Letters:
     def items(self, split: str) -> Iterable[str]:
         return list(self.words)
 
-    def settings_of_examples(self) -> dict[str, Any]:
+    def example_settings(self) -> dict[str, Any]:
         return self.settings
 
     def examples(self, items: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -37,13 +37,8 @@ class Letters:
             if word == "crashing":
                 raise RuntimeError("a bug")
             for copy in range(2):
-                yield {"codes": [ord(c) for c in word], "copy": copy}
-
-    def length_of(self, example: dict[str, Any]) -> int:
-        return len(example["codes"])
-
-    def group_of(self, example: dict[str, Any]) -> str | None:
-        return chr(example["codes"][0])
+                codes = [ord(c) for c in word]
+                yield {"codes": codes, "copy": copy, "length": len(codes), "group": word[0]}
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,10 @@ import torch
 
 from rayner import cli, load_standardizer
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
-from rayner.tasks.registry import parse_recipe
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
-from rayner.tasks.registry import train_task
+from rayner.tasks.registry import parse_recipe, train_task
 
 ROWS = (
     {"entity_id": "C1", "name": "gout", "aliases": ["podagra", "gouty arthritis"]},

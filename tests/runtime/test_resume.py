@@ -15,9 +15,9 @@ import pytest
 
 from rayner.errors import CheckpointError, RecipeError
 from rayner.runtime import worker
-from rayner.runtime.checkpoints import read_standing
+from rayner.runtime.checkpoints import read_state
 from rayner.runtime.worker import work
-from tests.runtime.toy_task import ToyExamples, ToyTask, largest_difference, toy_recipe, toy_run, weights_of
+from tests.runtime.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, toy_run, weights_of
 
 
 class Killed(Exception):
@@ -41,34 +41,34 @@ def test_resumed_equals_undisturbed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, precision: str
 ) -> None:
     settings = {"checkpoint_every": 2, "average": 0.9, "precision": precision}
-    work(toy_run(tmp_path / "whole", ToyTask(dropout=0.3), **settings))
+    work(toy_run(tmp_path / "whole", LoopTask(toy_recipe(0.3)), **settings))
     with monkeypatch.context() as patch:
         kill_at(step, patch)
         with pytest.raises(Killed):
-            work(toy_run(tmp_path / "cut", ToyTask(dropout=0.3), **settings))
-    standing = work(toy_run(tmp_path / "cut", ToyTask(dropout=0.3), **settings))
-    assert standing.step == standing.steps
+            work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
+    state = work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
+    assert state.step == state.steps
     for folder in ("last", "best"):
         one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "cut" / folder)
         assert largest_difference(one, other) < 1e-6
     logged = [json.loads(line) for line in (tmp_path / "cut/log.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in logged if "loss" in row] == list(range(1, standing.steps + 1))
+    assert [row["step"] for row in logged if "loss" in row] == list(range(1, state.steps + 1))
 
 
 def test_paused_equals_undisturbed(tmp_path: Path) -> None:
     settings = {"epochs": 4, "checkpoint_every": 1000, "average": 0.9}
-    work(toy_run(tmp_path / "whole", ToyTask(dropout=0.3), **settings))
+    work(toy_run(tmp_path / "whole", LoopTask(toy_recipe(0.3)), **settings))
     reached = []
     for until in (1, 1, 3, 9):
-        run = toy_run(tmp_path / "parts", ToyTask(dropout=0.3), **settings)
-        standing = work(replace(run, until=until))
-        reached.append((standing.epoch, standing.position, standing.finished))
+        run = toy_run(tmp_path / "parts", LoopTask(toy_recipe(0.3)), **settings)
+        state = work(replace(run, until=until))
+        reached.append((state.epoch, state.position, state.finished))
     assert reached == [(1, 0, False), (1, 0, False), (3, 0, False), (4, 0, True)]
     for folder in ("last", "best"):
         one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "parts" / folder)
         assert largest_difference(one, other) < 1e-6
     logged = [json.loads(line) for line in (tmp_path / "parts/log.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in logged if "loss" in row] == list(range(1, standing.steps + 1))
+    assert [row["step"] for row in logged if "loss" in row] == list(range(1, state.steps + 1))
 
 
 def test_it_goes_on_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_it_goes_on_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     examples = rest.examples
     assert isinstance(examples, ToyExamples)
     seen = sorted(i for part in examples.fetched for i in part)
-    assert 0 < len(seen) < len(examples.items)
+    assert 0 < len(seen) < len(examples.rows)
     assert len(set(seen)) == len(seen)
 
 
@@ -95,12 +95,12 @@ def test_a_finished_run_does_nothing(tmp_path: Path) -> None:
 
 def test_another_recipe_is_refused_by_its_keys(tmp_path: Path) -> None:
     work(toy_run(tmp_path, epochs=1))
-    with pytest.raises(RecipeError, match=r"changed: training\.clip, training\.learning_rate;"):
-        read_standing(tmp_path, toy_recipe(epochs=1, learning_rate=0.5, clip=2.0))
+    with pytest.raises(RecipeError, match=r"changed: training\.clip, training\.head_learning_rate, "):
+        read_state(tmp_path, toy_recipe(epochs=1, learning_rate=0.5, clip=2.0))
     moved = toy_recipe(epochs=1).model_copy(
         update={"scaling": toy_recipe().scaling.model_copy(update={"workers": 7})}
     )
-    assert read_standing(tmp_path, moved) is not None
+    assert read_state(tmp_path, moved) is not None
 
 
 def test_another_corpus_is_refused(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_damaged_last_is_named(tmp_path: Path, name: str) -> None:
     path = tmp_path / "last" / name
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(CheckpointError, match=path.name):
-        read_standing(tmp_path, toy_recipe(epochs=1))
+        read_state(tmp_path, toy_recipe(epochs=1))
 
 
 @pytest.mark.faults

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rayner.runtime.evaluate_linking import evaluate_linking
 
 import rayner
 from rayner import cli
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError, InputError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.evaluate import write_predictions
-from rayner.runtime.evaluate_linking import evaluate_linking
 from rayner.runtime.indexes import build
 from rayner.runtime.report import report
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.predict import predict
+from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask
 from tests.tasks.small import corpus, recognizer, trained
 from tests.tasks.small_index import ENTITIES

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from rayner.errors import InputError, RaynerError
 from rayner.config.reading import changed_keys, with_settings
-from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.errors import InputError, RaynerError
 from rayner.runtime.sweep import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.storage import nodes_without, sweep_folder
 from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 RATES = {"training.learning_rate": [1e-5, 1e-2]}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from rayner.config.reading import with_settings
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
 from rayner.errors import InputError
-from rayner.config.reading import with_settings
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.corpora import cut_corpora
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 

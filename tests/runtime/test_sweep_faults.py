@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.runtime.sweep import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.test_train_ray import wait_for
 

@@ -10,7 +10,6 @@ import pytest
 from ray.tune.schedulers import PopulationBasedTraining
 
 from rayner.errors import InputError
-from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.runtime.sweeps.population import _train, mutations, run_population
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
@@ -18,6 +17,7 @@ from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.trials import Plan, Report, read_lines
 from rayner.runtime.sweeps.turns import FairPopulation
 from rayner.runtime.tracking import MLFLOW_PARENT
+from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.rounds import best_at, run_rounds, rungs_of
 from rayner.runtime.sweeps.settings import Objective, objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Plan, Trial, is_finished, read_trials, write_json, write_outcome
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 EPOCHS = 9

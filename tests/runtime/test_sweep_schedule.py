@@ -8,11 +8,11 @@ import pytest
 from ray import tune
 
 from rayner.errors import InputError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweep import _search
 from rayner.runtime.sweeps.schedule import Room, most_epochs, room_for
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space
+from rayner.tasks.registry import parse_recipe
 
 HEAD: dict[str, float] = {"CPU": 0}
 CPUS: dict[str, float] = {"CPU": 5}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError, RecipeError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, choices, draws, grid, key_of, load_space, within
 from rayner.runtime.sweeps.trial import settings_of
 from rayner.runtime.sweeps.trials import Plan
+from rayner.tasks.registry import parse_recipe
 
 SPACE = """
 from ray import tune

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.tracking import begin_mlflow, end_mlflow, note_parent, write_hparams
 from rayner.runtime.sweeps.trials import Plan, Trial
 from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 

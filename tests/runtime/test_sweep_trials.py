@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from rayner.errors import DivergedError, InputError, RaynerError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.sweeps.board import Board
@@ -37,6 +36,7 @@ from rayner.runtime.sweeps.trials import (
     write_outcome,
 )
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 EPOCHS = 4

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rayner.errors import DivergedError
 from rayner.config.reading import dump_recipe, with_settings
-from rayner.tasks.registry import parse_recipe
+from rayner.errors import DivergedError
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Plan
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
 

@@ -12,7 +12,7 @@ import torch
 from rayner.errors import InputError
 from rayner.runtime import worker
 from rayner.runtime.worker import work
-from tests.runtime.toy_task import ToyTask, largest_difference, toy_run, weights_of
+from tests.runtime.toy_task import LoopTask, largest_difference, toy_run, weights_of
 
 
 def records(out: Path) -> list[dict[str, Any]]:
@@ -20,15 +20,15 @@ def records(out: Path) -> list[dict[str, Any]]:
 
 
 def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
-    standing = work(toy_run(tmp_path, epochs=15, learning_rate=0.03))
+    state = work(toy_run(tmp_path, epochs=15, learning_rate=0.03))
     rows = records(tmp_path)
     losses = [row["loss"] for row in rows if "loss" in row]
-    assert standing.finished
-    assert standing.step == standing.steps == len(losses)
+    assert state.finished
+    assert state.step == state.steps == len(losses)
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
     scores = [row["metrics"]["f1"] for row in rows if "metrics" in row]
     assert len(scores) == 15
-    assert standing.best == max(scores)
+    assert state.best == max(scores)
     assert json.loads((tmp_path / "best/metrics.json").read_text())["f1"] == max(scores)
     assert float(weights_of(tmp_path / "best")["shift"]) != 0, (
         "what is fitted on dev belongs to the checkpoint"
@@ -44,7 +44,7 @@ def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
         "padding",
         "eta",
     } <= first.keys()
-    assert first["loss"] == pytest.approx(first["parts"]["square"] + 0.5 * first["parts"]["large"])
+    assert first["loss"] == pytest.approx(first["parts"]["word"] + 0.5 * first["parts"]["mention"])
 
 
 @pytest.mark.parametrize("normalization", ["step", "corpus"])
@@ -52,29 +52,29 @@ def test_accumulation_changes_nothing(tmp_path: Path, normalization: str) -> Non
     found = []
     for per_forward in (None, 20):
         out = tmp_path / str(per_forward)
-        work(toy_run(out, ToyTask(double=True), tokens_per_forward=per_forward, normalization=normalization))
+        work(toy_run(out, LoopTask(double=True), tokens_per_forward=per_forward, normalization=normalization))
         found.append(weights_of(out / "last"))
     assert largest_difference(*found) < 1e-12
 
 
 def test_normalization_by_the_step_and_by_the_corpus_differ(tmp_path: Path) -> None:
     for name in ("step", "corpus"):
-        work(toy_run(tmp_path / name, ToyTask(double=True), normalization=name))
+        work(toy_run(tmp_path / name, LoopTask(double=True), normalization=name))
     assert largest_difference(weights_of(tmp_path / "step/last"), weights_of(tmp_path / "corpus/last")) > 1e-6
 
 
 def test_patience_ends_a_run_that_no_longer_improves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.3, 0.5, 0.4, 0.5, 0.2])
     monkeypatch.setattr(worker, "score", lambda predictor, items: ({"f1": next(scores)}, []))
-    standing = work(toy_run(tmp_path, epochs=50, patience=2))
-    assert (standing.finished, standing.best, standing.waited) == (True, 0.5, 2)
-    assert standing.best_step == standing.step // 2
-    assert standing.step < standing.steps
+    state = work(toy_run(tmp_path, epochs=50, patience=2))
+    assert (state.finished, state.best, state.waited) == (True, 0.5, 2)
+    assert state.best_step == state.step // 2
+    assert state.step < state.steps
 
 
 def test_evaluations_are_spread_over_an_epoch(tmp_path: Path) -> None:
-    standing = work(toy_run(tmp_path, epochs=2, evaluations_per_epoch=2))
-    per_epoch = standing.steps // 2
+    state = work(toy_run(tmp_path, epochs=2, evaluations_per_epoch=2))
+    per_epoch = state.steps // 2
     steps = [row["step"] for row in records(tmp_path) if "metrics" in row]
     assert len(steps) == 4
     assert steps[1] == per_epoch
@@ -101,7 +101,7 @@ def test_mixed_precision_learns_too(tmp_path: Path, precision: str) -> None:
 
 
 def test_a_loss_that_is_no_number_names_its_step_and_is_never_stored(tmp_path: Path) -> None:
-    task = ToyTask()
+    task = LoopTask()
     task.fail_at = 4
     with pytest.raises(InputError, match=r"step 5: .*learning_rate"):
         work(toy_run(tmp_path, task, log_every=100, checkpoint_every=3))

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from rayner.errors import InputError, RaynerError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
+from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
 

@@ -12,11 +12,10 @@ import torch
 
 from rayner.data.schema import Entity
 from rayner.metrics.nil import NilCalibration
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime import indexes
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.standardizer.fitting import Fitted
-from rayner.tasks.registry import train_task
 from rayner.tasks.standardizer.task import StandardizerTask
 from tests.tasks.small import DOCUMENTS, corpus, recognizer, tagger, trained
 

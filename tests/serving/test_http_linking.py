@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from rayner.tasks.linking import load_linker, load_standardizer
 
 from rayner.config import TypeSettings
 from rayner.data.schema import Entity
@@ -18,7 +19,6 @@ from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import version_of
-from rayner.tasks.linking import load_linker, load_standardizer
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
 
 MENTIONS = ["Marie Curie", "curie", "Ada Lovelace ", "Zanzibar", "", "!!!", "x" * 600, "Marie Curie"]

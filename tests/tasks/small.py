@@ -13,10 +13,11 @@ from torch import nn
 from rayner.config import RecognizerRecipe, TaggerRecipe
 from rayner.data.schema import Document, Mention
 from rayner.models.encoder import Tokenizer, load_tokenizer
-from rayner.tasks.registry import parse_recipe
-from rayner.tasks.base import Progress, TrainTask
+from rayner.tasks.base import Progress
+from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.task import RecognizerTask
+from rayner.tasks.registry import parse_recipe
 from rayner.tasks.tagger import TaggerTask
 
 T = TypeVar("T", bound=nn.Module)
@@ -114,29 +115,27 @@ def _tokenizer(encoder: str) -> Tokenizer:
     return load_tokenizer(encoder)
 
 
-def collated(task: TrainTask[Any, Any, Any], documents: Sequence[Document]) -> Any:
+def collated(task: EncoderTask[Any], documents: Sequence[Document]) -> Any:
     """All windows of the documents in one batch."""
     return task.collate(list(task.examples(documents)), [])
 
 
-def built(task: TrainTask[Any, Any, Any], seed: int = 0) -> Any:
+def built(task: EncoderTask[Any], seed: int = 0) -> Any:
     """The task's model, the same for a seed."""
     torch.manual_seed(seed)
     return task.build()
 
 
-def weighted_loss(
-    task: TrainTask[Any, Any, Any], model: nn.Module, batch: Any, step: int = 0
-) -> torch.Tensor:
+def weighted_loss(task: EncoderTask[Any], model: nn.Module, batch: Any, step: int = 0) -> torch.Tensor:
     """The loss of one step on one batch."""
     progress = Progress(step, 1000, 0, 1)
-    sums, counts = task.loss(model, batch, progress), task.counts(batch, progress)
+    sums, counts = task.forward(model, batch, progress).sums, task.counts(batch, progress)
     terms = [weight * sums[part] / counts[part] for part, weight in task.weights.items() if counts[part]]
     return torch.stack(terms).sum()
 
 
 def trained(
-    task: TrainTask[Any, Any, Any], documents: Sequence[Document], steps: int = 60, rate: float = 4e-3
+    task: EncoderTask[Any], documents: Sequence[Document], steps: int = 60, rate: float = 4e-3
 ) -> Any:
     """The task's model after some steps on all documents at once, with thresholds fitted on them."""
     model, batch = built(task).train(), collated(task, documents)

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+import rayner
 from rayner.config import TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError
-from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import Loaded, load_checkpoint, save_checkpoint, version_of
+from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
+from rayner.tasks.recognizer.task import RecognizerOptions
 from tests.tasks.small import built, corpus, found, recognizer, spans, tagger, trained
 
 ANIMAL = TypeSettings(name="ANIMAL", description="cats and dogs")
@@ -23,16 +24,15 @@ def test_a_type_can_be_added_by_its_description(threshold: str) -> None:
     model = built(task).eval()
     if threshold != "dynamic":
         model.set_thresholds(torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [2.0, 0.0, 7.0]]))
-    predictor = task.predictor(model, Options(types=(task.recipe.types[1], ANIMAL), shift=-1000.0))
+    predictor = task.predictor(model, RecognizerOptions(types=(task.recipe.types[1], ANIMAL), shift=-1000.0))
     expected = {"ANIMAL": "dynamic" if threshold == "dynamic" else "mean"}
     assert predictor.new_types == expected
     assert predictor.evaluate([], [])["new_types"] == expected
-    loaded = Loaded(task.recipe, task, model)
-    assert loaded.new_types(Options(types=(task.recipe.types[1], ANIMAL))) == expected
-    assert loaded.new_types() == {}
+    assert task.new_types(RecognizerOptions(types=(task.recipe.types[1], ANIMAL))) == expected
+    assert task.new_types(RecognizerOptions()) == {}
     (document,) = predict(predictor, [Document("d", "The cat sat.")])
     assert {m.type for m in document.mentions} <= {"ORG", "ANIMAL"}
-    everything = task.predictor(model, Options(types=(ANIMAL,), shift=-1000.0, overlap="nested"))
+    everything = task.predictor(model, RecognizerOptions(types=(ANIMAL,), shift=-1000.0, overlap="nested"))
     (document,) = predict(everything, [Document("d", "The cat sat.")])
     assert {m.type for m in document.mentions} == {"ANIMAL"}
     thresholds = model.encode_types(
@@ -48,8 +48,8 @@ def test_old_types_answer_as_before_when_asked_in_other_company() -> None:
     task = recognizer()
     model, documents = trained(task, corpus()), corpus()
     types = (ANIMAL, *task.recipe.types[::-1])
-    asked = predict(task.predictor(model, Options(types=types, overlap="nested")), documents)
-    plain = predict(task.predictor(model, Options(overlap="nested")), documents)
+    asked = predict(task.predictor(model, RecognizerOptions(types=types, overlap="nested")), documents)
+    plain = predict(task.predictor(model, RecognizerOptions(overlap="nested")), documents)
     for one, other in zip(asked, plain, strict=True):
         assert {s for s in spans(one) if s[2] != "ANIMAL"} == spans(other)
 
@@ -68,7 +68,7 @@ def test_types_that_cannot_be_looked_for_are_refused(
 ) -> None:
     task = recognizer(model=model)
     with pytest.raises(InputError, match=message):
-        task.predictor(built(task), Options(types=types))
+        task.predictor(built(task), RecognizerOptions(types=types))
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,8 @@ def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model
     task, documents = recognizer(model=model), corpus()
     learned = trained(task, documents, steps=20)
     save_checkpoint(tmp_path / "best", task.recipe, task, learned, {})
-    loaded = load_checkpoint(tmp_path / "best", "cpu")
-    options = Options(shift=-2.0)
-    before = list(predict(task.predictor(learned, options), documents))
-    assert loaded.predict(documents, options) == before
+    before = list(predict(task.predictor(learned, RecognizerOptions(shift=-2.0)), documents))
+    assert rayner.load(tmp_path / "best", "cpu", shift=-2.0).predict(documents) == before
     assert sum(len(d.mentions) for d in before)
 
 
@@ -101,7 +99,7 @@ def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
         path.write_text(whole[:cut])
         with pytest.raises(CheckpointError, match=r"recipe\.yaml: (is cut short|cannot be read)"):
             load_checkpoint(tmp_path / "best", "cpu")
-    path.write_text(whole[:20])
+    path.write_text(whole[: len("task: recognizer\n")])
     with pytest.raises(CheckpointError, match=r"recipe\.yaml: is cut short"):
         version_of(tmp_path / "best")
 

@@ -65,7 +65,7 @@ def test_a_tagger_leaves_open_what_was_not_annotated(scheme: str) -> None:
     model = built(task).eval()
     documents = [_of_types("PER")[0], DOCUMENTS[1], _of_types("LOC", "ORG")[4]]
     batch = collated(task, documents)
-    (loss,) = task.loss(model, batch, None).values()  # type: ignore[arg-type]
+    (loss,) = task.forward(model, batch, None).sums.values()  # type: ignore[arg-type]
     logits = model(batch.ids, batch.mask)[batch.word_start]
     chances = logits.double().softmax(-1).detach().numpy()
     expected, word = 0.0, 0
@@ -91,7 +91,7 @@ def test_a_tagger_learns_nothing_of_what_was_not_annotated() -> None:
     task = tagger()
     model = built(task)
     document = replace(DOCUMENTS[3], annotated_types=())
-    (loss,) = task.loss(model, collated(task, [document]), None).values()  # type: ignore[arg-type]
+    (loss,) = task.forward(model, collated(task, [document]), None).sums.values()  # type: ignore[arg-type]
     assert loss.item() == pytest.approx(0, abs=1e-5)
     loss.backward()
     assert model.linear.weight.grad.abs().max() < 1e-5

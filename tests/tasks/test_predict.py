@@ -15,11 +15,10 @@ from rayner.config import SpanDecoding
 from rayner.data.schema import Document
 from rayner.data.words import find_words
 from rayner.errors import InputError
-from rayner.tasks.base import Options
-from rayner.tasks.checkpoint import Loaded
-from rayner.tasks.windows import Found, TextWindow
-from rayner.tasks.predict import predict
+from rayner.tasks.predict import checked, predict
 from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.recognizer.task import RecognizerOptions
+from rayner.tasks.windows import Found, TextWindow
 from tests.tasks.small import built, corpus, found, recognizer, spans, trained
 
 TASK = recognizer(decoding={"overlap": "nested"})
@@ -110,7 +109,7 @@ def test_predictions_start_before_the_last_item_is_read(model: torch.nn.Module) 
 def test_neighbours_in_a_batch_and_padding_change_no_score(
     model: torch.nn.Module, tokens_per_batch: int
 ) -> None:
-    everything = TASK.predictor(model, Options(shift=-1000.0))
+    everything = TASK.predictor(model, RecognizerOptions(shift=-1000.0))
     alone = [next(iter(predict(everything, [d]))) for d in _mixed()]
     together = list(predict(everything, _mixed()[::-1], tokens_per_batch))[::-1]
     for one, other in zip(alone, together, strict=True):
@@ -131,12 +130,12 @@ def test_neighbours_in_a_batch_and_padding_change_no_score(
 def test_mentions_start_and_end_with_words(text: str) -> None:
     words = find_words(text)
     starts, ends = {w[0] for w in words}, {w[1] for w in words}
-    everything = TASK.predictor(UNTRAINED, Options(shift=-1000.0))
+    everything = TASK.predictor(UNTRAINED, RecognizerOptions(shift=-1000.0))
     (document,) = predict(everything, [Document("d", text)])
     assert all(m.start in starts and m.end in ends for m in document.mentions)
     pairs = {(m.start, m.end) for m in document.mentions}
     assert set(words) <= pairs
-    flat = TASK.predictor(UNTRAINED, Options(shift=-1000.0, overlap="flat"))
+    flat = TASK.predictor(UNTRAINED, RecognizerOptions(shift=-1000.0, overlap="flat"))
     (document,) = predict(flat, [Document("d", text)])
     assert all(a.end <= b.start for a, b in pairwise(document.mentions))
 
@@ -158,9 +157,8 @@ UNTRAINED = built(TASK).eval()
     ],
 )
 def test_what_holds_no_text_is_refused_by_its_place(items: Any, message: str) -> None:
-    loaded = Loaded(TASK.recipe, TASK, UNTRAINED)
     with pytest.raises(InputError, match=message):
-        loaded.predict(items)
+        list(checked(items))
 
 
 @pytest.mark.parametrize(
@@ -174,12 +172,12 @@ def test_what_holds_no_text_is_refused_by_its_place(items: Any, message: str) ->
 )
 def test_options_that_no_predictor_has_are_refused(options: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError, match=f"^{where}: "):
-        Options(**options)
+        RecognizerOptions.of(options, "recognizer")
 
 
 def test_words_of_the_corpus_are_kept_whole() -> None:
     document = Document("d", "can't stop", words=((0, 2), (2, 5), (6, 10)))
-    everything = TASK.predictor(UNTRAINED, Options(shift=-1000.0))
+    everything = TASK.predictor(UNTRAINED, RecognizerOptions(shift=-1000.0))
     (predicted,) = predict(everything, [document])
     assert {(m.start, m.end) for m in predicted.mentions} == {
         *((0, 2), (0, 5), (0, 10), (2, 5), (2, 10), (6, 10)),

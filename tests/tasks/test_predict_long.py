@@ -9,9 +9,9 @@ from rayner.config import SpanDecoding
 from rayner.data.schema import Document
 from rayner.data.sections import OVERLAP, SIZE
 from rayner.data.words import find_words
-from rayner.tasks.windows import Found, TextWindow
 from rayner.tasks.predict import predict, predict_and_count
 from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.windows import Found, TextWindow
 from tests.tasks.small import recognizer
 
 TASK = recognizer()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rayner.tasks.base import Options
 from rayner.tasks.predict import predict
+from rayner.tasks.recognizer.task import RecognizerOptions
 from tests.tasks.small import DOCUMENTS, NESTED, TYPES, corpus, found, recognizer, spans, trained
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ def test_with_the_threshold_apart_mentions_beat_every_other_span() -> None:
     documents = corpus()
     task = recognizer(loss={"threshold_in_denominator": False}, decoding={"overlap": "nested"})
     model = trained(task, documents)
-    everything = predict(task.predictor(model, Options(shift=-1000.0)), documents)
+    everything = predict(task.predictor(model, RecognizerOptions(shift=-1000.0)), documents)
     for document, gold in zip(everything, documents, strict=True):
         for kind in task.names:
             of_type = [m for m in document.mentions if m.type == kind]
@@ -60,7 +60,7 @@ def test_flat_output_keeps_the_best_of_what_overlaps() -> None:
     documents = corpus(NESTED)
     task = recognizer(decoding={"overlap": "nested"})
     model = trained(task, documents)
-    flat = predict(task.predictor(model, Options(overlap="flat")), documents)
+    flat = predict(task.predictor(model, RecognizerOptions(overlap="flat")), documents)
     for nested, kept in zip(found(task, model, documents), flat, strict=True):
         assert spans(kept) < spans(nested)
         ordered = sorted(kept.mentions, key=lambda m: m.start)

@@ -12,13 +12,13 @@ import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime import worker
 from rayner.runtime.train import train
-from rayner.tasks.base import Options, Progress
+from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
-from rayner.tasks.standardizer.task import LONGEST, StandardizerTask
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.standardizer.task import LONGEST, StandardizerOptions, StandardizerTask
 from tests.runtime.toy_task import largest_difference, weights_of
 from tests.tasks.small_names import ENTITIES, small_recipe, write
 
@@ -107,7 +107,7 @@ def test_an_entity_with_one_string_is_held_against_a_variant_of_it(tmp_path: Pat
     batch = task.collate(rows[:8], [(1, 0, i) for i in range(8)])
     again = task.collate(rows[:8], [(1, 0, i) for i in range(8)])
     assert sum(int(mask.sum()) for _, mask in batch.chunks) == sum(int(m.sum()) for _, m in again.chunks)
-    assert len(set(batch.labels.tolist())) == 4
+    assert len(set(batch.entities[:, 0].tolist())) == 4
 
 
 def test_variants_are_those_of_the_example_whatever_batch_it_is_in(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_long_name_is_read_whole(tmp_path: Path, normalize: bool) -> None:
 
 def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    vectors, labels = torch.randn(12, 4), torch.arange(12) // 3
+    vectors, labels = torch.randn(12, 4), torch.arange(12)[:, None] // 3
     own = torch.arange(12)
 
     def objective(mining: str, epoch: int, epochs: int) -> float:
@@ -173,7 +173,6 @@ def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path)
     assert [objective("hybrid", epoch, 3) for epoch in range(3)] == [soft, soft, hard]
 
 
-def test_options_of_documents_are_refused(tmp_path: Path) -> None:
-    task = task_of(small_recipe(tmp_path))
-    with pytest.raises(InputError, match="no types, shift or overlap"):
-        task.predictor(task.build(), Options(shift=1.0))
+def test_options_of_documents_are_refused() -> None:
+    with pytest.raises(InputError, match=r"shift: is no option of a standardizer; its options are index"):
+        StandardizerOptions.of({"shift": 1.0}, "standardizer")

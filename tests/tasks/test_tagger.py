@@ -79,11 +79,10 @@ def test_each_word_has_one_label_wherever_windows_end() -> None:
 
 
 def test_it_has_no_options() -> None:
-    task = TASKS["BIO"]
-    with pytest.raises(InputError, match="tagger"):
-        task.predictor(UNTRAINED["BIO"], Options(types=recognizer().recipe.types))
+    with pytest.raises(InputError, match="types: is no option of a tagger; it has none"):
+        Options.of({"types": recognizer().recipe.types, "shift": None}, "tagger")
 
 
 def test_examples_of_another_scheme_are_others() -> None:
-    one, other = (tagger(model={"scheme": scheme}).settings_of_examples() for scheme in ("BIO", "BIOES"))
+    one, other = (tagger(model={"scheme": scheme}).example_settings() for scheme in ("BIO", "BIOES"))
     assert one != other

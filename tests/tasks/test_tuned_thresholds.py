@@ -10,9 +10,9 @@ from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.metrics.spans import score_spans
 from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
-from rayner.tasks.base import Options
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.dev_spans import scored_spans, span_tables
+from rayner.tasks.recognizer.task import RecognizerOptions
 from tests.tasks.small import built, corpus, found, marked, recognizer, spans, trained
 
 TASK = recognizer(model={"threshold": "tuned"}, decoding={"overlap": "nested"})
@@ -60,7 +60,7 @@ def test_the_curve_over_candidates_is_what_the_table_of_scores_says() -> None:
     task = recognizer(decoding={"overlap": "nested"})
     model = trained(task, documents)
     for shift in (0.0, 2.0):
-        predictor = task.predictor(model, Options(shift=shift))
+        predictor = task.predictor(model, RecognizerOptions(shift=shift))
         scores = score_spans(documents, list(predict(predictor, documents)), task.names)
         table = span_tables(task, predictor, documents, 1)["candidates"]
         columns = [table[name].to_numpy() for name in ("type", "margin", "gold")]

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from rayner.data.example_sets import ExampleSet
-from rayner.tasks.registry import parse_recipe
 from rayner.runtime.train import train
-from rayner.runtime.training.contrast import contrast_backward
+from rayner.runtime.training.gradients import Backward
 from rayner.tasks.base import Progress
+from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask
 from tests.runtime.several_workers import spawn, tiny_examples, train_in_float64
 from tests.runtime.toy_task import largest_difference, weights_of
@@ -68,10 +68,9 @@ def test_two_passes_draw_the_same_dropout(tmp_path: Path) -> None:
     # By definition: both activations kept, one loss over both.
     model.zero_grad()
     torch.manual_seed(3)
-    embedded = [task.embed(model, batch, PROGRESS) for batch in batches]
-    vectors = torch.cat([e.vectors for e in embedded])
-    labels = torch.cat([e.labels for e in embedded])
-    total, count = task.contrast(vectors, vectors, labels, torch.arange(len(labels)), PROGRESS)["contrast"]
+    outputs = [task.forward(model, batch, PROGRESS) for batch in batches]
+    vectors, keys = torch.cat([o.vectors for o in outputs]), torch.cat([o.keys for o in outputs])
+    total, count = task.contrast(vectors, vectors, keys, torch.arange(len(keys)), PROGRESS)["contrast"]
     (total / count).backward()
     assert largest_difference(found, {n: p.grad.clone() for n, p in model.named_parameters()}) < 1e-12  # type: ignore[union-attr]
 
@@ -117,5 +116,5 @@ def batch_of(task: StandardizerTask, examples: ExampleSet, numbers: range) -> An
 def gradients(task: StandardizerTask, model: Any, batches: list[Any]) -> dict[str, torch.Tensor]:
     model.zero_grad()
     scaler = torch.amp.GradScaler("cpu", enabled=False)  # type: ignore[attr-defined]
-    contrast_backward(task, model, batches, PROGRESS, {}, scaler, "float32", CPU)
+    Backward(task, model, scaler, "float32", CPU)(batches, PROGRESS, {})
     return {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}

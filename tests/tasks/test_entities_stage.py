@@ -10,8 +10,9 @@ import regex
 from rayner.data.schema import Document, Entity, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
-from rayner.tasks.standardizer.entities import Linker
 from rayner.tasks.predict import predict
+from rayner.tasks.stages import Chain
+from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.small import corpus, recognizer, trained
 from tests.tasks.small_index import ENTITIES, SmallIndex, encode
@@ -23,7 +24,7 @@ TEXTS = ["We moved from MySQL to Postgres on Android.", "", "Zug here.", "MySQL 
 class FindsCapitals:
     """Every capitalized word is a mention; what ends in SQL is of type Base. Each sentence is a window."""
 
-    forward_cost = 0
+    forward_cost, tokens_per_batch, whole = 0, 2048, False
 
     def prepare(self, item: Document) -> list[tuple[int, int]]:
         return [match.span() for match in regex.finditer(r"[^.;]+", item.text)]
@@ -50,8 +51,8 @@ def any_index(index: SmallIndex) -> Any:
     return index
 
 
-def linker(index: SmallIndex, types: tuple[str, ...] | None = None) -> Linker:
-    return Linker(FindsCapitals(), Standardizer(any_index(index), encode, 0.0, NIL), types)
+def linker(index: SmallIndex, types: tuple[str, ...] | None = None) -> Chain:
+    return Chain((FindsCapitals(), Entities(Standardizer(any_index(index), encode, 0.0, NIL), types)))
 
 
 def documents() -> list[Document]:
@@ -76,7 +77,6 @@ def test_texts_become_mentions_of_entities(tokens: int):
     assert (mention.score, mention.candidates[0][0]) == (0.8, "my")
     assert len(mention.candidates) == 5
     (answer,) = predict(Standardizer(any_index(SmallIndex()), encode, 0.0, NIL), ["MySQL"])
-    assert mention.margin == pytest.approx(answer.margin, abs=1e-4)
     assert mention.probability == pytest.approx(answer.probability, abs=1e-4)
     assert linked[0].mentions[0].candidates
     if tokens == 2048:
@@ -85,16 +85,16 @@ def test_texts_become_mentions_of_entities(tokens: int):
         ]
 
 
-def test_without_a_second_candidate_or_a_calibration_margin_or_probability_is_none():
+def test_without_a_calibration_a_probability_is_none():
     alone = SmallIndex(ENTITIES[:1])
     (document,) = predict(linker(alone), [Document("0", "Postgres.")])
     (mention,) = document.mentions
-    assert (mention.entity_id, mention.margin) == ("pg", None)
+    assert mention.entity_id == "pg"
     assert mention.probability is not None
-    uncalibrated = Linker(FindsCapitals(), Standardizer(any_index(SmallIndex()), encode, 0.0))
+    bare = Entities(Standardizer(any_index(SmallIndex()), encode, 0.0))
+    uncalibrated = Chain((FindsCapitals(), bare))
     (document,) = predict(uncalibrated, [Document("0", "Postgres.")])
     (mention,) = document.mentions
-    assert mention.margin is not None
     assert mention.probability is None
 
 
@@ -103,7 +103,7 @@ def test_mentions_of_other_types_stay_without_an_entity():
     first, *_ = predict(linker(index, types=("Base",)), documents())
     assert entities(first) == [("We", None), ("MySQL", "my"), ("Postgres", None), ("Android", None)]
     assert first.mentions[0].candidates == ()
-    assert first.mentions[0].margin is first.mentions[0].probability is None
+    assert first.mentions[0].probability is None
     assert {text for texts in index.searched for text in texts} == {"MySQL"}
 
 
@@ -161,9 +161,9 @@ def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
         Document("x", " ".join(d.text for d in corpus()))
     ]
     alone = list(predict(task.predictor(model), texts))
-    linked = list(predict(Linker(task.predictor(model), Standardizer(small, encode, 0.0)), texts))
+    linked = list(predict(Chain((task.predictor(model), Entities(Standardizer(small, encode, 0.0)))), texts))
     bare = [
-        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=(), margin=None) for m in d.mentions))
+        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=()) for m in d.mentions))
         for d in linked
     ]
     assert bare == alone
