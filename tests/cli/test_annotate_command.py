@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from rayner.tasks.linking import load_linker
+import yaml
 
 import rayner
 from rayner import cli
@@ -23,7 +23,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """A small trained model."""
     task: Any = recognizer() if request.param == "recognizer" else tagger()
     folder = tmp_path_factory.mktemp(request.param) / "best"
-    save_checkpoint(folder, task._recipe, task, trained(task, corpus()), {})
+    save_checkpoint(folder, task.recipe, task, trained(task, corpus()), {})
     return folder
 
 
@@ -73,14 +73,21 @@ def test_annotate_answers_as_predict_does(
 def test_with_an_index_mentions_are_linked_in_the_same_pass(
     given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recognizer = recognizer_folder(tmp_path / "recognizer")
+    recognizer_folder(tmp_path / "recognizer")
     standardizer, index = standardizer_folder(tmp_path / "places", PLACES)
-    linking = ["--standardizer", standardizer, "--index", index, "--linked-type", "LOC"]
-    plain = [recognizer, given, "--out", tmp_path / "out", "--workers", 0, "--json"]
-    status, printed, err = run(capsys, *plain, *linking)
+    stage = {"checkpoint": str(standardizer), "index": str(index), "types": ["LOC"]}
+
+    def piped(**changes: Any) -> Path:
+        path = tmp_path / "pipeline.yaml"
+        stages = [{"checkpoint": "recognizer"}, {**stage, **changes}]
+        path.write_text(yaml.safe_dump({"stages": stages}))
+        return path
+
+    rest = [given, "--out", tmp_path / "out", "--workers", 0, "--json"]
+    status, printed, err = run(capsys, piped(), *rest)
     assert status == 0, err
     counts = json.loads(printed.splitlines()[-1])
-    wanted = load_linker(recognizer, standardizer, index, ["LOC"]).predict(
+    wanted = rayner.load(piped()).predict(
         [json.loads(line)["text"] for line in given.read_text().splitlines()]
     )
     found = pq.read_table(tmp_path / "out").sort_by("document_id").to_pylist()
@@ -89,23 +96,26 @@ def test_with_an_index_mentions_are_linked_in_the_same_pass(
         mentions = [(m["start"], m["end"], m["entity_id"]) for m in by_id[f"d{i}"]]
         assert mentions == [(m.start, m.end, m.entity_id) for m in document.mentions]
         assert [bool(m["candidates"]) for m in by_id[f"d{i}"]] == [m.type == "LOC" for m in document.mentions]
-        for name in ("margin", "probability"):
-            values = [getattr(m, name) for m in document.mentions]
-            assert [value is not None for value in values] == [m.type == "LOC" for m in document.mentions]
-            assert [m[name] for m in by_id[f"d{i}"]] == [
-                value if value is None else pytest.approx(value, abs=1e-4) for value in values
-            ]
+        values = [m.probability for m in document.mentions]
+        assert [value is not None for value in values] == [m.type == "LOC" for m in document.mentions]
+        assert [m["probability"] for m in by_id[f"d{i}"]] == [
+            value if value is None else pytest.approx(value, abs=1e-4) for value in values
+        ]
+        margins = [m.margin for m in document.mentions]
+        assert [m["margin"] for m in by_id[f"d{i}"]] == pytest.approx(margins, abs=1e-3)
+        assert all(margin is not None and margin > 0 for margin in margins)
     linked = sum(m.entity_id is not None for document in wanted for m in document.mentions)
     assert counts["linked"] == linked > 0
     assert version_of_index(index) in counts["model_version"]
     # The same run with another operating point has other answers, and must not go on with these.
-    status, _, err = run(capsys, *plain, *linking, "--operating-point", "never")
-    assert status == 2, err
-    for alone, missing in ((linking[:2], "--index"), (linking[2:4], "--standardizer")):
-        status, _, err = run(capsys, *plain, *alone)
-        assert (status, f"without {missing}" in err) == (2, True)
-    status, _, err = run(capsys, *plain, *linking[:-1], "LOCATION", "--fresh")
-    assert (status, "has no type 'LOCATION'" in err) == (2, True), err
+    status, _, err = run(capsys, piped(operating_point="never"), *rest)
+    assert (status, "another set of options" in err) == (2, True), err
+    status, _, err = run(capsys, piped(operating_point="balance"), *rest)
+    assert (status, "stages.1.operating_point" in err) == (2, True), err
+    status, _, err = run(capsys, piped(types=["LOCATION"]), *rest, "--fresh")
+    assert (status, "links the type 'LOCATION', which no stage before it finds" in err) == (2, True), err
+    status, _, err = run(capsys, standardizer, *rest, "--fresh")
+    assert (status, "a standardizer does not find mentions in documents" in err) == (2, True), err
 
 
 def test_types_that_were_never_learned_are_named_with_their_threshold(

@@ -121,7 +121,10 @@ def test_a_corpus_that_is_not_there_is_an_error_before_anything_is_written(
 ) -> None:
     monkeypatch.delenv("RAYNER_DATA", raising=False)
     recipe = _recipe(tmp_path, [[]], corpus={"train": ["$RAYNER_DATA/no such corpus"]})
-    with pytest.raises(RecipeError, match="no such corpus: the environment variable RAYNER_DATA is not set; export RAYNER_DATA=FOLDER"):
+    with pytest.raises(
+        RecipeError,
+        match="the environment variable RAYNER_DATA is not set; export RAYNER_DATA=FOLDER",
+    ):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "best").exists()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rayner import cli, load_standardizer
+from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.indexes import add, build, list_index, remove
@@ -61,7 +61,7 @@ def test_build_then_standardize(trained: Path, base: Path, tmp_path: Path) -> No
     result = build(trained, [base], tmp_path / "index")
     facts = {"version": 1, "entities": 3, "names": 6, "dimensions": 32, "search": "exact", "recall": 1.0}
     assert result.items() >= {**facts, "rejected": 0, "distance": "cosine"}.items()
-    loaded = load_standardizer(trained, tmp_path / "index")
+    loaded = load(trained, index=tmp_path / "index")
     answers = loaded.predict(["podagra", "COPD", "asthma"])
     assert [answer.candidates[0].entity_id for answer in answers] == ["C1", "C3", "C2"]
     assert build(trained, [base], tmp_path / "index")["version"] == 2
@@ -72,7 +72,7 @@ def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Pa
     mentions = knowledge_base(tmp_path / "mentions.jsonl", rows)
     result = build(trained, [base], tmp_path / "index", mentions=[mentions])
     assert result.items() >= {"entities": 3, "names": 7}.items()
-    (answer,) = load_standardizer(trained, tmp_path / "index").predict(["wheezing disease"])
+    (answer,) = load(trained, index=tmp_path / "index").predict(["wheezing disease"])
     assert (answer.candidates[0].entity_id, answer.candidates[0].name) == ("C2", "wheezing disease")
     others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
     with pytest.raises(InputError, match="--mentions: 1 of 1 mentions have ids that"):
@@ -113,7 +113,7 @@ def test_another_encoder_is_refused(trained: Path, base: Path, tmp_path: Path) -
     other = checkpoint(tmp_path / "other", 2)
     build(trained, [base], tmp_path / "index")
     with pytest.raises(IndexFolderError, match="was built by another encoder") as refused:
-        load_standardizer(other, tmp_path / "index")
+        load(other, index=tmp_path / "index")
     assert str(trained) in refused.value.what
     with pytest.raises(IndexFolderError, match="was built by another encoder"):
         add(tmp_path / "index", [knowledge_base(tmp_path / "more.jsonl", MORE)], checkpoint=other)
@@ -137,7 +137,7 @@ def test_thresholds_fitted_later_do_not_part_a_checkpoint_from_its_index(base: P
     digest = hashlib.sha256((fitted / "standardizer.json").read_bytes()).hexdigest()
     manifest["files"]["standardizer.json"] = digest
     (fitted / "checkpoint.json").write_text(json.dumps(manifest), "utf-8")
-    assert load_standardizer(fitted, tmp_path / "index").predictor.weight == 0.9
+    assert load(fitted, index=tmp_path / "index").predictor.weight == 0.9
 
 
 def test_the_recipe_and_the_caller_limit_aliases(trained: Path, base: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_what_cannot_be_used(trained: Path, base: Path, tmp_path: Path) -> None:
     vectors = tmp_path / "index" / "000001" / "vectors.npy"
     vectors.write_bytes(vectors.read_bytes()[:-40])
     with pytest.raises(IndexFolderError, match=r"vectors\.npy: is cut short"):
-        load_standardizer(trained, tmp_path / "index")
+        load(trained, index=tmp_path / "index")
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rayner.runtime.evaluate_linking import evaluate_linking
 
 import rayner
 from rayner import cli
 from rayner.data.mention_strings import MentionString
-from rayner.errors import CheckpointError, InputError
-from rayner.runtime.evaluate import write_predictions
+from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.runtime.evaluate import evaluate, write_predictions
 from rayner.runtime.indexes import build
 from rayner.runtime.report import report
-from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.checkpoint import read_recipe, save_checkpoint
+from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask
@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers = list(predict(predictor, DEV))
     best = folder / "run" / "best"
     save_checkpoint(best, recipe, task, model, predictor.evaluate(answers, DEV))
-    write_predictions(best / "evaluation", DEV, answers)
+    write_predictions(best / "evaluation", Mentions(), DEV, answers)
     shutil.copy(best / "recipe.yaml", folder / "run" / "recipe.yaml")
     with pytest.raises(SystemExit) as exited:
         cli.main(["index", "build", str(best), str(base), "--out", str(folder / "index")])
@@ -158,14 +158,14 @@ def test_ids_of_gold_are_understood_as_in_training(run: Path, tmp_path: Path, ca
     rows = [("Postgres", "OMIM:167000"), ("MySQL", "D2"), ("nginx", "D3"), ("nginx", "GO:D9")]
     gold = tmp_path / "gold.jsonl"
     gold.write_text("".join(json.dumps({"mention": m, "entity_id": i}) + "\n" for m, i in rows))
-    metrics = evaluate_linking(run / "run" / "best", gold, tmp_path / "index")
+    metrics = evaluate(run / "run" / "best", gold, options={"index": tmp_path / "index"})
     assert (metrics["top1"], metrics["linkable"], metrics["unknown"]) == (0.75, 4, 1)
     assert "1 of 4 mentions have ids that the index lacks" in caplog.text
     assert "'nginx' is of GO:D9" in caplog.text
 
 
 def test_gold_of_a_corpus_is_of_the_types_of_the_recipe(run: Path, tmp_path: Path):
-    task = StandardizerTask(rayner.load(run / "run" / "best").recipe)  # type: ignore[arg-type]
+    task = StandardizerTask(read_recipe(run / "run" / "best"))  # type: ignore[arg-type]
     mentions = task.recipe.mentions.model_copy(update={"types": ("Software",)})
     task.recipe = task.recipe.model_copy(update={"mentions": mentions})
     best = tmp_path / "best"
@@ -175,8 +175,8 @@ def test_gold_of_a_corpus_is_of_the_types_of_the_recipe(run: Path, tmp_path: Pat
     spans = [(0, 5, "Software", "ng"), (10, 15, "Person", "Q1")]
     found = [dict(zip(("start", "end", "type", "entity_id"), span, strict=True)) for span in spans]
     corpus.write_text(json.dumps({"document_id": "1", "text": "nginx and Linus", "mentions": found}) + "\n")
-    assert evaluate_linking(best, corpus, tmp_path / "index")["linkable"] == 1
-    assert evaluate_linking(best, corpus, tmp_path / "index", types=())["linkable"] == 2
+    assert evaluate(best, corpus, options={"index": tmp_path / "index"})["linkable"] == 1
+    assert evaluate(best, corpus, types=(), options={"index": tmp_path / "index"})["linkable"] == 2
 
 
 def test_an_id_of_gold_that_holds_a_plus_is_one(run: Path, tmp_path: Path):
@@ -187,12 +187,15 @@ def test_an_id_of_gold_that_holds_a_plus_is_one(run: Path, tmp_path: Path):
     corpus = tmp_path / "corpus.jsonl"
     mention = {"start": 0, "end": 9, "type": "Language", "entity_id": "C++"}
     corpus.write_text(json.dumps({"document_id": "1", "text": "Cplusplus", "mentions": [mention]}))
-    assert evaluate_linking(run / "run" / "best", corpus, tmp_path / "index")["top1"] == 1.0
+    assert evaluate(run / "run" / "best", corpus, options={"index": tmp_path / "index"})["top1"] == 1.0
 
 
 def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, mentions: Path, tmp_path: Path):
     table = tmp_path / "m.csv"
     table.write_text("name\nx\n")
+    types, gold = tmp_path / "types.yaml", tmp_path / "gold.jsonl"
+    types.write_text("- name: Software\n")
+    gold.write_text('{"mention": "nginx", "entity_id": "ng"}\n')
     for arguments, expected in [
         (("standardize", table, "--index", run / "index"), "no column 'mention'"),
         (("standardize", mentions, "--index", tmp_path), "index"),
@@ -204,9 +207,11 @@ def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, menti
             "without a threshold nothing is",
         ),
         (("standardize", mentions, "--index", run / "index", "--top-k", 0), "--top-k"),
-        (("evaluate", mentions), "--index"),
-        (("evaluate", mentions, "--index", run / "index", "--types", table), "drop one of them"),
-        (("evaluate", mentions, "--operating-point", "never"), "name its --index"),
+        (("evaluate", mentions, "--index", run / "index"), "write null for a mention of no entity"),
+        (
+            ("evaluate", gold, "--index", run / "index", "--types", types),
+            "types.0: Input should be a valid string",
+        ),
     ]:
         status, printed, error = command(*arguments)
         assert (status, printed) == (2, "")
@@ -220,8 +225,8 @@ def test_a_nil_threshold_without_a_calibration_is_refused(run: Path, tmp_path: P
     values = json.loads((best / "standardizer.json").read_text())
     (best / "standardizer.json").write_text(json.dumps(values | {"nil": None}))
     with pytest.raises(CheckpointError, match=r"standardizer\.json: is cut short or not the file"):
-        rayner.load_standardizer(best, run / "index")
-    task = StandardizerTask(rayner.load(run / "run" / "best").recipe)  # type: ignore[arg-type]
+        rayner.load(best, index=run / "index")
+    task = StandardizerTask(read_recipe(run / "run" / "best"))  # type: ignore[arg-type]
     model = task.build().eval()
     task.fit(model, [])
     assert task.fitted.nil is None
@@ -238,8 +243,8 @@ def test_a_nil_threshold_without_a_calibration_is_refused(run: Path, tmp_path: P
             ]
         )
     with pytest.raises(InputError, match="has none"):
-        rayner.load_standardizer(tmp_path / "uncalibrated", tmp_path / "i", operating_point="balanced")
-    (answer,) = rayner.load_standardizer(tmp_path / "uncalibrated", tmp_path / "i").predict("toothbrush")
+        rayner.load(tmp_path / "uncalibrated", index=tmp_path / "i", operating_point="balanced")
+    (answer,) = rayner.load(tmp_path / "uncalibrated", index=tmp_path / "i").predict("toothbrush")
     assert answer.entity_id is not None
     assert answer.probability is None
 
@@ -248,30 +253,40 @@ def test_texts_go_straight_to_entities(run: Path, tmp_path: Path):
     task = recognizer()
     model = trained(task, corpus())
     found = tmp_path / "recognizer"
-    save_checkpoint(found, task._recipe, task, model, {})
+    save_checkpoint(found, task.recipe, task, model, {})
     best, index = run / "run" / "best", run / "index"
     texts = [document.text for document in corpus()]
-    linker = rayner.load_linker(found, best, index, types=["PER"], operating_point="never", device="cpu")
-    linked = linker.predict(texts)
+
+    def piped(*stages: dict[str, Any]) -> Path:
+        path = tmp_path / "pipeline.yaml"
+        path.write_text(json.dumps({"stages": list(stages)}, default=str))
+        return path
+
+    last = {"checkpoint": best, "index": index, "types": ["PER"], "operating_point": "never"}
+    linked = rayner.load(piped({"checkpoint": found}, last), "cpu").predict(texts)
     alone = rayner.load(found, "cpu").predict(texts)
     assert [[(m.start, m.end, m.type, m.score) for m in d.mentions] for d in linked] == [
         [(m.start, m.end, m.type, m.score) for m in d.mentions] for d in alone
     ]
     kinds = {(m.type == "PER", m.entity_id is not None) for d in linked for m in d.mentions}
     assert kinds == {(True, True), (False, False)}
-    standardizer = rayner.load_standardizer(best, index, operating_point="never", device="cpu")
+    standardizer = rayner.load(best, "cpu", index=index, operating_point="never")
     for document in linked:
         for mention in document.mentions:
             if mention.type == "PER":
                 (answer,) = standardizer.predict(document.text[mention.start : mention.end])
                 assert mention.entity_id == answer.entity_id
                 assert [id_ for id_, _ in mention.candidates] == [f.entity_id for f in answer.candidates]
-    with pytest.raises(CheckpointError, match="its types are PER"):
-        rayner.load_linker(found, best, index, types=["Drug"])
-    with pytest.raises(CheckpointError, match="finds no mentions"):
-        rayner.load_linker(best, best, index)
-    with pytest.raises(CheckpointError, match="no checkpoint of a standardizer"):
-        rayner.load_standardizer(found, index)
+    with pytest.raises(CheckpointError, match="the types are LOC, ORG, PER"):
+        rayner.load(piped({"checkpoint": found}, {**last, "types": ["Drug"]}))
+    with pytest.raises(RecipeError, match="no stage that finds mentions"):
+        rayner.load(piped(last))
+    with pytest.raises(RecipeError, match="the order entities, mentions; write contexts, mentions"):
+        rayner.load(piped(last, {"checkpoint": found}))
+    with pytest.raises(RecipeError, match=r"stages\.0\.index: is no option of a recognizer"):
+        rayner.load(piped({"checkpoint": found, "index": index}))
+    with pytest.raises(InputError, match="index: is no option of a recognizer"):
+        rayner.load(found, index=index)
 
 
 def test_the_report_shows_candidates_confidence_and_mistakes(run: Path):

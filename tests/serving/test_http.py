@@ -16,7 +16,6 @@ from rayner.config import TypeSettings
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import TEXTS, recognizer_folder, tagger_folder
 from tests.tasks.small import built, recognizer
@@ -62,30 +61,25 @@ def replied(reply: dict[str, Any]) -> Rows:
 
 
 @pytest.mark.parametrize(
-    ("body", "options"),
+    "body",
     [
-        ({}, Options()),
-        ({"shift": -4.0, "overlap": "nested"}, Options(shift=-4.0, overlap="nested")),
-        ({"shift": 3}, Options(shift=3.0)),
-        (
-            {
-                "types": [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}],
-                "shift": -1.0,
-            },
-            "types",
-        ),
+        {},
+        {"shift": -4.0, "overlap": "nested"},
+        {"shift": 3},
+        {
+            "types": [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}],
+            "shift": -1.0,
+        },
     ],
 )
-def test_answers_are_those_of_predict(
-    client: TestClient, folder: Path, body: dict[str, Any], options: Options | str
-) -> None:
-    loaded = rayner.load(folder, "cpu")
-    if not isinstance(options, Options):
-        own = {t.name: t for t in loaded.recipe.types}
-        new = TypeSettings(name="TOWN", description="towns and villages")
-        options = Options(types=(own["LOC"], new), shift=-1.0)
+def test_answers_are_those_of_predict(client: TestClient, folder: Path, body: dict[str, Any]) -> None:
+    options = dict(body)
+    if "types" in body:
+        own = {t.name: t for t in recognizer().recipe.types}
+        options["types"] = (own["LOC"], TypeSettings(name="TOWN", description="towns and villages"))
+    loaded = rayner.load(folder, "cpu", **options)
     texts = [*TEXTS, LONG, "", "   ", "Żółć 🎉 Marie Curie in London \U0001f600."]
-    expected = rows(loaded.predict(texts, options))
+    expected = rows(loaded.predict(texts))
     assert any(expected)
     assert replied(recognize(client, texts, **body)) == expected
 

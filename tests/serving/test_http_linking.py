@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from rayner.tasks.linking import load_linker, load_standardizer
 
 from rayner.config import TypeSettings
 from rayner.data.schema import Entity
@@ -17,8 +17,8 @@ from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import version_of
+from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
 
 MENTIONS = ["Marie Curie", "curie", "Ada Lovelace ", "Zanzibar", "", "!!!", "x" * 600, "Marie Curie"]
@@ -83,7 +83,8 @@ def close(row: Any) -> Any:
 def test_answers_are_those_of_the_standardizer(
     client: TestClient, folders: Folders, top_k: int, point: Any
 ) -> None:
-    loaded = load_standardizer(folders.people, folders.people_index, top_k, point, "cpu")
+    asked = {"index": folders.people_index, "top_k": top_k, "operating_point": point}
+    loaded = load_pipeline(folders.people, "cpu", **asked)
     expected = [answer.to_row() for answer in loaded.predict(MENTIONS)]
     body: dict[str, Any] = {"mentions": MENTIONS, "top_k": top_k, "knowledge_base": "people"}
     reply = ask(client, "/v1/standardize", **body, **({"operating_point": point} if point else {}))
@@ -109,10 +110,12 @@ def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folde
     assert described["places"]["types"] == ["LOC"]
 
 
-def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders) -> None:
-    linker = load_linker(
-        folders.recognizer, folders.people, folders.people_index, {"PER"}, 3, "high_recall", "cpu"
-    )
+def test_annotate_links_as_a_pipeline_does(client: TestClient, folders: Folders, tmp_path: Path) -> None:
+    stage = {"index": folders.people_index, "types": ["PER"], "top_k": 3, "operating_point": "high_recall"}
+    stages = [{"checkpoint": folders.recognizer}, {"checkpoint": folders.people, **stage}]
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(json.dumps({"stages": stages}, default=str))
+    linker = load_pipeline(path, "cpu")
     expected = [
         [
             (
@@ -120,7 +123,7 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
                 m.end,
                 m.type,
                 m.entity_id,
-                close([m.margin, m.probability]),
+                close([m.probability]),
                 [(c, pytest.approx(s, abs=1e-4)) for c, s in m.candidates],
             )
             for m in document.mentions
@@ -142,7 +145,7 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
                 m["end"],
                 m["type"],
                 m["entity_id"],
-                [m["margin"], m["probability"]],
+                [m["probability"]],
                 [(c["entity_id"], c["score"]) for c in m["candidates"]],
             )
             for m in document["mentions"]
@@ -150,21 +153,18 @@ def test_annotate_links_as_the_linker_does(client: TestClient, folders: Folders)
         for document in reply["documents"]
     ] == expected
     assert any(m[3] for document in expected for m in document)
-    assert any(m.margin and m.probability for d in linker.predict(TEXTS) for m in d.mentions)
+    assert any(m.probability for d in linker.predict(TEXTS) for m in d.mentions)
     assert set(reply["versions"]["knowledge_bases"]) == {"people"}
     assert reply["versions"]["recognizer"] == version_of(folders.recognizer)
 
 
-def test_annotate_says_which_types_are_new_as_the_linker_does(client: TestClient, folders: Folders) -> None:
+def test_annotate_says_which_types_are_new(client: TestClient, folders: Folders) -> None:
     new = {"name": "TOWN", "description": "towns and villages"}
     reply = ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}], types=[{"name": "LOC"}, new])
     assert reply["new_types"] == {"TOWN": "dynamic"}
     assert ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}])["new_types"] == {}
-    options = Options(types=(TypeSettings.model_validate(new),))
-    linker = load_linker(
-        folders.recognizer, folders.people, folders.people_index, device="cpu", options=options
-    )
-    assert linker.new_types == {"TOWN": "dynamic"}
+    alone = load_pipeline(folders.recognizer, "cpu", types=(TypeSettings.model_validate(new),))
+    assert alone.new_types == {"TOWN": "dynamic"}
 
 
 def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:
