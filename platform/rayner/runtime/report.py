@@ -8,9 +8,10 @@ from pathlib import Path
 from rayner.errors import InputError
 from rayner.runtime.reports.inputs import Absent, read_recipe
 from rayner.runtime.reports.page import render
-from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_DOCUMENTS, OF_MENTIONS, Part
+from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
 from rayner.runtime.reports.sweep import sweep_report
 from rayner.runtime.sweeps.trials import SWEEP
+from rayner.tasks.registry import tasks
 
 
 def report(run: Path, out: Path | None = None) -> Path:
@@ -31,8 +32,8 @@ def report(run: Path, out: Path | None = None) -> Path:
         return sweep_report(run, out)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
-    links = _links(run)
-    for name, build in (COMMON | (OF_MENTIONS if links else OF_DOCUMENTS)).items():
+    kind = _kind(run)
+    for name, build in (COMMON | OF_KIND.get(kind, {})).items():
         try:
             parts[name] = build(run)
         except Absent as reason:
@@ -41,18 +42,19 @@ def report(run: Path, out: Path | None = None) -> Path:
         raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
     out = run / "report.html" if out is None else Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(_render(run.resolve().name, parts, absent, links), encoding="utf-8")
+    out.write_text(_render(run.resolve().name, parts, absent, kind), encoding="utf-8")
     return out
 
 
-def _links(run: Path) -> bool:
-    """Whether it is the run of a standardizer; one that cannot be told is taken for one over documents."""
+def _kind(run: Path) -> str:
+    """The kind of items that the run is about; documents where that cannot be told."""
     try:
-        return read_recipe(run).get("task") == "standardizer"
+        task = tasks().get(str(read_recipe(run).get("task")))
     except Absent:
-        return False
+        task = None
+    return task.kind.name if task else "documents"
 
 
-def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str], links: bool) -> str:
-    values = {"name": name, "parts": parts, "absent": absent, "categories": CATEGORY_NAMES, "links": links}
+def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str], kind: str) -> str:
+    values = {"name": name, "parts": parts, "absent": absent, "categories": CATEGORY_NAMES, "kind": kind}
     return render("report.html.j2", **values)

@@ -216,14 +216,17 @@ def _many(value: Any) -> list[Any]:
 
 Build = Callable[[Path], Part]
 COMMON: dict[str, Build] = {"setup": _setup, "scores": _scores, "curves": _curves, "recipe": _recipe}
-OF_DOCUMENTS: dict[str, Build] = {
-    "types": _types,
-    "thresholds": _thresholds,
-    "similarities": _similarities,
-    "errors": _errors,
+OF_KIND: dict[str, dict[str, Build]] = {
+    "documents": {
+        "types": _types,
+        "thresholds": _thresholds,
+        "similarities": _similarities,
+        "errors": _errors,
+    },
+    "mentions": {
+        "top": report_linking.top,
+        "confidence": report_linking.confidence,
+        "mistakes": report_linking.mistakes,
+    },
 }
-OF_MENTIONS: dict[str, Build] = {
-    "top": report_linking.top,
-    "confidence": report_linking.confidence,
-    "mistakes": report_linking.mistakes,
-}
+"""What a report shows beside, by the kind of items."""
