@@ -140,7 +140,9 @@ def _value(figure: Figure, digits: int, with_unit: bool) -> str:
 
 
 def _label(value: str | int | float) -> str:
-    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    if isinstance(value, str):
+        return value.replace("|", "\\|")
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _machine(hardware: Hardware) -> str:

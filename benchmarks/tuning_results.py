@@ -222,7 +222,8 @@ def conditions(name: str, runs: Path) -> str:
     found, told = rows(name, runs), _told(FIGURES[name])
     if not FIGURES[name].found:
         settings = [row["settings"] for row in found]
-        told |= {k: v for k, v in settings[0].items() if all(str(s[k]) == str(v) for s in settings)}
+        same = {k: v for k, v in settings[0].items() if all(str(s[k]) == str(v) for s in settings)}
+        told = {**same, **told}
     cut = "" if FIGURES[name].found else f" {_what_was_cut(name, runs)}"
     minutes = sum(row["seconds"] for row in found) / 60
     return f"In all: {_words(told) or 'the recipe'}.{cut} {minutes:.0f} minutes of training, one thread each."
@@ -240,7 +241,7 @@ def write(name: str, runs: Path, out: Path) -> None:
         section="Settings",
         task=Path(figure.recipe).stem.partition("_")[0],
         conditions=conditions(name, runs),
-        seeds=SEEDS if figure.found else (load_recipe(ROOT / figure.recipe, figure.changes).seed,),
+        seeds=SEEDS if figure.found else (plan_of(runs / name).recipe.seed,),
         uncertainty=f"± is the standard deviation over {'seeds' if figure.found else 'folds'}.",
         rows=figures(name, runs),
     )
