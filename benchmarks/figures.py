@@ -25,6 +25,7 @@ from rayner.errors import InputError
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 NOT_RECORDED = "not recorded"
+NAME = "[a-z0-9_]+"
 SECTIONS = (
     "Recognition",
     "Linking",
@@ -100,7 +101,7 @@ class Result(Origin):
         uncertainty: what intervals, deviations and n are of.
     """
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+    name: Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
     title: Text
     section: Literal[SECTIONS]  # pyright: ignore[reportInvalidTypeForm]
     task: Text
@@ -159,7 +160,14 @@ def _json(value: Any) -> str:
 def add_out(parser: argparse.ArgumentParser, name: str) -> None:
     """The option that says which file a benchmark writes."""
     default = RESULTS / f"{name}.json"
-    parser.add_argument("--out", type=Path, default=default, help=f"docs/results/{name}.json if unset")
+    parser.add_argument("--out", type=_file, default=default, help=f"docs/results/{name}.json if unset")
+
+
+def _file(text: str) -> Path:
+    """Refused before anything is measured, not when it is written."""
+    if not re.fullmatch(NAME + r"\.json", Path(text).name):
+        raise argparse.ArgumentTypeError(f"{text}: name a file such as index_speed.json (a-z, 0-9, _)")
+    return Path(text)
 
 
 def add_out_folder(parser: argparse.ArgumentParser) -> None:

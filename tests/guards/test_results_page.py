@@ -20,6 +20,7 @@ from benchmarks.figures import (
     Hardware,
     Origin,
     Result,
+    add_out,
     command_line,
     here,
     keep_origin,
@@ -226,3 +227,13 @@ def test_runs_tell_where_they_were_trained(tmp_path: Path) -> None:
     both = origin_of([tmp_path / "run", tmp_path / "old"])
     assert both.commit == f"0, {now.commit}"
     assert (both.date, both.hardware.cpu) == (kept.date, now.hardware.cpu)
+
+
+@pytest.mark.parametrize("out", ["figures", "Figures.json", "a-b.json"])
+def test_a_file_without_a_name_is_refused_at_once(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_out(parser, "made_up")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--out", f"some/{out}"])
+    assert f"--out: some/{out}: name a file" in capsys.readouterr().err
+    assert parser.parse_args([]).out == RESULTS / "made_up.json"
