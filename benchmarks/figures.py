@@ -251,7 +251,7 @@ def here(device: str = "cpu") -> Origin:
     torch = sys.modules.get("torch")
     hardware = Hardware(
         cpu=_cpu(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
         threads=torch.get_num_threads() if torch else None,
         gpu=torch.cuda.get_device_name(0) if torch and device.startswith("cuda") else None,
         load=round(os.getloadavg()[0], 1),
@@ -291,7 +291,10 @@ def _commit() -> str:
     """The commit, with a mark where the code was changed since."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return ""
         return done.stdout.strip()
 
     changed = git("status", "--porcelain", "--", "platform", "benchmarks", "jobs", "tune_spaces")

@@ -55,7 +55,7 @@ TITLES = {
     "bc5cdr": "Linking: diseases of BC5CDR to MEDIC",
 }
 CONDITIONS = {
-    "esappmod": """Five-fold cross-validation over the training mentions. No query equals a name or another
+    "esappmod": """Folds of a fifth of the training mentions are held out. No query equals a name or another
 mention, case ignored, and of those left the 15 % most like another name of their entity are not asked.""",
     **dict.fromkeys(
         ("ncbi", "bc5cdr"),
