@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shlex
@@ -218,7 +219,10 @@ def measured(
         made: Row = {}
         joined = {f"{key}_{part}" for key in units for part in ("deviation", "interval")}
         for key, value in row.items():
-            if key in units and value is not None:
+            # No memory is told where the system counts none.
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                continue
+            if key in units:
                 unit, about = (
                     units[key],
                     {name: row.get(f"{key}_{name}") for name in ("deviation", "interval")},
@@ -230,7 +234,7 @@ def measured(
                     headline=key == headline and where(row),
                     **{name: _rounded(v, unit) for name, v in about.items() if v is not None},
                 )
-            elif key not in units and key not in joined and isinstance(value, str | int | float):
+            elif key not in joined and isinstance(value, str | int | float):
                 made[key] = value
         table.append(made)
     return tuple(table)
