@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import add_out, measured, record
 from benchmarks.memory import peak_memory
 from rayner.data.schema import Document
 from rayner.runtime.annotate import annotate
@@ -146,8 +147,19 @@ def main() -> None:
     parser.add_argument("--form", choices=["jsonl", "jsonl.gz", "parquet"], default="jsonl")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cpus", type=float, default=0.5)
+    add_out(parser, "annotate_memory")
     given = parser.parse_args()
     row = measure(given.megabytes, given.form, given.workers, given.cpus)
+    record(
+        "annotate_memory",
+        given.out,
+        title="Memory of annotating",
+        section="Annotation",
+        task="annotate",
+        conditions="A model that predicts nothing; the sum of the proportional set sizes of the driver, of "
+        "Ray and of the workers, the object store (1 GB) included.",
+        rows=measured([row], {"peak_mb": "MB", "seconds": "s"}),
+    )
     print(json.dumps({"rows": [row]}), file=sys.stdout)
 
 

@@ -23,10 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import call_main
+from benchmarks.figures import add_out, measured, record
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 
 LEAST = 0.9
+UNITS = {
+    "plain_words_per_second": "words/s",
+    "annotate_words_per_second": "words/s",
+    "ratio": "ratio",
+    "startup_seconds": "s",
+}
 
 
 def sentences_of(corpora: Iterable[Path]) -> list[str]:
@@ -122,6 +129,7 @@ def compare(checkpoint: Path, given: Path, count: int, repeats: int) -> list[dic
                 mentions.add(found)
         assert len(mentions) == 1, "not the same mentions"
         ratio = statistics.median(actors) / statistics.median(plain)
+        of_turns = [mine / other for mine, other in zip(actors, plain, strict=True)]
         rows.append(
             {
                 "workers": workers,
@@ -129,6 +137,7 @@ def compare(checkpoint: Path, given: Path, count: int, repeats: int) -> list[dic
                 "plain_words_per_second": round(statistics.median(plain)),
                 "annotate_words_per_second": round(statistics.median(actors)),
                 "ratio": round(ratio, 3),
+                "ratio_interval": [min(of_turns), max(of_turns)],
                 "least": LEAST,
                 "startup_seconds": round(statistics.median(startups), 1),
                 "repeats": repeats,
@@ -146,6 +155,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--part", type=int)
     parser.add_argument("--parts", type=int)
+    add_out(parser, "annotate_throughput")
     given = parser.parse_args()
     if given.parts:
         work_plainly(given.checkpoint, given.corpora[0], given.part, given.parts)
@@ -155,7 +165,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         write_input(source, sentences_of(given.corpora), given.sentences)
-        print(json.dumps({"rows": compare(given.checkpoint, source, given.sentences, given.repeats)}))
+        rows = compare(given.checkpoint, source, given.sentences, given.repeats)
+    record(
+        "annotate_throughput",
+        given.out,
+        title="Annotation on Ray beside plain processes",
+        section="Annotation",
+        task="recognizer",
+        conditions="Sentences of the corpus, again and again; one thread a process; words a second after "
+        "start-up, which is shown apart; plain processes and actors in turn.",
+        uncertainty="Medians; the interval of the ratio is that of its rounds.",
+        rows=measured(rows, UNITS, headline="ratio"),
+    )
+    print(json.dumps({"rows": rows}))
 
 
 if __name__ == "__main__":

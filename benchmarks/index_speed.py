@@ -20,6 +20,7 @@ import faiss
 import numpy as np
 import torch
 
+from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.retrieval.approximate import build_approximate, measure_recall
 from rayner.retrieval.candidates import POOL
@@ -33,6 +34,15 @@ K = 10
 RECALL = 0.99
 BLOCK = 65_536
 
+UNITS = {
+    "build_seconds": "s",
+    "build_peak_mb": "MB",
+    "search_peak_mb": "MB",
+    "queries_per_second": "queries/s",
+    "single_query_ms": "ms",
+    "recall": "%",
+}
+
 Search = Callable[[np.ndarray], np.ndarray]
 log = logging.getLogger("index_speed")
 
@@ -42,12 +52,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Rows of the table of index speeds, as JSON.")
     parser.add_argument("--vectors", type=int, nargs="+", default=[407_600, 1_000_000])
     parser.add_argument("--hnsw", action="store_true", help="also graphs, which take minutes to build")
+    add_out(parser, "index_speed")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
     rows = [row for number in chosen.vectors for row in measure(number, chosen.hnsw)]
-    print(json.dumps({"rows": rows}, indent=1))
+    record(
+        "index_speed",
+        chosen.out,
+        title=f"Search among {' and '.join(f'{number:,}' for number in chosen.vectors)} vectors",
+        section="Linking",
+        task="standardizer",
+        conditions="Clustered synthetic vectors of 384 dimensions, top 10; FAISS in the same process, on one "
+        "thread; times are of the CPU.",
+        rows=measured(
+            rows, UNITS, headline="queries_per_second", where=lambda row: "rayner ivf" in row["method"]
+        ),
+    )
+    print(json.dumps({"rows": rows}))
 
 
 def measure(number: int, hnsw: bool) -> list[dict[str, Any]]:

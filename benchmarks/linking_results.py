@@ -1,7 +1,7 @@
-"""The figures of linking in docs/results.md: cross-validation on ESAppMod, and held-out mentions of diseases.
+"""The figures of linking: cross-validation on ESAppMod, and held-out mentions of diseases.
 
     python -m benchmarks.linking_results --runs runs/linking            # all; goes on where it was cut off
-    python -m benchmarks.linking_results --runs runs/linking --table    # trains nothing
+    python -m benchmarks.linking_results --runs runs/linking --table    # trains and writes nothing
 
 For each fold and seed it trains the corpus's recipe on what the fold leaves, in a process of its own with one
 thread, and asks the held-out mentions of two indexes: of the names alone (as published), and of the names and
@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -31,12 +30,12 @@ import torch
 from torch import nn
 
 from benchmarks.command import call_main
-from benchmarks.unseen_mentions import Fold, fold, folds
-from rayner.config import MentionSettings, StandardizerRecipe
+from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.linking_material import Material, load_material
+from benchmarks.results_page import table as tables
+from rayner.config import StandardizerRecipe
 from rayner.config.reading import changed_keys
-from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
-from rayner.data.schema import Entity
 from rayner.metrics.linking import score_linking
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
@@ -45,24 +44,26 @@ from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.standardizer.fitting import fit
 from rayner.tasks.standardizer.predictor import Standardizer
-from rayner.tasks.standardizer.strings import hold_out, load_entity_strings, with_mentions
+from rayner.tasks.standardizer.strings import hold_out, with_mentions
 from rayner.tasks.standardizer.task import StandardizerTask
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = {"esappmod": 5, "ncbi": 1, "bc5cdr": 1}
 """How many of the five folds are asked: diseases train too long for all."""
-UNUSUAL = {"esappmod": 0.85, "ncbi": 1.0, "bc5cdr": 1.0}
-"""The share of possible queries that are asked, the most unusual first.
-
-With 0.85, n-grams alone find 73 % of ESAppMod's queries among names and mentions, as they do on the published
-test (72.9 %, with all of the training mentions as aliases); with 1.0 they find 77 %.
-"""
-STRANGERS = (
-    "ncbi-disease-pubtator/NCBIdevelopset_corpus.txt",
-    "bc5cdr-pubtator/CDR_DevelopmentSet.PubTator.txt",
-)
-"""Mentions of other domains than software, all NIL."""
-MOST_STRANGERS = 300
+TITLES = {
+    "esappmod": "Linking: ESAppMod",
+    "ncbi": "Linking: diseases of NCBI-disease to MEDIC",
+    "bc5cdr": "Linking: diseases of BC5CDR to MEDIC",
+}
+CONDITIONS = {
+    "esappmod": """Folds of a fifth of the training mentions are held out. No query equals a name or another
+mention, case ignored, and of those left the 15 % most like another name of their entity are not asked.""",
+    **dict.fromkeys(
+        ("ncbi", "bc5cdr"),
+        """A fifth of the training mentions that equal no name of MEDIC and no other mention, case ignored, is
+held out and asked: one of five folds, for time.""",
+    ),
+}
 LINKED = ("top1", "top3", "top5", "mrr")
 SCORES = (*LINKED, "nil_auc", "nil_auc_entities", "nil_auc_strangers")
 FIGURES, SETTINGS = "figures.json", "settings"
@@ -88,55 +89,10 @@ class Run(NamedTuple):
         return runs / f"{self.corpus}_{self.fold}_{self.seed}"
 
 
-class Material(NamedTuple):
-    """What a corpus gives: the entities of the index, the folds, and mentions that are NIL, by their kind."""
-
-    entities: list[Entity]
-    folds: list[Fold]
-    nil: dict[str, list[MentionString]]
-
-
-def load_material(corpus: str) -> Material:
-    """Read the corpus of a recipe."""
-    recipe = _recipe(Run(corpus, 0, 1))
-    asked = MentionSettings(dev=recipe.mentions.train, types=recipe.mentions.types, are_aliases=False)
-    strings = load_entity_strings(recipe.model_copy(update={"mentions": asked}))
-    mentions = [m for m in strings.dev if m.entity_ids]
-    entities, nil = list(strings.indexed), dict[str, list[MentionString]]()
-    if corpus == "esappmod":
-        meant = {id_ for mention in mentions for id_ in mention.entity_ids}
-        left_out = [entity for entity in entities if entity.entity_id not in meant]
-        entities = [entity for entity in entities if entity.entity_id in meant]
-        nil = {"entities": _unknown(left_out, entities, mentions), "strangers": _strangers()}
-    return Material(entities, folds(entities, mentions, 5, UNUSUAL[corpus]), nil)
-
-
 def _recipe(run: Run, changes: Sequence[str] = ()) -> StandardizerRecipe:
     recipe = load_recipe(run.recipe, changes)
     assert isinstance(recipe, StandardizerRecipe)
     return recipe
-
-
-def _unknown(
-    left_out: Sequence[Entity], entities: Sequence[Entity], mentions: Sequence[MentionString]
-) -> list[MentionString]:
-    """The names of entities that are not in the index, and that nothing in it is called.
-
-    The catalogue has two thirds of them twice, under another id with the mark `|*` or without `Cloud<>`: what
-    is in the index is then the right answer.
-    """
-    known = {_unmarked(e.name) for e in entities} | {_unmarked(m.text) for m in mentions}
-    return [MentionString(e.name, ()) for e in left_out if _unmarked(e.name) not in known]
-
-
-def _unmarked(name: str) -> str:
-    return fold(name.removeprefix("Cloud<>").removesuffix("|*"))
-
-
-def _strangers() -> list[MentionString]:
-    data = Path(os.environ.get("RAYNER_DATA", ROOT.parent / "shared" / "data"))
-    texts = sorted({m.text for path in STRANGERS for m in read_mention_strings(data / path).mentions})
-    return [MentionString(text, ()) for text in random.Random(0).sample(texts, MOST_STRANGERS)]
 
 
 def settings_of(run: Run, changes: Sequence[str]) -> StandardizerRecipe:
@@ -183,6 +139,7 @@ def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> i
     if run.seed == 1:
         task = StandardizerTask(_recipe(run, set_))
         found["untrained"] = ask(task, task.build().eval(), material, run.fold)
+    keep_origin(out)
     (out / FIGURES).write_text(json.dumps(found, indent=1), encoding="utf-8")
     return 0
 
@@ -263,20 +220,29 @@ def _row(
     }
 
 
-def markdown(table: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a table of docs/results.md."""
-    lines = [
-        "| corpus | index | encoder | by | folds x seeds | T@1 | T@3 | T@5 | MRR | NIL | entities "
-        "| strangers |",
-        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in table:
-        spread = f" ± {100 * row['top1_deviation']:.1f}" if row["top1_deviation"] is not None else ""
-        cells = [f"{100 * row[key]:.1f}" if key in row else "-" for key in SCORES]
-        cells[0] += spread
-        kind = f"| {row['corpus']} | {row['index']} | {row['encoder']} | {row['by']} "
-        lines.append(kind + f"| {row['folds']} x {row['seeds']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path) -> None:
+    """The file of a corpus."""
+    finished = [run for run in planned if (run.out(runs) / FIGURES).exists()]
+    found = [{k: v for k, v in row.items() if k != "corpus"} for row in rows(finished, runs)]
+    shown = measured(
+        found,
+        dict.fromkeys(SCORES, "%"),
+        n=lambda row: row["folds"] * row["seeds"],
+        headline="top1",
+        where=lambda row: (row["encoder"], row["by"]) == ("trained", "both"),
+    )
+    record(
+        "linking_results",
+        out / f"linking_{corpus}.json",
+        origin_of(run.out(runs) for run in finished),
+        title=TITLES[corpus],
+        section="Linking",
+        task="standardizer",
+        conditions=CONDITIONS[corpus].replace("\n", " "),
+        seeds=tuple(sorted({run.seed for run in finished})),
+        uncertainty="± is the standard deviation over seeds, each the mean of its folds; n is folds x seeds.",
+        rows=shown,
+    )
 
 
 def main() -> None:
@@ -290,8 +256,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], help="key=value changes of the recipes")
-    parser.add_argument("--table", action="store_true", help="print what is finished, train nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print what is finished, train and write nothing"
+    )
     parser.add_argument("--json", action="store_true")
+    add_out_folder(parser)
     options = parser.parse_args()
     runs = options.runs.resolve()
     planned = [
@@ -308,12 +277,15 @@ def main() -> None:
     failed = []
     if not options.table:
         torch.set_num_threads(1)
-        material = {corpus: load_material(corpus) for corpus in options.only}
+        material = {corpus: load_material(corpus, _recipe(Run(corpus, 0, 1))) for corpus in options.only}
         with ThreadPoolExecutor(options.parallel) as pool:
             codes = pool.map(lambda run: train(run, runs, material[run.corpus], options.set), planned)
             failed = [run for run, code in zip(planned, codes, strict=True) if code]
     table = rows(planned, runs)
-    print(json.dumps({"rows": table}) if options.json else markdown(table))
+    for corpus in () if options.table else dict.fromkeys(row["corpus"] for row in table):
+        write(corpus, [run for run in planned if run.corpus == corpus], runs, options.out)
+    shown = measured(table, dict.fromkeys(SCORES, "%"))
+    print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
     for run in failed:
         print(f"failed: see {run.out(runs) / 'train.log'}", file=sys.stderr)
     sys.exit(1 if failed else 0)

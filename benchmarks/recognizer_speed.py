@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from benchmarks.figures import add_out, here, measured, record
 from benchmarks.meter import Meter
 from benchmarks.recognizer_batch import Batch, make_batch
 from rayner.config import BiEncoderSettings, ContrastSettings
@@ -31,6 +32,21 @@ from rayner.models.encoder import load_encoder, load_tokenizer
 from rayner.models.select import select
 
 LOSS = ContrastSettings()
+UNITS = {
+    "inference_over_floor": "ratio",
+    "training_over_floor_cached_types": "ratio",
+    "training_over_floor": "ratio",
+    "token_classification_inference_over_floor": "ratio",
+    "token_classification_training_over_floor": "ratio",
+    "peak_mb": "MB",
+    "inference_peak_mb": "MB",
+    "words_per_second": "words/s",
+    "training_words_per_second": "words/s",
+}
+CONDITIONS = """CPU time (on a GPU: of the clock) of a step over that of the bare encoder (training: forward,
+backward, AdamW) on the same batch of {windows} windows, medians of {rounds} interleaved rounds in one
+process. "Token classification" is the head of transformers on the same encoder. A training step draws at most
+{types_per_step} types."""
 
 
 class Variant(NamedTuple):
@@ -49,6 +65,18 @@ def main() -> None:
             row = measure(types, tokens, options)
             rows.append(row)
             print("  ".join(f"{k} {v:g}" for k, v in row.items()), file=sys.stderr, flush=True)
+    record(
+        "recognizer_speed",
+        options.out,
+        here(options.device),
+        title=f"The recognizer beside its encoder{'' if options.device == 'cpu' else ', on a GPU'}",
+        section="Speed",
+        task="recognizer",
+        conditions=CONDITIONS.format(**vars(options)).replace("\n", " "),
+        precision=options.precision,
+        seeds=(1,),
+        rows=measured(rows, UNITS, headline="inference_over_floor", where=lambda row: row["tokens"] == 128),
+    )
     if options.json:
         print(json.dumps({"rows": rows}))
 
@@ -196,6 +224,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    add_out(parser, "recognizer_speed")
     return parser.parse_args()
 
 

@@ -27,6 +27,8 @@ import psutil
 import pyarrow as pa
 from scipy import stats
 
+from benchmarks.figures import add_out, measured, record
+
 READERS = 4
 BEYOND = (64, 256, 1024)
 """Numbers of actors that the fit is read at."""
@@ -62,6 +64,16 @@ def main() -> None:
     fits = {name: fit(rows, f"{name}_seconds") for name in ("driver", "head")}
     for name, fitted in fits.items():
         print(f"{name}: {json.dumps(fitted)}", file=sys.stderr)
+    record(
+        "scheduling",
+        options.out,
+        title="What it costs to schedule a block",
+        section="Annotation",
+        task="annotate",
+        conditions="A simulation: a head and raylets on one machine, a model that predicts nothing.",
+        rows=measured(rows, {key: "ms" for key in rows[0] if key.endswith("ms_per_block")}),
+        notes=(f"Fit of the driver, with 95 % intervals: {json.dumps(fits['driver'])}.",),
+    )
     if options.json:
         print(json.dumps({"rows": rows, "fits": fits}))
 
@@ -184,6 +196,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cpus", type=int, default=8, help="that a node claims")
     parser.add_argument("--block-bytes", type=int, default=256 * 2**10)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    add_out(parser, "scheduling")
     options = parser.parse_args()
     room = options.nodes * options.cpus
     if max(options.actors) > room:

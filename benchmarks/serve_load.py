@@ -28,6 +28,7 @@ from typing import Any
 import psutil
 
 from benchmarks.command import call_main
+from benchmarks.figures import add_out, measured, record
 from benchmarks.serve_changes import changes
 from benchmarks.serve_process import ROOT, served
 from benchmarks.serve_requests import (
@@ -42,6 +43,17 @@ from benchmarks.serve_requests import (
     write,
 )
 from benchmarks.synthetic_index import write_synthetic_index
+
+UNITS = {
+    "percent": "",
+    "requests_per_second": "requests/s",
+    "of_process": "ratio",
+    **dict.fromkeys(("p50", "p95", "p99", "p50_beyond_process"), "ms"),
+    "requests": "",
+    "retried": "",
+    "failed": "",
+    "change_seconds": "s",
+}
 
 
 def main() -> None:
@@ -61,6 +73,16 @@ def main() -> None:
                 rows += recognition(options, sentences, Path(folder))
         for names in options.names if options.standardizer and not options.changes else ():
             rows += standardization(options, names, Path(folder))
+    record(
+        "serve_load",
+        options.out,
+        title="What HTTP costs",
+        section="Serving",
+        task="serve",
+        conditions="A replica with one thread and a core of its own, beside a process on that core that "
+        "calls the model; the row idle is how much of the machine was free before.",
+        rows=measured(rows, UNITS),
+    )
     if options.json:
         print(json.dumps({"rows": rows}))
 
@@ -158,6 +180,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--floor", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
+    add_out(parser, "serve_load")
     options = parser.parse_args()
     if options.changes and not options.checkpoint:
         parser.error("--changes needs a recognizer")

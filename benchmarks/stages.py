@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.command import call_main
+from benchmarks.figures import add_out, measured, record
 from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation.inputs import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
@@ -88,6 +89,21 @@ def main() -> None:
         "mentions_per_word": round(result["mentions"] / words, 4),
     }
     print(json.dumps(summary), file=sys.stderr)
+    record(
+        "stages",
+        options.out,
+        title="Where the time of annotating goes",
+        section="Annotation",
+        task="recognizer",
+        conditions=f"One process, one thread, CPU time: {summary['documents']:,} documents, {words:,} words.",
+        rows=(
+            *measured(rows, {"words_per_second": "words/s", "share": "%"}),
+            *measured(
+                [{"stage": "all", "words_per_second": summary["words_per_second"]}],
+                {"words_per_second": "words/s"},
+            ),
+        ),
+    )
     if options.json:
         print(json.dumps({"rows": rows, **summary}))
 
@@ -97,6 +113,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("checkpoint", type=Path, help="RUN/best")
     parser.add_argument("inputs", nargs="+", help="files or folders")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    add_out(parser, "stages")
     return parser.parse_args()
 
 

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 import typer
 
+from benchmarks.figures import RESULTS, measured, record
 from rayner.config import BaseRecipe
 from rayner.config.reading import with_settings
 from rayner.runtime.sweep import sweep
@@ -36,6 +37,13 @@ from rayner.tasks.registry import load_recipe, train_task
 
 BEAT_SECONDS = 1.0
 SEEDS = (11, 12, 13)
+UNITS = {
+    **dict.fromkeys(("shortest_trial", "sweep_seconds", "loop_seconds"), "s"),
+    "ratio": "ratio",
+    **dict.fromkeys(("saved", "best_full", "best_early", "loss", "deviation"), "%"),
+    **dict.fromkeys(("steps_full", "steps_early"), "steps"),
+    "seeds": "%",
+}
 
 
 def main(
@@ -50,6 +58,9 @@ def main(
     scheduler: Annotated[Literal["asha", "halving"], typer.Option(help="What stops trials.")] = "halving",
     grace: Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")] = 2,
     reduction: Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")] = 3,
+    file: Annotated[
+        Path | None, typer.Option(help="The file of the figures; one in docs/results if unset.")
+    ] = None,
 ) -> None:
     """Measure, or go on measuring."""
     base, searched = load_recipe(recipe, overrides or []), load_space(space)
@@ -67,6 +78,18 @@ def main(
         row = cost(base, searched, settings, out)
     else:
         row = stopping(base, searched, settings, scheduler, out)
+    name = row["name"] + (f"_{scheduler}" if part == "stopping" else "")
+    record(
+        "sweep_cost",
+        file or RESULTS / f"{name}.json",
+        title="What a sweep costs" if part == "cost" else f"What stopping early saves: {scheduler}",
+        section="Settings",
+        task=base.task,
+        conditions=f"{trials} settings of {space}, {base.training.epochs} epochs each"
+        + (" and the winner once more, beside the same trainings in one process." if part == "cost" else "."),
+        seeds=SEEDS if part == "stopping" else (base.seed,),
+        rows=measured([row], UNITS, headline="ratio" if part == "cost" else "saved"),
+    )
     print(json.dumps({"rows": [row]}))
 
 

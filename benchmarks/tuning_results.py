@@ -1,11 +1,11 @@
-"""The figures of tuning in docs/results.md: the grids of the papers, and what the settings found give.
+"""The figures of tuning: the grids of the papers, and what the settings found give.
 
     python -m benchmarks.tuning_results --runs runs/tuning --only figure_3   # goes on where it was cut off
-    python -m benchmarks.tuning_results --runs runs/tuning --table           # trains nothing
+    python -m benchmarks.tuning_results --runs runs/tuning --table           # trains and writes nothing
 
 A figure is a sweep of `rayner tune`. Those named `gain_...` train a recipe instead, as it is and with
 the best settings of the sweeps that they need, with seeds that no trial had. Each is planned for 20 to 60
-minutes on two idle cores. Below each table stands what was not trained to its end.
+minutes on two idle cores. Its conditions say what was not trained to its end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from benchmarks.figures import Row, add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.results_page import table as tables
+from benchmarks.tuning_figures import FIGURES, Figure
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe, with_settings
 from rayner.runtime.sweeps.corpora import cut_corpora
@@ -30,45 +33,11 @@ from rayner.runtime.tracking import LOG
 from rayner.tasks.registry import load_recipe, train_task
 
 ROOT = Path(__file__).resolve().parents[1]
-ESAPPMOD, NCBI = "jobs/recipes/standardizer_esappmod.yaml", "jobs/recipes/recognizer_ncbi.yaml"
-SENTENCES = "corpus.train=[$RAYNER_DATA/ncbi-disease-iob/train.tsv]"
-"""Half of what the recipe learns from: an epoch takes three minutes with one thread in place of six."""
-NAMES = ("mentions.are_aliases=false",)
-"""The published condition: the index has the names of entities alone."""
 SCHEDULERS = {"asha": "ASHA", "halving": "successive halving"}
 MOST_ROWS = 20
 BEST_ROWS = 5
 
 
-class Figure(NamedTuple):
-    """A sweep, or with `found` trainings with the best settings of these sweeps."""
-
-    recipe: str
-    changes: tuple[str, ...]
-    space: str = ""
-    options: tuple[str, ...] = ()
-    found: tuple[str, ...] = ()
-    folds: int = 0
-
-
-COSINES, BINDER = "tune_spaces/standardizer.py", "tune_spaces/recognizer.py"
-WHOLE, ROUNDS = ("--scheduler", "none"), ("--scheduler", "halving")
-FIGURES: Mapping[str, Figure] = {
-    "figure_3": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_3", (*WHOLE, "--folds", "5")),
-    "figure_4": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_4", (*WHOLE, "--folds", "3")),
-    "table_5": Figure(ESAPPMOD, NAMES, f"{COSINES}:table_5", (*ROUNDS, "--grace", "1")),
-    "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace", "1", "--trials", "24")),
-    "loss_weights": Figure(
-        NCBI,
-        (SENTENCES, "training.epochs=3"),
-        f"{BINDER}:loss_weights",
-        ("--grace", "1", "--reduction", "4"),
-    ),
-    "beta": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:beta", WHOLE),
-    "temperature": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:temperature", WHOLE),
-    "gain_esappmod": Figure(ESAPPMOD, (), found=("esappmod",), folds=5),
-    "gain_ncbi": Figure(NCBI, (SENTENCES,), found=("loss_weights", "beta", "temperature")),
-}
 SEEDS = (11, 12, 13)
 """Of the trainings of a gain: none that a trial had."""
 
@@ -80,7 +49,10 @@ def sweep(name: str, runs: Path) -> int:
         return 0
     command = ["tune", figure.space, figure.recipe, "--out", str(out)]
     command += [*figure.options, *(word for change in figure.changes for word in ("--set", change))]
-    return _rayner([*command, "--workers", "0", "--json"], out.with_suffix(".log"))
+    status = _rayner([*command, "--workers", "0", "--json"], out.with_suffix(".log"))
+    if not status:
+        keep_origin(out)
+    return status
 
 
 def compare(name: str, runs: Path, parallel: int) -> int:
@@ -120,9 +92,11 @@ def _train(out: Path, recipe: BaseRecipe) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     described = out.with_suffix(".yaml")
     described.write_text(dump_recipe(recipe), encoding="utf-8")
-    return _rayner(
-        ["train", str(described), "--out", str(out), "--workers", "0", "--json"], out.with_suffix(".log")
-    )
+    command = ["train", str(described), "--out", str(out), "--workers", "0", "--json"]
+    status = _rayner(command, out.with_suffix(".log"))
+    if not status:
+        keep_origin(out)
+    return status
 
 
 def _rayner(arguments: Sequence[str], log: Path) -> int:
@@ -160,7 +134,7 @@ def rows(name: str, runs: Path) -> list[dict[str, Any]]:
                 "figure": name,
                 "settings": dict(trial.settings),
                 metric: trial.last[metric],
-                "deviation": trial.spread,
+                f"{metric}_deviation": trial.spread,
                 "runs": len(trial.values),
                 "by_epoch": by_epoch(name, runs, trial, metric),
                 "epochs": trial.last["epochs"],
@@ -185,7 +159,7 @@ def rows(name: str, runs: Path) -> list[dict[str, Any]]:
                     "figure": name,
                     "settings": found_settings(figure, runs) if way == "found" else {},
                     metric: statistics.mean(of_seeds),
-                    "deviation": statistics.stdev(of_seeds) if len(of_seeds) > 1 else None,
+                    f"{metric}_deviation": statistics.stdev(of_seeds) if len(of_seeds) > 1 else None,
                     "seeds": len(of_seeds),
                     "seconds": sum(result["seconds"] for results in whole for result in results),
                 }
@@ -193,60 +167,84 @@ def rows(name: str, runs: Path) -> list[dict[str, Any]]:
     return table
 
 
-def markdown(name: str, runs: Path) -> str:
-    """A figure as tables of docs/results.md, with what of it was cut."""
-    table = rows(name, runs)
-    if not table:
-        return ""
-    figure = FIGURES[name]
-    metric = _metric(figure)
-    minutes = sum(row["seconds"] for row in table) / 60
-    if figure.found:
-        lines = _lines(
-            ("settings", metric, "seeds"),
-            [(_words(r["settings"]) or "the recipe's", _percent(r, metric), r["seeds"]) for r in table],
-        )
-        after = f"In all: {_words(_told(figure)) or 'the recipe'}. {minutes:.0f} minutes of training."
-        return "\n".join((f"### {name}", "", *lines, "", after))
-    keys = list(table[0]["settings"])
-    varied = [key for key in keys if len({str(row["settings"][key]) for row in table}) > 1]
-    if len(table) <= MOST_ROWS:
-        ordered = sorted(table, key=lambda row: [_order(row["settings"][key]) for key in varied])
-        lines = list(_trial_lines(ordered, varied, metric))
-    else:
-        best = list(_trial_lines(table[:BEST_ROWS], varied, metric))
-        lines = [*_value_lines(table, varied, metric), "", f"The best {BEST_ROWS}:", "", *best]
-    same = {key: table[0]["settings"][key] for key in keys if key not in varied}
-    after = [f"In all: {_words({**same, **_told(figure)}) or 'the recipe'}.", _what_was_cut(name, runs)]
-    after.append(f"{minutes:.0f} minutes of training.")
-    return "\n".join((f"### {name}", "", *lines, "", " ".join(after)))
+def figures(name: str, runs: Path) -> tuple[Row, ...]:
+    """The rows of a file: every trial of a small sweep, else what each value gave and the best trials."""
+    found = rows(name, runs)
+    if not found:
+        return ()
+    metric = _metric(FIGURES[name])
+    units = {metric: "%", f"best_{metric}": "%", "median": "%", "after_each_epoch": "%"}
+    if FIGURES[name].found:
+        told = [{**row, "settings": _words(row["settings"]) or "the recipe's"} for row in found]
+        kept = ("settings", metric, f"{metric}_deviation", "seeds")
+        return measured(_only(told, kept), units, n=lambda row: row["seeds"])
+    varied = [key for key in found[0]["settings"] if len({str(row["settings"][key]) for row in found}) > 1]
+    if len(found) <= MOST_ROWS:
+        ordered = sorted(found, key=lambda row: [_order(row["settings"][key]) for key in varied])
+        return measured(_trials(ordered, varied, metric), units)
+    best = _trials(found[:BEST_ROWS], varied, metric)
+    return measured([*_values(found, varied, metric), *best], units)
 
 
-def _trial_lines(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metric: str) -> Sequence[str]:
-    cells = [
-        (
-            *(row["settings"][key] for key in varied),
-            _percent(row, metric),
-            ", ".join(f"{100 * score:.1f}" for score in row["by_epoch"]),
-            row["state"],
-        )
+def _only(table: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in keys} for row in table]
+
+
+def _trials(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metric: str) -> list[dict[str, Any]]:
+    names = short_names(varied)
+    return [
+        {
+            **{names[key]: row["settings"][key] for key in varied},
+            **{key: row[key] for key in (metric, f"{metric}_deviation")},
+            "after_each_epoch": row["by_epoch"],
+            "state": row["state"],
+        }
         for row in table
     ]
-    return _lines((*short_names(varied).values(), metric, "after each epoch", "state"), cells)
 
 
-def _value_lines(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metric: str) -> Sequence[str]:
-    cells = []
+def _values(table: Sequence[Mapping[str, Any]], varied: Sequence[str], metric: str) -> list[dict[str, Any]]:
+    made = []
     for key in varied:
         values = sorted({row["settings"][key] for row in table}, key=_order)
         # Of a range, every trial has a value of its own, and the best five say what there is to say.
         for value in values if len(values) <= MOST_ROWS else ():
             of_value = [row for row in table if row["settings"][key] == value]
             scores = [row[metric] for row in of_value]
-            finished = sum(row["state"] == "finished" for row in of_value)
-            shown = (f"{100 * max(scores):.1f}", f"{100 * statistics.median(scores):.1f}")
-            cells.append((key, value, *shown, f"{finished} of {len(of_value)}"))
-    return _lines(("setting", "value", f"best {metric}", "median", "finished"), cells)
+            finished = f"{sum(row['state'] == 'finished' for row in of_value)} of {len(of_value)}"
+            shown = {f"best_{metric}": max(scores), "median": statistics.median(scores)}
+            made.append({"setting": key, "value": str(value), **shown, "finished": finished})
+    return made
+
+
+def conditions(name: str, runs: Path) -> str:
+    """What all trainings of a figure have in common, what was cut, and how long they took."""
+    found, told = rows(name, runs), _told(FIGURES[name])
+    if not FIGURES[name].found:
+        settings = [row["settings"] for row in found]
+        same = {k: v for k, v in settings[0].items() if all(str(s[k]) == str(v) for s in settings)}
+        told = {**same, **told}
+    cut = "" if FIGURES[name].found else f" {_what_was_cut(name, runs)}"
+    minutes = sum(row["seconds"] for row in found) / 60
+    return f"In all: {_words(told) or 'the recipe'}.{cut} {minutes:.0f} minutes of training, one thread each."
+
+
+def write(name: str, runs: Path, out: Path) -> None:
+    """The file of a figure."""
+    figure = FIGURES[name]
+    ways = [out_of for way in ("recipe", "found") for *_, out_of in _trainings(figure, runs / name / way)]
+    record(
+        "tuning_results",
+        out / f"tuning_{name}.json",
+        origin_of(ways if figure.found else [runs / name]),
+        title=figure.title or name,
+        section="Settings",
+        task=Path(figure.recipe).stem.partition("_")[0],
+        conditions=conditions(name, runs),
+        seeds=SEEDS if figure.found else (plan_of(runs / name).recipe.seed,),
+        uncertainty=f"± is the standard deviation over {'seeds' if figure.found else 'folds'}.",
+        rows=figures(name, runs),
+    )
 
 
 def _what_was_cut(name: str, runs: Path) -> str:
@@ -279,19 +277,9 @@ def _words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in settings.items())
 
 
-def _percent(row: Mapping[str, Any], metric: str) -> str:
-    spread = f" ± {100 * row['deviation']:.1f}" if row["deviation"] is not None else ""
-    return f"{100 * row[metric]:.1f}{spread}"
-
-
 def _order(value: Any) -> tuple[bool, float, str]:
     number = isinstance(value, int | float)
     return not number, float(value) if number else 0.0, str(value)
-
-
-def _lines(names: Sequence[str], cells: Sequence[Sequence[Any]]) -> list[str]:
-    rule = "| " + " | ".join("---" for _ in names) + " |"
-    return [f"| {' | '.join(names)} |", rule, *(f"| {' | '.join(map(str, row))} |" for row in cells)]
 
 
 def main() -> None:
@@ -300,10 +288,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/tuning"))
-    parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
+    parser.add_argument("--only", nargs="+", choices=list(FIGURES), default=list(FIGURES))
     parser.add_argument("--parallel", type=int, default=2, help="trainings at once of a gain")
-    parser.add_argument("--table", action="store_true", help="print what there is, train nothing")
+    parser.add_argument("--table", action="store_true", help="print what there is, train and write nothing")
     parser.add_argument("--json", action="store_true")
+    add_out_folder(parser)
     options = parser.parse_args()
     runs = options.runs.resolve()
     runs.mkdir(parents=True, exist_ok=True)
@@ -313,10 +302,16 @@ def main() -> None:
             of_gain = FIGURES[name].found
             if compare(name, runs, options.parallel) if of_gain else sweep(name, runs):
                 failed.append(name)
+    found = {name: figures(name, runs) for name in options.only}
+    for name in () if options.table else filter(found.get, found):
+        write(name, runs, options.out)
     if options.json:
         print(json.dumps({"rows": [row for name in options.only for row in rows(name, runs)]}))
     else:
-        print("\n\n".join(filter(None, (markdown(name, runs) for name in options.only))))
+        told = (
+            part for name in found if found[name] for part in (*tables(found[name]), conditions(name, runs))
+        )
+        print("\n\n".join(told))
     for name in failed:
         print(f"failed: {name}, see the logs in {runs}", file=sys.stderr)
     sys.exit(1 if failed else 0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import linking_results
+from benchmarks.figures import Figure, read_result
 from benchmarks.linking_results import Run, settings_of
 
 RUN = Run("esappmod", 0, 1)
@@ -62,3 +63,20 @@ def test_a_run_that_does_not_say_its_settings_is_taken(
 ) -> None:
     assert table(tmp_path, FIGURES, monkeypatch, "--set", "loss.margin=0.123")[0] == 0
     assert "50.0" in capsys.readouterr().out
+
+
+def test_a_file_has_the_mean_and_deviation_of_what_is_finished(tmp_path: Path) -> None:
+    planned = [Run("ncbi", fold, seed) for seed in (1, 2, 3) for fold in (0, 1)]
+    for run in planned[:4]:
+        scores = {**SCORES, "top1": 0.4 + run.seed / 10 + run.fold / 5}
+        ways = dict.fromkeys(linking_results.WAYS, scores)
+        run.out(tmp_path).mkdir()
+        figures = {"trained": dict.fromkeys(("names", "names and mentions"), ways)}
+        (run.out(tmp_path) / "figures.json").write_text(json.dumps(figures))
+    linking_results.write("ncbi", planned, tmp_path, tmp_path)
+    found = read_result(tmp_path / "linking_ncbi.json")
+    assert found.seeds == (1, 2)
+    row = next(row for row in found.rows if (row["index"], row["by"]) == ("names", "both"))
+    assert (row["folds"], row["seeds"]) == (2, 2)
+    assert row["top1"] == Figure(value=65.0, unit="%", deviation=7.1, n=4, headline=True)
+    assert row["mrr"] == Figure(value=60.0, unit="%", n=4)

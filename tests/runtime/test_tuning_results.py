@@ -1,4 +1,4 @@
-"""The tables of `python -m benchmarks.tuning_results`."""
+"""The tables and files of `python -m benchmarks.tuning_results`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks import tuning_results
-from benchmarks.tuning_results import FIGURES, Figure, markdown, rows
+from benchmarks.figures import read_result
+from benchmarks.results_page import table
+from benchmarks.tuning_figures import FIGURES, Figure
+from benchmarks.tuning_results import conditions, figures, rows, write
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, grid, load_space
 from rayner.runtime.sweeps.trials import plan_of, write_json, write_outcome
@@ -38,7 +41,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_table_says_what_was_cut(runs: Path) -> None:
-    text = markdown("rates", runs)
+    text = "\n".join(table(figures("rates", runs))) + conditions("rates", runs)
     assert "| training.learning_rate | 0.01 | 73.0 | 62.5 | 2 of 8 |" in text
     assert "| 0.1 | 0.07 | 57.0 | 57.0, 57.0, 57.0, 57.0 | finished |" in text
     assert "model.dropout 0.1, training.epochs 4." in text
@@ -54,9 +57,18 @@ def test_a_gain_is_over_the_seeds_that_have_all_folds(runs: Path) -> None:
             result = {"metrics": {"f1": (seed + 10 * fold) / 100}, "seconds": 30.0}
             write_json(runs / "gain" / way / f"fold{fold}-seed{seed}" / "result.json", result)
     recipe, found = rows("gain", runs)
-    assert (recipe["f1"], recipe["seeds"], recipe["deviation"]) == (pytest.approx(0.16), 1, None)
+    assert (recipe["f1"], recipe["seeds"], recipe["f1_deviation"]) == (pytest.approx(0.16), 1, None)
     assert (found["f1"], found["seeds"]) == (pytest.approx(0.165), 2)
-    assert "| training.learning_rate 0.1 | 16.5 ± 0.7 | 2 |" in markdown("gain", runs)
+    (text,) = table(figures("gain", runs))
+    assert "| training.learning_rate 0.1 | 16.5 ± 0.7 | 2 |" in text
+
+
+def test_a_file_says_what_was_cut_and_that_no_one_noted_where(runs: Path, tmp_path: Path) -> None:
+    write("rates", runs, tmp_path / "results")
+    found = read_result(tmp_path / "results" / "tuning_rates.json")
+    assert "ASHA stopped 16" in found.conditions
+    assert (found.commit, found.hardware.cpu) == ("not recorded", "not recorded")
+    assert found.rows == figures("rates", runs)
 
 
 @pytest.mark.parametrize("name", FIGURES)
