@@ -30,7 +30,7 @@ from rayner.runtime.sweeps.corpora import cut_corpora
 from rayner.runtime.sweeps.table import rank_of, short_names
 from rayner.runtime.sweeps.trials import TRIALS, Trial, plan_of, read_lines, read_trials
 from rayner.runtime.tracking import LOG
-from rayner.tasks.registry import load_recipe, train_task
+from rayner.tasks.registry import load_recipe, task_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEDULERS = {"asha": "ASHA", "halving": "successive halving"}
@@ -265,7 +265,7 @@ def _what_was_cut(name: str, runs: Path) -> str:
 
 
 def _metric(figure: Figure) -> str:
-    return train_task(load_recipe(figure.recipe)).metric.name
+    return next(iter(task_of(Path(figure.recipe).stem.partition("_")[0]).metrics))
 
 
 def _told(figure: Figure) -> dict[str, str]:

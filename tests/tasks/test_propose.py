@@ -6,9 +6,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from rayner.tasks.standardizer import propose as module
 from rayner.tasks.standardizer.answers import Answer
 from rayner.tasks.standardizer.propose import cluster, propose
-from rayner.tasks.standardizer import propose as module
 from tests.tasks.small_index import Found, encode
 
 NEAR = Found("my", "MySQL", 0.4)

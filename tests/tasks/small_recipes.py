@@ -1,0 +1,35 @@
+"""A recipe for each task that is small enough to train within a second, with the files it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.runtime.several_workers import tiny_recipe
+from tests.tasks.small_names import small_recipe
+
+
+def _of_documents(task: str, **parts: Any) -> Callable[[Path], dict[str, Any]]:
+    # Some steps hold a single window: of two workers, one has none.
+    def values(folder: Path) -> dict[str, Any]:
+        found = tiny_recipe(folder, task, tokens_per_step=12, epochs=1) | parts
+        return {key: value for key, value in found.items() if value is not None}
+
+    return values
+
+
+def _standardizer(folder: Path) -> dict[str, Any]:
+    # Steps of two entities, the last of few strings.
+    return small_recipe(
+        folder, groups={"group_size": 2, "groups_per_step": 2}, training={"tokens_per_forward": 60}
+    )
+
+
+SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
+    "recognizer": _of_documents("recognizer"),
+    "tagger": _of_documents("tagger"),
+    "standardizer": _standardizer,
+    "toy": _of_documents("toy", model=None),
+}
+"""By the task's name; a task without an entry fails the contract."""
