@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from rayner.tasks.checkpoint import Loaded
     from rayner.tasks.linking import load_linker, load_standardizer
 
-__all__ = ["load", "load_linker", "load_standardizer"]
+__all__ = ["__version__", "load", "load_linker", "load_standardizer"]
+__version__ = "0.1.0"
 
 
 def load(checkpoint: str | Path, device: str | None = None) -> Loaded:

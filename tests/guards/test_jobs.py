@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from rayner.cli import app
+from rayner.cli.app import app
 
 VERBS = {
     *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),

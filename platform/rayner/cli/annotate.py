@@ -1,0 +1,133 @@
+"""The command `rayner annotate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rayner.cli.options import Checkpoint, Json, OperatingPoint, Redo, Types
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.errors import InputError
+
+if TYPE_CHECKING:
+    from rayner.runtime.annotation.models import Linking
+    from rayner.tasks.standardize import NilChoice
+
+
+def linking_of(
+    standardizer: Path | None,
+    index: Path | None,
+    types: list[str] | None,
+    operating_point: NilChoice | None,
+) -> Linking | None:
+    """The linking that the options ask for; None if they ask for none.
+
+    Raises:
+        InputError: only a part of what linking needs is given.
+    """
+    from rayner.runtime.annotation.models import Linking
+
+    if standardizer and index:
+        chosen = tuple(types) if types else None
+        return Linking(standardizer, index, chosen, operating_point=operating_point)
+    if standardizer or index or types or operating_point:
+        missing = "--index" if standardizer else "--standardizer" if index else "--standardizer and --index"
+        raise InputError("annotate", f"mentions cannot be linked without {missing}", "give both")
+    return None
+
+
+def annotate(
+    checkpoint: Checkpoint,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT", help="Parquet, JSONL or text files, .gz or not; folders; URIs of either."
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder, or its URI, for documents-*.parquet and rejects.")
+    ],
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts, to _jsonl/.")
+    ] = False,
+    brat: Annotated[bool, typer.Option("--brat", help="Write brat files too, to _brat/.")] = False,
+    types: Types = None,
+    shift: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="Added to every threshold: below 0 finds more mentions, above 0 fewer."
+        ),
+    ] = 0.0,
+    overlap: Annotated[
+        Literal["flat", "nested"] | None,
+        typer.Option(help="Whether mentions may be nested; if unset, as the checkpoint was trained."),
+    ] = None,
+    standardizer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT", exists=True, help="A standardizer, such as RUN/best: link the mentions."
+        ),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", exists=True, help="The index to link to, built by the standardizer."),
+    ] = None,
+    linked_type: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE", help="Link mentions of this type; may be repeated. If unset, all."),
+    ] = None,
+    operating_point: OperatingPoint = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="A fixed number of workers; 0: this process, without Ray."),
+    ] = None,
+    max_workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Workers that the pool may grow to; if unset, all that fit."),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(min=0.0, metavar="N", help="Logical CPUs, and threads, of a worker.")
+    ] = 1.0,
+    gpus: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="N", help="GPUs of a worker; if unset, 1 where there are any."),
+    ] = None,
+    tokens_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Padded tokens per batch; more are faster and need more memory."
+        ),
+    ] = None,
+    fresh: Redo = False,
+    as_json: Json = False,
+) -> None:
+    """Annotate whole corpora; continue where a killed run stopped. Rejects are listed in _rejects.jsonl."""
+    with logs_on_stderr():
+        from rayner.recipes import load_types
+        from rayner.runtime.annotate import annotate
+        from rayner.tasks.base import Options
+        from rayner.tasks.predict import TOKENS_PER_BATCH
+
+        counts = annotate(
+            checkpoint,
+            inputs,
+            out,
+            options=Options(load_types(types) if types else None, shift, overlap),
+            linking=linking_of(standardizer, index, linked_type, operating_point),
+            also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
+            workers=workers,
+            max_workers=max_workers,
+            cpus=cpus,
+            gpus=gpus,
+            tokens_per_batch=tokens_per_batch or TOKENS_PER_BATCH,
+            fresh=fresh,
+        )
+
+    def show(counts: dict[str, Any]) -> None:
+        shown = {k: v for k, v in counts.items() if v or k in ("documents", "rejected", "mentions")}
+        read = f"import pandas; print(pandas.read_parquet({out!r}))"
+        print_summary(shown, [f'python -c "{read}"'])
+
+    print_result(counts, as_json, show)
