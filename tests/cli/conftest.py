@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import rayner
 from rayner.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -26,6 +28,25 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return exited.value.code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def examples() -> Path:
+    """The corpus and knowledge base of the quick start."""
+    return Path(rayner.__file__).parent / "examples" / "software"
+
+
+@pytest.fixture(scope="session")
+def trained(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of one epoch over the example corpus, with a small random encoder, by `rayner train`."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    corpus = f"[{examples / 'dev.jsonl'}]"
+    settings = ("encoder=random:16x1", "training.epochs=1", f"corpus.train={corpus}", f"corpus.dev={corpus}")
+    changes = [argument for setting in settings for argument in ("--set", setting)]
+    with pytest.raises(SystemExit) as exited:
+        main(["train", str(examples / "recipe.yaml"), *changes, "--out", str(folder), "--workers", "0"])
+    assert exited.value.code == 0
+    return folder
 
 
 @pytest.fixture

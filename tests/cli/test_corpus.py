@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-import rayner
 from rayner.data.readers import read_corpus
-
-EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
 
 
 @pytest.fixture
-def dictionary(tmp_path):
+def dictionary(examples, tmp_path):
     """The names of the example knowledge base with their types."""
-    rows = map(json.loads, (EXAMPLES / "knowledge_base.jsonl").read_text(encoding="utf-8").splitlines())
+    rows = map(json.loads, (examples / "knowledge_base.jsonl").read_text(encoding="utf-8").splitlines())
     path = tmp_path / "names.tsv"
     path.write_text("".join(f"{row['type']}\t{row['name']}\n" for row in rows), encoding="utf-8")
     return path
 
 
-def test_convert_and_check(run, tmp_path):
+def test_convert_and_check(run, examples, tmp_path):
     out = tmp_path / "dev"
     status, printed, err = run(
-        "corpus", "convert", EXAMPLES / "dev.jsonl", "--out", out, "--workers", 0, "--json"
+        "corpus", "convert", examples / "dev.jsonl", "--out", out, "--workers", 0, "--json"
     )
     assert status == 0, err
     counts = json.loads(printed.splitlines()[-1])
-    given = read_corpus(EXAMPLES / "dev.jsonl").documents
+    given = read_corpus(examples / "dev.jsonl").documents
     assert counts["documents"] == len(given) == len(read_corpus(out).documents)
     assert counts["mentions"] == sum(len(document.mentions) for document in given)
     status, printed, _ = run("corpus", "check", out, "--json")
@@ -40,9 +36,9 @@ def test_convert_and_check(run, tmp_path):
 
 
 def test_label_puts_the_dictionarys_mentions_in_place_of_the_corpus_own_and_scores_them(
-    run, tmp_path, dictionary
+    run, examples, tmp_path, dictionary
 ):
-    arguments = ["corpus", "label", EXAMPLES / "dev.jsonl", "--dictionary", dictionary, "--workers", 0]
+    arguments = ["corpus", "label", examples / "dev.jsonl", "--dictionary", dictionary, "--workers", 0]
     status, printed, err = run(*arguments, "--out", tmp_path / "labelled", "--json")
     assert status == 0, err
     counts = json.loads(printed.splitlines()[-1])
@@ -58,10 +54,10 @@ def test_label_puts_the_dictionarys_mentions_in_place_of_the_corpus_own_and_scor
     assert f"rayner corpus check {tmp_path / 'shown'}" in printed
 
 
-def test_label_names_the_line_of_a_dictionary_without_types(run, tmp_path):
+def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("Firefox\n", encoding="utf-8")
-    arguments = ["corpus", "label", EXAMPLES / "dev.jsonl", "--dictionary", names, "--out", tmp_path / "out"]
+    arguments = ["corpus", "label", examples / "dev.jsonl", "--dictionary", names, "--out", tmp_path / "out"]
     status, _, err = run(*arguments, "--workers", 0)
     assert status == 2
     assert f"{names}:1" in err

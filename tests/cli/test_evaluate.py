@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from rayner.data.readers import read_corpus
 
 
 def test_tables_show_percentages(run, replaced, tmp_path):
@@ -10,6 +14,17 @@ def test_tables_show_percentages(run, replaced, tmp_path):
     replaced("evaluate", "evaluate", lambda *_, **__: {**scores, "per_type": {"PER": scores}})
     _, out, _ = run("evaluate", tmp_path, tmp_path)
     assert all(number in out for number in ("50.0", "25.0", "33.3", "PER"))
+
+
+def test_a_checkpoint_is_scored_per_type(run, trained, examples):
+    status, out, err = run("evaluate", trained / "best", examples / "test.jsonl", "--json")
+    assert status == 0, err
+    metrics = json.loads(out.splitlines()[-1])
+    gold = [m.type for d in read_corpus(examples / "test.jsonl").documents for m in d.mentions]
+    assert metrics["support"] == len(gold)
+    assert {name: scores["support"] for name, scores in metrics["per_type"].items()} == {
+        name: gold.count(name) for name in set(gold)
+    }
 
 
 @pytest.mark.parametrize(

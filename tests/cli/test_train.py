@@ -29,6 +29,13 @@ def test_train_passes_its_arguments_on(run, replaced, recipe, monkeypatch):
     assert "rayner evaluate runs/mine/best" in out
 
 
+def test_a_run_leaves_its_checkpoint_and_refuses_another_recipe(run, trained, examples):
+    assert (trained / "best" / "model.safetensors").is_file()
+    status, _, err = run("train", examples / "recipe.yaml", "--out", trained, "--workers", 0)
+    assert status == 2
+    assert "training.epochs" in err
+
+
 def test_an_unknown_key_names_the_nearest_one(run, recipe):
     status, _, err = run("train", recipe, "--set", "training.epoch=3")
     assert status == 2

@@ -103,7 +103,7 @@ def _usage(error: typer.TyperException) -> str:
         hint = f". Did you mean {' or '.join(near)}?" if near else f"; see {command} --help"
         return f"{command}: {error.message}{hint}"
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    return f"{command}: {message}" + ("" if message.endswith("?") else f"; see {command} --help")
+    return f"{command}: {message}" + (f"; see {command} --help" if context and message[-1] != "?" else "")
 
 
 def _plain(value: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from rayner.cli.linking_tables import linking_table
+from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.output import print_summary
 
 MOST_FINDINGS = 20
@@ -43,9 +43,9 @@ def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
     print_summary(result, commands)
 
 
-def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
+def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     """Precision, recall and F1 of each type and of all, in percent, from the metrics of `score_spans`."""
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(caption_justify="left")
     table.add_column("type")
     for name in ("precision", "recall", "F1", "mentions"):
         table.add_column(name, justify="right")
@@ -55,12 +55,12 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Table:
     table.add_row("all", *_row(metrics), style="bold")
     if interval := metrics.get("intervals", {}).get("f1"):
         table.caption = "95 % interval of F1: {} to {}".format(*map(percent, interval))
-    return table
+    return titled(title, table)
 
 
-def numbers_table(metrics: Mapping[str, Any], title: str) -> Table:
+def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
     """Every number at the top level of the metrics: fractions as percentages, counts as they are."""
-    table = Table(title=Text(title), title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
@@ -68,7 +68,7 @@ def numbers_table(metrics: Mapping[str, Any], title: str) -> Table:
             table.add_row(Text(name), percent(value))
         elif isinstance(value, int):
             table.add_row(Text(name), f"{value:,}")
-    return table
+    return titled(title, table)
 
 
 def finding_line(finding: Mapping[str, Any]) -> Text:
