@@ -83,16 +83,14 @@ def _gpu(gpu: Mapping[str, Any]) -> str:
 
 
 def _processor(facts: Mapping[str, Any]) -> str:
-    omp = facts["omp_num_threads"]
-    return (
-        f"{facts['cores']} cores, {facts['torch_threads']} torch threads (OMP_NUM_THREADS {omp or 'unset'})"
-    )
+    omp = facts["omp_num_threads"] or "unset"
+    return f"{facts['cores']} cores; threads of torch: {facts['torch_threads']} (OMP_NUM_THREADS {omp})"
 
 
 def _precision(facts: Mapping[str, Any]) -> str:
     times = {name: facts[f"{name}_seconds"] for name in ("float32", "bfloat16")}
     shown = ", ".join(f"{name} {1000 * seconds:.2f} ms" for name, seconds in times.items())
-    return f"{facts['faster']} is faster on this processor ({shown} for one matrix product)"
+    return f"{facts['faster']} is faster on this CPU ({shown} for one matrix product)"
 
 
 def _storage(facts: Mapping[str, Any]) -> str:
