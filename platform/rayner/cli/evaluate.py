@@ -33,7 +33,7 @@ def evaluate(
     if index is not None and types is not None:
         raise InputError("--types", "conflicts with --index, which is for standardizers", "drop one of them")
     if index is None and operating_point is not None:
-        raise InputError("--operating-point", "is for standardizers, which need --index", "add --index")
+        raise InputError("--operating-point", "is for standardizers", "name its --index, or leave it out")
     with logs_on_stderr():
         if index is not None:
             from rayner.runtime.evaluate_linking import evaluate_linking
