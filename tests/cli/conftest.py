@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,9 +51,19 @@ def trained(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def replaced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, Callable[..., Any]], None]:
-    """Put a function in the place of the runtime's, so that a test is about the command alone."""
+    """Put a function in the place of the runtime's, so that a test is about the command alone.
+
+    A call that the runtime's own function would not take is an error.
+    """
 
     def put(module: str, name: str, function: Callable[..., Any]) -> None:
-        monkeypatch.setitem(sys.modules, f"rayner.runtime.{module}", SimpleNamespace(**{name: function}))
+        place = importlib.import_module(f"rayner.runtime.{module}")
+        signature = inspect.signature(getattr(place, name))
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            signature.bind(*arguments, **options)
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(place, name, called)
 
     return put

@@ -23,6 +23,15 @@ def path(tmp_path):
     return str(file)
 
 
+def test_a_call_that_the_runtime_would_not_take_is_an_error(replaced):
+    from rayner.runtime import report
+
+    replaced("report", "report", lambda *arguments: "page")
+    assert report.report(Path("run"), None) == "page"
+    with pytest.raises(TypeError, match="outt"):
+        report.report(Path("run"), outt=None)  # pyright: ignore[reportCallIssue]
+
+
 def test_an_input_error_is_one_line_and_status_2(run, replaced, path):
     def evaluate(checkpoint, corpus, **options):
         raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
