@@ -1,1 +1,1 @@
-"""What `ray job submit` runs: one short file a verb of the `rayner` command."""
+"""What `ray job submit` runs: one short file a command of `rayner`."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rayner.tasks.stages import Pipeline
 
-__all__ = ["load"]
+__all__ = ["__version__", "load"]
+__version__ = "0.1.0"
 
 
 def load(checkpoint: str | Path, device: str | None = None, **options: Any) -> Pipeline:

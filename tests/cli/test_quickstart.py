@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from rayner.cli.quickstart import show
 from rayner.runtime import quickstart as module
 
 
@@ -42,7 +43,7 @@ def test_it_links_the_test_part_and_the_new_sentences(result):
 
 def test_its_result_is_json_and_can_be_shown(result, capsys):
     json.dumps(result)
-    module.show(result)
+    show(result)
     out = capsys.readouterr().out
     assert "rayner report" in out
     assert "Firefox" in out

@@ -8,23 +8,23 @@ import sys
 import pytest
 import yaml
 
-from rayner.cli import app
+from rayner.cli.app import app
 
-VERBS = {
+COMMANDS = {
     *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),
     *(group.name for group in app.registered_groups if group.name),
 } - {"quickstart"}
 """Those for a cluster; the quick start is for one's own machine."""
 
 
-def test_jobs_mirror_the_verbs(root):
-    assert {path.stem for path in (root / "jobs").glob("*.py")} - {"__init__"} == VERBS
+def test_jobs_mirror_the_commands(root):
+    assert {path.stem for path in (root / "jobs").glob("*.py")} - {"__init__"} == COMMANDS
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_a_job_runs_its_verb(root, verb):
-    text = (root / f"jobs/{verb}.py").read_text(encoding="utf-8")
-    assert f'main(["{verb}", *sys.argv[1:]])' in text
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_job_runs_its_command(root, command):
+    text = (root / f"jobs/{command}.py").read_text(encoding="utf-8")
+    assert f'main(["{command}", *sys.argv[1:]])' in text
 
 
 def test_a_job_finds_the_package_by_its_runtime_environment_alone(root):

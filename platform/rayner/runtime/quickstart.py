@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -139,35 +138,3 @@ def _write_pipeline(
     path = out / "pipeline.yaml"
     path.write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
     return path
-
-
-def show(result: Mapping[str, Any]) -> None:
-    """Print the scores, the sentences with their mentions in colour, and what to run next."""
-    from rich.console import Console
-
-    from rayner.data.schema import Document, Mention
-    from rayner.runtime.console import colours_of, marked_text, print_summary, scores_table
-    from rayner.runtime.console_linking import linking_table
-
-    console = Console()
-    console.print(scores_table(result["metrics"], "Mentions of the example corpus, test part"))
-    console.print(linking_table(result["linking"], "Their entities in the example knowledge base"))
-    colours = colours_of(result["metrics"]["per_type"])
-    for row in result["documents"]:
-        mentions = tuple(Mention(m["start"], m["end"], m["type"], m["entity_id"]) for m in row["mentions"])
-        names = {m["entity_id"]: m["entity"] for m in row["mentions"] if m["entity"]}
-        console.print(marked_text(Document("", row["text"], mentions), colours, names), soft_wrap=True)
-    console.print()
-    checkpoint, standardizer, index, pipeline = (
-        Path(os.path.relpath(result[name])) for name in ("checkpoint", "standardizer", "index", "pipeline")
-    )
-    facts = {
-        "checkpoint": checkpoint,
-        "standardizer": standardizer,
-        "index": index,
-        "pipeline": pipeline,
-        "seconds": result["seconds"],
-    }
-    report = shlex.join(["rayner", "report", str(checkpoint.parent)])
-    mine = f"rayner annotate {pipeline} YOUR_TEXTS --out annotated"
-    print_summary(console, facts, [report, mine, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])

@@ -1,4 +1,4 @@
-"""What a terminal shows of scores and mentions."""
+"""What a terminal shows of scores, and of texts with their mentions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import io
 
 from rich.console import Console
 
+from rayner.cli.marked import COLOURS, colours_of, marked_text
+from rayner.cli.tables import scores_table
 from rayner.data.schema import Document, Mention
-from rayner.runtime.console import COLOURS, colours_of, marked_text, print_summary, scores_table
 
 
 def printed(*things) -> str:
@@ -40,9 +41,3 @@ def test_there_are_colours_for_any_number_of_types():
 def test_square_brackets_in_names_are_no_markup():
     scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
     assert "[bold]" in printed(scores_table({**scores, "per_type": {"[bold]": scores}}, "title"))
-
-
-def test_the_summary_lines_up_and_ends_with_the_next_command(capsys):
-    print_summary(Console(width=40), {"documents": 3}, ["rayner train [RECIPE]"])
-    out = capsys.readouterr().out.splitlines()
-    assert out == ["documents: 3", "next:      rayner train [RECIPE]"]

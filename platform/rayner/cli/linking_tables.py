@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -14,9 +15,14 @@ _SCORES = {"top1": "top 1", "top3": "top 3", "top5": "top 5", "mrr": "MRR", "acc
 _NIL = {"nil_precision": "precision", "nil_recall": "recall", "nil_auc": "area under the ROC"}
 
 
-def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
+def titled(title: str, table: Table) -> Group:
+    """The table below a title, which rich would wrap at the table's width."""
+    return Group(Text(title, "italic"), table)
+
+
+def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
     """The metrics of `score_linking` in percent: of all mentions, and of seen and unseen strings."""
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(caption_justify="left")
     table.add_column("strings", no_wrap=True)
     for name in (*_SCORES.values(), "mentions"):
         table.add_column(name, justify="right")
@@ -36,7 +42,7 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Table:
         f"mistakes: {', '.join(mistakes)}" if mistakes else "",
     ]
     table.caption = "\n".join(filter(None, lines)) or None
-    return table
+    return titled(title, table)
 
 
 def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:

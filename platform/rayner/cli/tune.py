@@ -1,18 +1,15 @@
-"""The verb `rayner tune`."""
+"""The command `rayner tune`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
-from rayner.runtime.console import percent, print_summary
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.tables import percent
 from rayner.runtime.run_folder import run_folder
-
-Run = Callable[[Callable[[], Any], bool, Callable[[Any], None]], None]
 
 SpaceName = Annotated[
     str, typer.Argument(metavar="SPACE", help="FILE.py, FILE.py:function or module:function.")
@@ -59,64 +56,59 @@ Json = Annotated[
 ]
 
 
-def add_tune(app: typer.Typer, run: Run) -> None:
-    """Add the verb; `run` calls it and prints its result, as for every other command."""
+def tune(
+    space: SpaceName,
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    out: Out = None,
+    trials: Trials = None,
+    search: Search = None,
+    scheduler: Scheduler = None,
+    metric: Metrics = None,
+    folds: Folds = 0,
+    seeds: Seeds = 1,
+    held_out: HeldOut = 0.0,
+    workers: Workers = None,
+    at_once: AtOnce = None,
+    grace: Grace = 2,
+    reduction: Reduction = 3,
+    retries: Retries = 2,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Search settings; resume the sweep in --out if there is one. Its best.yaml is a recipe for train."""
+    folder = out or run_folder(f"tune_{recipe.stem}")
 
-    @app.command()
-    def tune(
-        space: SpaceName,
-        recipe: RecipeFile,
-        overrides: Overrides = None,
-        out: Out = None,
-        trials: Trials = None,
-        search: Search = None,
-        scheduler: Scheduler = None,
-        metric: Metrics = None,
-        folds: Folds = 0,
-        seeds: Seeds = 1,
-        held_out: HeldOut = 0.0,
-        workers: Workers = None,
-        at_once: AtOnce = None,
-        grace: Grace = 2,
-        reduction: Reduction = 3,
-        retries: Retries = 2,
-        fresh: Fresh = False,
-        as_json: Json = False,
-    ) -> None:
-        """Search settings; resume the sweep in --out if there is one. Its best.yaml is a recipe for train."""
-        folder = out or run_folder(f"tune_{recipe.stem}")
+    with logs_on_stderr():
+        from rayner.runtime.sweep import sweep
+        from rayner.runtime.sweeps.settings import objectives, sweep_settings
+        from rayner.runtime.sweeps.space import check_task, load_space
+        from rayner.tasks.registry import load_recipe, train_task
 
-        def verb() -> dict[str, Any]:
-            from rayner.runtime.sweep import sweep
-            from rayner.runtime.sweeps.settings import objectives, sweep_settings
-            from rayner.runtime.sweeps.space import check_task, load_space
-            from rayner.tasks.registry import load_recipe, train_task
-
-            base = load_recipe(recipe, overrides or [])
-            searched = load_space(space)
-            # Before its metric, which another task need not report.
-            check_task(searched, base)
-            several = len(metric or ()) > 1
-            said = searched.metric and searched.metric + (f":{searched.mode}" if searched.mode else "")
-            default = said or train_task(base).metric.name
-            settings = sweep_settings(
-                trials=trials,
-                search=search or ("optuna" if several else searched.search) or "random",
-                scheduler=scheduler or ("none" if several else searched.scheduler) or "none",
-                objectives=objectives(metric or [default], base),
-                folds=folds,
-                seeds=seeds,
-                held_out=held_out,
-                workers=base.scaling.workers if workers is None else workers,
-                at_once=at_once,
-                grace=grace,
-                reduction=reduction,
-                retries=retries,
-                seed=base.seed,
-            )
-            return sweep(searched, base, folder, settings, fresh)
-
-        run(verb, as_json, lambda result: _show(result, folder))
+        base = load_recipe(recipe, overrides or [])
+        searched = load_space(space)
+        # Before its metric, which another task need not report.
+        check_task(searched, base)
+        several = len(metric or ()) > 1
+        said = searched.metric and searched.metric + (f":{searched.mode}" if searched.mode else "")
+        default = said or train_task(base).metric.name
+        settings = sweep_settings(
+            trials=trials,
+            search=search or ("optuna" if several else searched.search) or "random",
+            scheduler=scheduler or ("none" if several else searched.scheduler) or "none",
+            objectives=objectives(metric or [default], base),
+            folds=folds,
+            seeds=seeds,
+            held_out=held_out,
+            workers=base.scaling.workers if workers is None else workers,
+            at_once=at_once,
+            grace=grace,
+            reduction=reduction,
+            retries=retries,
+            seed=base.seed,
+        )
+        result = sweep(searched, base, folder, settings, fresh)
+    print_result(result, as_json, lambda result: _show(result, folder))
 
 
 def _show(result: dict[str, Any], folder: Path) -> None:
@@ -136,7 +128,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
         "seconds": result["seconds"],
     }
     commands = [f"rayner report {folder}", f"rayner train {result['best']}"]
-    print_summary(Console(), facts, commands)
+    print_summary(facts, commands)
 
 
 def _doubt(result: dict[str, Any]) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""The command `rayner annotate`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rayner.cli.options import Checkpoint, Json, Redo, Types
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+
+
+def annotate(
+    checkpoint: Checkpoint,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT", help="Parquet, JSONL or text files, .gz or not; folders; URIs of either."
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder, or its URI, for documents-*.parquet and rejects.")
+    ],
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts, to _jsonl/.")
+    ] = False,
+    brat: Annotated[bool, typer.Option("--brat", help="Write brat files too, to _brat/.")] = False,
+    types: Types = None,
+    shift: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Added to every threshold: below 0 finds more mentions, above 0 fewer."
+        ),
+    ] = None,
+    overlap: Annotated[
+        Literal["flat", "nested"] | None,
+        typer.Option(help="Whether mentions may be nested; if unset, as the checkpoint was trained."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="A fixed number of workers; 0: this process, without Ray."),
+    ] = None,
+    max_workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Workers that the pool may grow to; if unset, all that fit."),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(min=0.0, metavar="N", help="Logical CPUs, and threads, of a worker.")
+    ] = 1.0,
+    gpus: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="N", help="GPUs of a worker; if unset, 1 where there are any."),
+    ] = None,
+    tokens_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Padded tokens per batch; more are faster and need more memory."
+        ),
+    ] = None,
+    fresh: Redo = False,
+    as_json: Json = False,
+) -> None:
+    """Annotate whole corpora; continue where a killed run stopped. Rejects are listed in _rejects.jsonl."""
+    with logs_on_stderr():
+        from rayner.config.reading import load_types
+        from rayner.data.batches import TOKENS_PER_BATCH
+        from rayner.runtime.annotate import annotate
+
+        counts = annotate(
+            checkpoint,
+            inputs,
+            out,
+            options={"types": load_types(types) if types else None, "shift": shift, "overlap": overlap},
+            also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
+            workers=workers,
+            max_workers=max_workers,
+            cpus=cpus,
+            gpus=gpus,
+            tokens_per_batch=tokens_per_batch or TOKENS_PER_BATCH,
+            fresh=fresh,
+        )
+
+    def show(counts: dict[str, Any]) -> None:
+        shown = {k: v for k, v in counts.items() if v or k in ("documents", "rejected", "mentions")}
+        read = f"import pandas; print(pandas.read_parquet({out!r}))"
+        print_summary(shown, [f'python -c "{read}"'])
+
+    print_result(counts, as_json, show)

@@ -1,0 +1,65 @@
+"""The `rayner` command: its groups and commands, and how it starts and ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import rayner
+from rayner.cli import corpus, index, kb
+from rayner.cli.annotate import annotate
+from rayner.cli.doctor import doctor
+from rayner.cli.evaluate import evaluate
+from rayner.cli.output import INTERRUPTED, errors_as_status, fail
+from rayner.cli.quickstart import quickstart
+from rayner.cli.report import report
+from rayner.cli.serve import serve
+from rayner.cli.standardize import standardize
+from rayner.cli.train import train
+from rayner.cli.tune import tune
+
+_RESUMED = ("train", "tune", "annotate")
+
+app = typer.Typer(
+    help="Find, type and link the entities of texts; train every part of that on your own data.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    # Two columns of plain text: boxes and a column of types leave little room for the help itself.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rayner {rayner.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+for command in (train, tune, evaluate, report, annotate, standardize, serve, quickstart, doctor):
+    app.command()(command)
+for name, group in (("corpus", corpus.app), ("kb", kb.app), ("index", index.app)):
+    app.add_typer(group, name=name)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C, 1 for anything else."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with errors_as_status():
+        status = app(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
+    if status == INTERRUPTED:
+        hint = "; the same command continues from here" if arguments[0] in _RESUMED else ""
+        fail(f"interrupted{hint}", INTERRUPTED)
+    sys.exit(status if isinstance(status, int) else 0)

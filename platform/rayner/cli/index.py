@@ -1,0 +1,158 @@
+"""The commands of `rayner index`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rayner.cli.kb import columns_of
+from rayner.cli.options import (
+    AliasColumn,
+    DescriptionColumn,
+    IdColumn,
+    Json,
+    KnowledgeBaseFormat,
+    NameColumn,
+    Standardizer,
+    TypeColumn,
+)
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.tables import percent
+
+SHOWN = 20
+
+Index = Annotated[
+    Path, typer.Argument(metavar="INDEX", exists=True, file_okay=False, help="The folder of an index.")
+]
+Files = Annotated[list[Path], typer.Argument(metavar="KB", exists=True, help="Files of one knowledge base.")]
+
+app = typer.Typer(help="Make the entities of a knowledge base searchable.", no_args_is_help=True)
+
+
+@app.command("build")
+def build(
+    checkpoint: Standardizer,
+    files: Files,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of the index; an index in it gets a new version.")
+    ],
+    format: KnowledgeBaseFormat = "auto",
+    id_column: IdColumn = None,
+    name_column: NameColumn = None,
+    alias_column: AliasColumn = None,
+    type_column: TypeColumn = None,
+    description_column: DescriptionColumn = None,
+    search: Annotated[
+        Literal["auto", "exact", "ivf", "hnsw"] | None,
+        typer.Option(help="How vectors are searched; if unset, the recipe decides."),
+    ] = None,
+    max_aliases: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
+    ] = None,
+    mentions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", exists=True, help="Mentions with entity ids, added as aliases; may be repeated."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Encode the names and aliases of a knowledge base."""
+    with logs_on_stderr():
+        from rayner.runtime.indexes import build
+
+        result = build(
+            checkpoint,
+            files,
+            out,
+            format=format,
+            columns=columns_of(id_column, name_column, alias_column, type_column, description_column),
+            search=search,
+            max_aliases=max_aliases,
+            mentions=mentions or (),
+        )
+
+    def show(built: dict[str, Any]) -> None:
+        check = [f"rayner kb check {' '.join(map(str, files))}"] if built["rejected"] else []
+        _show(built, [*check, f"rayner standardize {checkpoint} --index {out} FILE"])
+
+    print_result(result, as_json, show)
+
+
+@app.command("add")
+def add(
+    index: Index,
+    files: Files,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT", exists=True, help="The checkpoint that built it, if it was moved."
+        ),
+    ] = None,
+    format: KnowledgeBaseFormat = "auto",
+    id_column: IdColumn = None,
+    name_column: NameColumn = None,
+    alias_column: AliasColumn = None,
+    type_column: TypeColumn = None,
+    description_column: DescriptionColumn = None,
+    as_json: Json = False,
+) -> None:
+    """Add entities. Names that are in the index already are not encoded again."""
+    with logs_on_stderr():
+        from rayner.runtime.indexes import add
+
+        columns = columns_of(id_column, name_column, alias_column, type_column, description_column)
+        result = add(index, files, checkpoint=checkpoint, format=format, columns=columns)
+    print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
+
+
+@app.command("remove")
+def remove(
+    index: Index,
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of entities.")],
+    as_json: Json = False,
+) -> None:
+    """Remove entities."""
+    with logs_on_stderr():
+        from rayner.runtime.indexes import remove
+
+        result = remove(index, ids)
+    print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
+
+
+@app.command("list")
+def list_(
+    index: Index,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help=f"Entities to list; if unset, {SHOWN}, or all with --json."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List what an index holds, and what built it."""
+    with logs_on_stderr():
+        from rayner.runtime.indexes import list_index
+
+        result = list_index(index, SHOWN if limit is None and not as_json else limit)
+    print_result(result, as_json, _show_list)
+
+
+def _show(facts: dict[str, Any], commands: list[str]) -> None:
+    if "recall" in facts:
+        facts = facts | {"recall": f"{percent(facts['recall'])} %"}
+    print_summary(facts, commands)
+
+
+def _show_list(found: dict[str, Any]) -> None:
+    console = Console()
+    for row in found["listed"]:
+        others = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""
+        console.print(Text(row["entity_id"], style="bold").append(f"  {row['name']}{others}", "not bold"))
+    if (more := found["entities"] - len(found["listed"])) > 0:
+        console.print(f"... and {more:,} more; --limit N lists more, --json all\n")
+    _show({name: value for name, value in found.items() if name != "listed"}, [])

@@ -1,0 +1,89 @@
+"""The commands of `rayner kb`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rayner.cli.options import (
+    AliasColumn,
+    DescriptionColumn,
+    IdColumn,
+    Json,
+    KnowledgeBaseFormat,
+    NameColumn,
+    TypeColumn,
+)
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.tables import print_findings
+
+if TYPE_CHECKING:
+    from rayner.data.knowledge_bases import Columns
+
+Inputs = Annotated[
+    list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files of one knowledge base.")
+]
+
+app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=True)
+
+
+@app.command("convert")
+def convert(
+    inputs: Inputs,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write: .parquet or .jsonl.")],
+    format: KnowledgeBaseFormat = "auto",
+    id_column: IdColumn = None,
+    name_column: NameColumn = None,
+    alias_column: AliasColumn = None,
+    type_column: TypeColumn = None,
+    description_column: DescriptionColumn = None,
+    max_aliases: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Convert any format to Parquet or JSON lines. What cannot be read is written to OUT.rejects.jsonl."""
+    with logs_on_stderr():
+        from rayner.runtime.knowledge_bases import convert
+
+        named = columns_of(id_column, name_column, alias_column, type_column, description_column)
+        counts = convert(inputs, out, format, named, max_aliases)
+    print_result(counts, as_json, lambda counts: print_summary(_flat(counts), [f"rayner kb check {out}"]))
+
+
+@app.command("check")
+def check(
+    inputs: Inputs,
+    format: KnowledgeBaseFormat = "auto",
+    id_column: IdColumn = None,
+    name_column: NameColumn = None,
+    alias_column: AliasColumn = None,
+    type_column: TypeColumn = None,
+    description_column: DescriptionColumn = None,
+    as_json: Json = False,
+) -> None:
+    """List what is wrong with a knowledge base, by file and line. Status 1 if there are errors."""
+    with logs_on_stderr():
+        from rayner.runtime.knowledge_bases import check
+
+        named = columns_of(id_column, name_column, alias_column, type_column, description_column)
+        found = check(inputs, format, named)
+    print_result(found, as_json, lambda found: print_findings(_flat(found)))
+    if found["errors"]:
+        raise typer.Exit(1)
+
+
+def columns_of(*names: str | None) -> Columns:
+    """The named columns; the heavy import waits for a command that runs."""
+    from rayner.data.knowledge_bases import Columns
+
+    return Columns(*names)
+
+
+def _flat(counts: dict[str, Any]) -> dict[str, Any]:
+    """With the reasons for repairs and for ignored input in place of their sums."""
+    rest = {name: value for name, value in counts.items() if name != "reasons"}
+    return rest | {name: reasons or 0 for name, reasons in counts["reasons"].items()}

@@ -1,0 +1,67 @@
+"""Arguments and options that several commands share, each spelled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe: --set training.epochs=3"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Number of Ray workers; if unset, the recipe or the machine decides."
+    ),
+]
+Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]
+
+Recipe = Annotated[
+    Path, typer.Argument(metavar="RECIPE", exists=True, help="The YAML file that describes the run.")
+]
+Checkpoint = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", exists=True, help="RUN/best, or a pipeline file.")
+]
+Standardizer = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", exists=True, help="A standardizer, such as RUN/best.")
+]
+Types = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", exists=True, help="A YAML list of types to look for, including types not in training."
+    ),
+]
+OperatingPoint = Annotated[
+    Literal["balanced", "high_precision", "high_recall", "never"] | None,
+    typer.Option(help="Where NIL begins; if unset, balanced where calibrated. never: no NIL."),
+]
+
+CorpusFormatName = Literal[
+    "auto", "parquet", "jsonl", "brat", "livingner", "pubtator", "coreference", "litbank", "columns", "text"
+]
+# Spelled here, because importing the readers takes longer than showing the help.
+CorpusFormat = Annotated[CorpusFormatName, typer.Option(help="The format of the input; auto detects it.")]
+ScoredFormat = Annotated[
+    Literal[CorpusFormatName, "mentions", "esappmod", "pairs"],
+    typer.Option(help="The format of the corpus; auto detects it."),
+]
+KnowledgeBaseFormat = Annotated[
+    Literal["auto", "parquet", "obo", "esappmod", "jsonl", "ctd", "biosyn", "columns", "pairs"],
+    typer.Option(help="The format of the input; auto detects it."),
+]
+
+IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the ids.")]
+NameColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the names.")]
+AliasColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of the aliases, separated by |.")
+]
+TypeColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the types.")]
+DescriptionColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of the descriptions.")
+]

@@ -1,0 +1,28 @@
+"""The command `rayner report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rayner.cli.options import Json
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+
+
+def report(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", exists=True, help="The folder of a run or of a sweep.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The HTML file; if unset, in the run's folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page: curves, scores, examples of errors."""
+    with logs_on_stderr():
+        from rayner.runtime.report import report
+
+        result = {"report": str(report(run_folder, out))}
+    print_result(result, as_json, print_summary)

@@ -1,0 +1,25 @@
+"""The command `rayner serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rayner.cli.options import Json
+from rayner.cli.output import logs_on_stderr, print_result, print_summary
+
+
+def serve(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", exists=True, help="The YAML file: models, limits, replicas.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Answer over HTTP until Ctrl-C. SIGHUP reads the file again and swaps models in place."""
+    with logs_on_stderr():
+        from rayner.serving.run import serve_forever
+
+        result = serve_forever(config)
+    print_result(result, as_json, print_summary)

@@ -1,0 +1,44 @@
+"""The command `rayner train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rayner.cli.options import Json, Overrides, Recipe, Workers
+from rayner.cli.output import logs_on_stderr, print_result
+from rayner.cli.tables import print_training
+
+
+def train(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run's folder; if unset, runs/RECIPE.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")
+    ] = False,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train what a recipe describes, or resume the run in --out."""
+    with logs_on_stderr():
+        from rayner.runtime.run_folder import run_folder
+        from rayner.runtime.train import train
+        from rayner.tasks.registry import load_recipe
+
+        folder = out or run_folder(recipe.stem)
+        described = load_recipe(recipe, overrides or [])
+        result = train(described, folder, fresh=fresh, workers=workers)
+
+    def show(result: dict) -> None:
+        from rayner.tasks.card import commands_for
+        from rayner.tasks.registry import task_of
+
+        commands = commands_for(task_of(described).kind.card(described), str(result["checkpoint"]))
+        print_training(result, [f"rayner report {folder}", *commands])
+
+    print_result(result, as_json, show)

@@ -1,0 +1,132 @@
+"""The whole command: help, version, wrong usage, Ctrl-C, and what starting it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import rayner
+
+
+def python(root: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, which sees the package and nothing else of this one."""
+    command = [sys.executable, *arguments]
+    environment = {"PYTHONPATH": "platform", "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_every_command(run, option):
+    status, out, _ = run(option)
+    assert status == 0
+    commands = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
+    assert commands == {
+        *("train", "tune", "evaluate", "report", "annotate", "standardize", "serve", "quickstart", "doctor"),
+        *("corpus", "kb", "index"),
+    }
+
+
+def test_every_command_and_option_has_a_help(run):
+    from rayner.cli.app import app
+
+    groups = {group.name: group.typer_instance for group in app.registered_groups if group.typer_instance}
+    assert all(group.info.help for group in groups.values())
+    for group in [app, *groups.values()]:
+        for command in group.registered_commands:
+            assert command.callback is not None
+            assert command.callback.__doc__
+
+
+def test_no_arguments_show_the_help(run):
+    assert run() == run("--help")
+
+
+def test_a_group_without_a_command_shows_its_help_as_wrong_usage(run):
+    status, out, err = run("corpus")
+    assert (status, out) == (2, "")
+    assert err.startswith("Usage: rayner corpus")
+    assert "convert" in err
+
+
+def test_the_version_is_the_packages(run, root):
+    assert run("--version") == (0, f"rayner {rayner.__version__}\n", "")
+    hatch = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    assert (root / hatch["version"]["path"]).samefile(rayner.__file__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["tran"], "Did you mean 'train'"),
+        (["corpus", "chek"], "Did you mean 'check'"),
+        (["train"], "RECIPE"),
+        (["train", "no-such.yaml"], "no-such.yaml"),
+        (["train", "x.yaml", "--fresch"], "Did you mean '--fresh'"),
+        (["report", ".", "--bogus"], "--bogus; see rayner report --help"),
+        (["evaluate", ".", ".", "--format", "xml"], "'xml' is not one of 'auto', 'parquet'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, named):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("error: rayner")
+    assert named in err
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("rayner ev", ["evaluate"]), ("rayner corpus convert --format li", ["livingner", "litbank"])],
+)
+def test_a_shell_completes_commands_and_choices(root, words, completed):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = python(root, "-m", "rayner.cli", _RAYNER_COMPLETE="complete_bash", **asked)
+    assert done.stdout.split() == completed
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["tune", "--help"]])
+def test_help_and_version_import_nothing_heavy(root, arguments):
+    program = (
+        "import json, sys\n"
+        "from rayner.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit as exited: print(json.dumps([exited.code, sorted(sys.modules)]))"
+    )
+    status, modules = json.loads(python(root, "-c", program).stdout.splitlines()[-1])
+    assert status == 0
+    assert "rayner.cli.train" in modules
+    heavy = {"torch", "ray", "transformers", "pandas", "pyarrow", "numpy", "matplotlib"}
+    assert heavy.isdisjoint(modules)
+
+
+@pytest.mark.parametrize("job", ["corpus", "train", "evaluate", "report"])
+def test_jobs_mirror_the_commands(root, job):
+    done = python(root, "-m", f"jobs.{job}", "--help")
+    assert done.returncode == 0
+    assert f"rayner {job}" in done.stdout
+
+
+def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+    replaced("corpora", "check", interrupt)
+    assert run("corpus", "check", tmp_path) == (130, "", "error: interrupted\n")
+    replaced("train", "train", interrupt)
+    status, _, told = run("train", recipe, "--out", tmp_path / "run")
+    assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
+
+
+def test_the_working_directory_does_not_matter(root, tmp_path):
+    done = python(tmp_path, "-m", "rayner.cli", "--version", PYTHONPATH=os.fspath(root / "platform"))
+    assert done.stdout == f"rayner {rayner.__version__}\n"

@@ -1,0 +1,85 @@
+"""`rayner corpus` on the example corpus."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayner.data.readers import read_corpus
+
+
+@pytest.fixture
+def dictionary(examples, tmp_path):
+    """The names of the example knowledge base with their types."""
+    rows = map(json.loads, (examples / "knowledge_base.jsonl").read_text(encoding="utf-8").splitlines())
+    path = tmp_path / "names.tsv"
+    path.write_text("".join(f"{row['type']}\t{row['name']}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_convert_and_check(run, examples, tmp_path):
+    out = tmp_path / "dev"
+    status, printed, err = run(
+        "corpus", "convert", examples / "dev.jsonl", "--out", out, "--workers", 0, "--json"
+    )
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    given = read_corpus(examples / "dev.jsonl").documents
+    assert counts["documents"] == len(given) == len(read_corpus(out).documents)
+    assert counts["mentions"] == sum(len(document.mentions) for document in given)
+    status, printed, _ = run("corpus", "check", out, "--json")
+    assert (status, json.loads(printed)["errors"]) == (0, 0)
+    status, printed, _ = run("corpus", "convert", out, "--out", tmp_path / "again", "--workers", 0)
+    assert status == 0
+    assert f"rayner corpus check {tmp_path / 'again'}" in printed
+
+
+def test_label_puts_the_dictionarys_mentions_in_place_of_the_corpus_own_and_scores_them(
+    run, examples, tmp_path, dictionary
+):
+    arguments = ["corpus", "label", examples / "dev.jsonl", "--dictionary", dictionary, "--workers", 0]
+    status, printed, err = run(*arguments, "--out", tmp_path / "labelled", "--json")
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    labelled = read_corpus(tmp_path / "labelled").documents
+    names = {line.split("\t")[1].casefold() for line in dictionary.read_text(encoding="utf-8").splitlines()}
+    found = [d.text[m.start : m.end].casefold() for d in labelled for m in d.mentions]
+    assert counts["mentions"] == len(found) > 50
+    assert set(found) <= names
+    assert 0.5 < counts["precision"] <= 1
+    status, printed, _ = run(*arguments, "--out", tmp_path / "shown")
+    assert status == 0
+    assert "Labels against the corpus's own mentions" in printed
+    assert f"rayner corpus check {tmp_path / 'shown'}" in printed
+
+
+def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("Firefox\n", encoding="utf-8")
+    arguments = ["corpus", "label", examples / "dev.jsonl", "--dictionary", names, "--out", tmp_path / "out"]
+    status, _, err = run(*arguments, "--workers", 0)
+    assert status == 2
+    assert f"{names}:1" in err
+    assert run(*arguments, "--workers", 0, "--default-type", "Software")[0] == 0
+
+
+def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced, tmp_path):
+    def finding(severity, line):
+        return {"severity": severity, "where": f"x:{line}", "what": "[wrong]", "cure": "fix it"}
+
+    found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
+    replaced("corpora", "check", lambda paths, recipe: found)
+    status, out, _ = run("corpus", "check", tmp_path)
+    assert status == 1
+    assert out.splitlines() == [
+        "x:2: error: [wrong]; fix it",
+        "x:1: warning: [wrong]; fix it",
+        "documents: 2",
+        "errors:    1",
+    ]
+
+
+def test_a_check_of_nothing_is_wrong_usage(run):
+    status, _, err = run("corpus", "check")
+    assert (status, "--recipe" in err) == (2, True)

@@ -1,0 +1,42 @@
+"""`rayner evaluate`: its tables, and options that do not go together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayner.data.readers import read_corpus
+
+
+def test_tables_show_percentages(run, replaced, tmp_path):
+    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8}
+    replaced("evaluate", "evaluate", lambda *_, **__: {**scores, "per_type": {"PER": scores}})
+    _, out, _ = run("evaluate", tmp_path, tmp_path)
+    assert all(number in out for number in ("50.0", "25.0", "33.3", "PER"))
+
+
+def test_a_checkpoint_is_scored_per_type(run, trained, examples):
+    status, out, err = run("evaluate", trained / "best", examples / "test.jsonl", "--json")
+    assert status == 0, err
+    metrics = json.loads(out.splitlines()[-1])
+    gold = [m.type for d in read_corpus(examples / "test.jsonl").documents for m in d.mentions]
+    assert metrics["support"] == len(gold)
+    assert {name: scores["support"] for name, scores in metrics["per_type"].items()} == {
+        name: gold.count(name) for name in set(gold)
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(["--types", ".", "--index", "."], "--types"), (["--operating-point", "never"], "--index")],
+)
+def test_options_of_a_recognizer_and_of_a_standardizer_conflict(run, options, named):
+    status, out, err = run("evaluate", ".", ".", *options)
+    assert (status, out) == (2, "")
+    assert named in err
+
+
+def test_a_folder_without_a_checkpoint_is_named(run, tmp_path):
+    status, _, err = run("evaluate", tmp_path, tmp_path)
+    assert (status, str(tmp_path) in err) == (2, True)

@@ -1,0 +1,28 @@
+"""The choices of options, which are spelled out to keep the help fast, are those of the code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args, get_origin
+
+from rayner.cli.options import CorpusFormatName, KnowledgeBaseFormat, OperatingPoint, ScoredFormat
+from rayner.data import knowledge_bases, readers
+from rayner.data.mention_readers import READERS
+from rayner.tasks.standardizer.predictor import NilChoice
+
+
+def choices(option: Any) -> tuple[str, ...]:
+    """The strings of the literals in an annotated type."""
+    if isinstance(option, str):
+        return (option,)
+    parts = get_args(option)[:1] if get_origin(option) is Annotated else get_args(option)
+    return tuple(choice for part in parts for choice in choices(part))
+
+
+def test_formats_are_those_that_can_be_read():
+    assert choices(CorpusFormatName) == ("auto", *readers.FORMATS)
+    assert choices(ScoredFormat) == ("auto", *readers.FORMATS, *READERS)
+    assert choices(KnowledgeBaseFormat) == ("auto", *knowledge_bases.FORMATS)
+
+
+def test_operating_points_are_those_of_a_standardizer():
+    assert set(choices(OperatingPoint)) == set(choices(NilChoice))

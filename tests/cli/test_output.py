@@ -1,0 +1,123 @@
+"""What any command prints: one JSON object or a summary, one line for an error, the exit status."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rayner.cli import main
+from rayner.cli.output import print_result, print_summary
+from rayner.errors import InputError
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "input.jsonl"
+    file.write_text("{}", encoding="utf-8")
+    return str(file)
+
+
+def test_a_call_that_the_runtime_would_not_take_is_an_error(replaced):
+    from rayner.runtime import report
+
+    replaced("report", "report", lambda *arguments: "page")
+    assert report.report(Path("run"), None) == "page"
+    with pytest.raises(TypeError, match="outt"):
+        report.report(Path("run"), outt=None)  # pyright: ignore[reportCallIssue]
+
+
+def test_an_input_error_is_one_line_and_status_2(run, replaced, path):
+    def evaluate(checkpoint, corpus, **options):
+        raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
+
+    replaced("evaluate", "evaluate", evaluate)
+    status, out, err = run("evaluate", path, path, "--json")
+    assert (status, out) == (2, "")
+    assert err == f"error: {path}:3: 'end' lies beyond the text; count code points\n"
+
+
+def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(run, replaced, path):
+    from ray.exceptions import RayTaskError
+
+    cause = InputError("a.txt:1", "not UTF-8")
+
+    def evaluate(checkpoint, corpus, **options):
+        raise RayTaskError("task", "Traceback of the worker\n...", cause).as_instanceof_cause()
+
+    replaced("evaluate", "evaluate", evaluate)
+    assert run("evaluate", path, path) == (2, "", "error: a.txt:1: not UTF-8\n")
+
+
+def test_a_bug_keeps_its_traceback_and_status_1(root):
+    program = (
+        "import sys, types; sys.modules['rayner.runtime.report'] = module = types.ModuleType('report')\n"
+        "module.report = lambda *a: 1 / 0\n"
+        "from rayner.cli import main; main(['report', '.'])"
+    )
+    environment = {"PYTHONPATH": "platform", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_json_is_the_last_line_and_prints_go_to_standard_error(run, replaced, path):
+    def evaluate(checkpoint, corpus, **options):
+        print("a library that prints")
+        return {"f1": 0.5, "per_type": {"PER": {"f1": 1.0}}}
+
+    replaced("evaluate", "evaluate", evaluate)
+    status, out, err = run("evaluate", path, path, "--json")
+    assert status == 0
+    assert json.loads(out.splitlines()[-1]) == {"f1": 0.5, "per_type": {"PER": {"f1": 1.0}}}
+    assert "a library that prints" in err
+
+
+def test_what_json_lacks_becomes_null_or_a_string(capsys):
+    import numpy as np
+
+    result = {"loss": float("nan"), "path": Path("a/b"), "f1": np.float64(0.5), 3: (1, None), "on": True}
+    print_result(result, True, lambda _: pytest.fail("shown"))
+    assert json.loads(capsys.readouterr().out) == {
+        "loss": None,
+        "path": "a/b",
+        "f1": 0.5,
+        "3": [1, None],
+        "on": True,
+    }
+
+
+def test_the_summary_lines_up_and_ends_with_the_next_command(capsys):
+    facts = {"documents": 3, "types": {"PER": 2, "LOC": 1}, "metrics": {"f1": 0.5}}
+    print_summary(facts, ["rayner train [RECIPE]"])
+    out = capsys.readouterr().out.splitlines()
+    assert out == ["documents: 3", "types:     PER 2, LOC 1", "next:      rayner train [RECIPE]"]
+
+
+@pytest.mark.parametrize("inside", ["", "/below"])
+def test_an_output_that_is_no_folder_is_an_error_of_one_line(run, path, tmp_path, inside):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"text": "Ann"}\n', encoding="utf-8")
+    status, out, err = run("corpus", "convert", corpus, "--out", path + inside)
+    assert (status, out) == (2, "")
+    assert path in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_full_disk_is_an_error_of_one_line_and_a_missing_file_of_ours_is_not(run, path, replaced):
+    def convert(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    replaced("corpora", "convert", convert)
+    status, _, err = run("corpus", "convert", path, "--out", "out")
+    assert status == 2
+    assert "No space left" in err
+    replaced("corpora", "convert", lambda *_: Path("no such file").read_text())
+    with pytest.raises(FileNotFoundError):
+        main(["corpus", "convert", path, "--out", "out"])

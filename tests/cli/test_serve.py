@@ -1,0 +1,23 @@
+"""`rayner serve`: what is wrong with its file is said before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("recogniser: RUN/best\n", "recogniser: unknown key; did you mean 'recognizer'?"),
+        ("recognizer: /nowhere/best\n", "/nowhere/best"),
+        ("recognizer: [\n", "not valid YAML"),
+        ("{}\n", "recognizer"),
+    ],
+)
+def test_a_file_that_cannot_be_served_is_one_line_and_status_2(run, tmp_path, content, named):
+    config = tmp_path / "serve.yaml"
+    config.write_text(content, encoding="utf-8")
+    status, out, err = run("serve", config)
+    assert (status, out) == (2, "")
+    assert named in err
+    assert len(err.splitlines()) == 1
