@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from rayner.data.readers import read_corpus
 
 
@@ -25,16 +23,6 @@ def test_a_checkpoint_is_scored_per_type(run, trained, examples):
     assert {name: scores["support"] for name, scores in metrics["per_type"].items()} == {
         name: gold.count(name) for name in set(gold)
     }
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [(["--types", ".", "--index", "."], "--types"), (["--operating-point", "never"], "--index")],
-)
-def test_options_of_a_recognizer_and_of_a_standardizer_conflict(run, options, named):
-    status, out, err = run("evaluate", ".", ".", *options)
-    assert (status, out) == (2, "")
-    assert named in err
 
 
 def test_a_folder_without_a_checkpoint_is_named(run, tmp_path):
