@@ -69,19 +69,23 @@ class CorpusSettings(Settings):
 class WindowSettings(Settings):
     """How a text is cut: sub-words a window (special tokens included), and how many the next one shares.
 
+    `context` is how many of them are for the contexts that a document brings, at most; 0 reads none.
     `words: corpus` takes the words that a document brings and finds them in the text where it brings none;
     `words: text` always finds them in the text.
     """
 
     length: Annotated[int, Field(ge=8)] = 128
     overlap: Annotated[int, Field(ge=0)] = 32
+    context: Annotated[int, Field(ge=0)] = 0
     words: Literal["corpus", "text"] = "corpus"
 
     @model_validator(mode="after")
     def _advances(self) -> WindowSettings:
-        if self.overlap > (self.length - 2) // 2:
+        own = self.length - 2 - self.context
+        if self.overlap > own // 2:
+            beside = f" beside a context of {self.context}" if self.context else ""
             raise ValueError(
-                f"overlap {self.overlap} must be at most half of the window, {(self.length - 2) // 2}"
+                f"overlap {self.overlap} must be at most half of the window{beside}, {max(0, own // 2)}"
             )
         return self
 

@@ -35,11 +35,24 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """Another text that is read with a document, before or after it, and how relevant it is (None: unknown).
+
+    It helps to decide about the document's own text; nothing is found in it.
+    """
+
+    text: str
+    score: float | None = None
+    before: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text with an id, and what is known of it.
 
     `words` and `sentences` are spans of the text, in order. `group` is what a split must not cut (a book,
     a patient). `annotated_types` are the types that the document was annotated for; None means all.
+    `contexts` are read with it, those before it and those after it each in their order.
     """
 
     document_id: str
@@ -50,6 +63,7 @@ class Document:
     language: str | None = None
     group: str | None = None
     annotated_types: tuple[str, ...] | None = None
+    contexts: tuple[Context, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Entity:
 
 
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+_CONTEXT = pa.struct([("text", pa.string()), ("score", pa.float32()), ("before", pa.bool_())])
 _SCORED = pa.struct([("name", pa.string()), ("score", pa.float32())])
 
 MENTION_TYPE = pa.struct(
@@ -93,6 +108,7 @@ DOCUMENT_SCHEMA = pa.schema(
         ("language", pa.string()),
         ("group", pa.string()),
         ("annotated_types", pa.list_(pa.string())),
+        ("contexts", pa.list_(_CONTEXT)),
     ]
 )
 
@@ -119,6 +135,7 @@ def document_to_row(document: Document) -> dict[str, Any]:
         "language": document.language,
         "group": document.group,
         "annotated_types": None if document.annotated_types is None else list(document.annotated_types),
+        "contexts": [{"text": c.text, "score": c.score, "before": c.before} for c in document.contexts],
     }
 
 
@@ -133,6 +150,9 @@ def document_from_row(row: dict[str, Any]) -> Document:
         language=row.get("language"),
         group=row.get("group"),
         annotated_types=None if row.get("annotated_types") is None else tuple(row["annotated_types"]),
+        contexts=tuple(
+            Context(c["text"], c.get("score"), bool(c.get("before", True))) for c in row.get("contexts") or ()
+        ),
     )
 
 

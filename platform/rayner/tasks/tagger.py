@@ -70,8 +70,7 @@ class TaggerTask(DocumentTask[TaggerRecipe]):
                     *(self._nested(row["document_id"], window, g) for g in nested),
                 ]
                 of_word = self._labels_of_words(flat, window)
-            begin, end = window.span
-            row["labels"] = of_word[window.subwords.word_of[begin:end]][row["first"]]
+            row["labels"] = of_word[window.words]
             yield row
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TagBatch:
@@ -165,12 +164,12 @@ class TagPredictor:
     def forward(self, windows: Sequence[TextWindow]) -> list[Tags]:
         """The best label of each word that starts in a window."""
         device = next(self._model.parameters()).device
-        ids, mask = self._task.padded([w.subwords.ids[w.span.begin : w.span.end] for w in windows])
+        ids, mask = self._task.padded([window.ids for window in windows])
         best = self._model(ids.to(device), mask.to(device)).float().softmax(-1).max(-1)
         probabilities, labels = best.values.cpu().numpy(), best.indices.cpu().numpy()
         tags = []
         for row, window in enumerate(windows):
-            positions = 1 + np.flatnonzero(window.subwords.is_first(*window.span))
+            positions = 1 + window.word_places
             tags.append(Tags(labels[row, positions], probabilities[row, positions]))
         return tags
 
@@ -181,18 +180,13 @@ class TagPredictor:
         subwords = windows[0].subwords
         labels = np.full(len(subwords.words), OUTSIDE)
         probabilities = np.ones(len(subwords.words))
-        contexts = np.full(len(subwords.words), -1.0)
+        most = np.full(len(subwords.words), -1.0)
         for window, tags in zip(windows, scores, strict=True):
-            begin, end = window.span
-            first = begin + np.flatnonzero(subwords.is_first(begin, end))
-            words = subwords.word_of[first]
-            left = first - begin if begin else np.full(len(first), np.inf)
-            right = end - first if end < len(subwords) else np.full(len(first), np.inf)
-            context = np.minimum(left, right)
-            better = context > contexts[words]
+            words, shown = window.words, window.shown_around
+            better = shown > most[words]
             chosen = words[better]
             labels[chosen], probabilities[chosen] = tags.labels[better], tags.probabilities[better]
-            contexts[chosen] = context[better]
+            most[chosen] = shown[better]
         scheme = "BIOES" if len(self._task.prefixes) == 4 else "IOB2"
         names = [self._task.labels[label] for label in labels]
         mentions = [

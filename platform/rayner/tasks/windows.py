@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from rayner.config import WindowSettings
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Context, Document, Mention
 from rayner.data.windows import SubWords, Tokenize, Window, cut, locate, owner, split_into_subwords
 from rayner.data.words import words_of
 
 SPECIAL_TOKENS = 2
 """[CLS] before and [SEP] after a window."""
+_NOTHING = np.zeros(0, dtype=np.int32)
 
 
 class Gold(NamedTuple):
@@ -28,29 +29,81 @@ class Gold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextWindow:
-    """One window of a document, ready for the encoder."""
+    """One window of a document, ready for the encoder.
+
+    A window's row is what the encoder reads between [CLS] and [SEP]: sub-words of contexts before, the
+    document's own sub-words `span`, sub-words of contexts after. A *place* counts in the row; nothing is
+    decided about the places of contexts.
+    """
 
     subwords: SubWords
     windows: Sequence[Window]
     index: int
+    before: np.ndarray = field(default_factory=lambda: _NOTHING)
+    after: np.ndarray = field(default_factory=lambda: _NOTHING)
 
     @property
     def span(self) -> Window:
-        """The window's place in the document's sub-words."""
+        """The window's own part of the document's sub-words."""
         return self.windows[self.index]
 
     def __len__(self) -> int:
-        return self.span.end - self.span.begin + SPECIAL_TOKENS
+        return len(self.before) + self.span.end - self.span.begin + len(self.after) + SPECIAL_TOKENS
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[T] the sub-words of the row."""
+        begin, end = self.span
+        if not len(self.before) and not len(self.after):
+            return self.subwords.ids[begin:end]
+        return np.concatenate([self.before, self.subwords.ids[begin:end], self.after])
 
     @property
     def row(self) -> dict[str, np.ndarray]:
-        """Sub-word ids [T], and which of them are a word's first and last [T]."""
+        """Sub-word ids [T], and which of them are the first and the last of a word of the document [T]."""
         begin, end = self.span
+        around = len(self.before), len(self.after)
         return {
-            "ids": self.subwords.ids[begin:end],
-            "first": self.subwords.is_first(begin, end),
-            "last": self.subwords.is_last(begin, end),
+            "ids": self.ids,
+            "first": np.pad(self.subwords.is_first(begin, end), around),
+            "last": np.pad(self.subwords.is_last(begin, end), around),
         }
+
+    def place(self, subword: int) -> int:
+        """Where a sub-word of the document is in the row."""
+        return subword - self.span.begin + len(self.before)
+
+    def subword_at(self, place: int) -> int:
+        """The sub-word of the document at a place of the row."""
+        return place - len(self.before) + self.span.begin
+
+    def decides(self, first: int, last: int) -> bool:
+        """Whether it decides about the document's sub-words `first` to `last`: of all windows it shows most
+        of what is around them."""
+        if len(self.windows) == 1:
+            return True
+        return owner(self.windows, first, last + 1, len(self.subwords)) == self.index
+
+    @property
+    def words(self) -> np.ndarray:
+        """The words of the document that start in the window."""
+        begin, end = self.span
+        return self.subwords.word_of[begin:end][self.subwords.is_first(begin, end)]
+
+    @property
+    def word_places(self) -> np.ndarray:
+        """Where each of `words` starts in the row."""
+        return self.subwords.first[self.words] - self.span.begin + len(self.before)
+
+    @property
+    def shown_around(self) -> np.ndarray:
+        """How many sub-words of the document the window shows on the narrower side of each of `words`; the
+        edges of the text count as endless."""
+        begin, end = self.span
+        first = self.subwords.first[self.words]
+        left = first - begin if begin else np.full(len(first), np.inf)
+        right = end - first if end < len(self.subwords) else np.full(len(first), np.inf)
+        return np.minimum(left, right)
 
 
 def text_windows(
@@ -61,8 +114,29 @@ def text_windows(
     if not words:
         return []
     subwords = split_into_subwords(document.text, words, tokenize, unknown)
-    windows = cut(subwords, settings.length - SPECIAL_TOKENS, settings.overlap)
-    return [TextWindow(subwords, windows, index) for index in range(len(windows))]
+    before, after = _contexts(document.contexts, settings.context, tokenize)
+    room = settings.length - SPECIAL_TOKENS - len(before) - len(after)
+    windows = cut(subwords, room, settings.overlap)
+    return [TextWindow(subwords, windows, index, before, after) for index in range(len(windows))]
+
+
+def _contexts(contexts: Sequence[Context], budget: int, tokenize: Tokenize) -> tuple[np.ndarray, np.ndarray]:
+    """The sub-words of contexts before and after, the most relevant ones that fit; of one that alone is too
+    long, the part that is next to the document."""
+    if not budget or not contexts:
+        return _NOTHING, _NOTHING
+    order = sorted(range(len(contexts)), key=lambda i: -(contexts[i].score or 0.0))
+    taken: dict[int, list[int]] = {}
+    for index in order:
+        ids, left = tokenize(contexts[index].text)[0], budget - sum(map(len, taken.values()))
+        if len(ids) <= left:
+            taken[index] = ids
+        elif not taken:
+            taken[index] = ids[-left:] if contexts[index].before else ids[:left]
+    sides: dict[bool, list[int]] = {True: [], False: []}
+    for index in sorted(taken):
+        sides[contexts[index].before] += taken[index]
+    return np.array(sides[True], dtype=np.int32), np.array(sides[False], dtype=np.int32)
 
 
 def gold_of(
@@ -116,7 +190,7 @@ def with_special_tokens(rows: Sequence[np.ndarray], cls: int, sep: int, padding:
 
 
 class Found(NamedTuple):
-    """A predicted mention in sub-words of its window, both ends inclusive.
+    """A predicted mention in places of its window's row, both ends inclusive.
 
     `margin` is how far the score lies above its threshold.
     """
@@ -132,10 +206,10 @@ def mentions_of(
 ) -> Iterator[Mention]:
     """The mentions found in a document, each as the window has it that shows most of its context."""
     for window, spans in zip(windows, found, strict=True):
-        subwords, begin = window.subwords, window.span.begin
+        subwords = window.subwords
         for span in spans:
-            first, last = begin + span.first, begin + span.last
-            if owner(window.windows, first, last + 1, len(subwords)) != window.index:
+            first, last = window.subword_at(span.first), window.subword_at(span.last)
+            if not window.decides(first, last):
                 continue
             start = subwords.words[subwords.word_of[first]][0]
             end = subwords.words[subwords.word_of[last]][1]

@@ -91,6 +91,9 @@ def _fault(document: Document) -> str:
     for name in ("language", "group"):
         if not isinstance(getattr(document, name), str | None):
             return f"{name} {getattr(document, name)!r} is not a string"
+    for context in document.contexts:
+        if not isinstance(context.text, str) or not isinstance(context.score, float | int | None):
+            return f"context {context.text!r} with score {context.score!r} are not a string and a number"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""

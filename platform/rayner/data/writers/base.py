@@ -23,7 +23,7 @@ COLUMNS_OF_A_MENTION = (
     "margin",
     "probability",
 )
-COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_types")
+COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_types", "contexts")
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Written:
     def drop_fields(self, document: Document, kept: tuple[str, ...]) -> None:
         """Count the fields of a document and of its mentions that are set and not among `kept`."""
         for name in COLUMNS_OF_A_DOCUMENT:
-            if name not in kept and getattr(document, name) is not None:
+            if name not in kept and getattr(document, name) not in (None, ()):
                 self.drop(name)
         for name in COLUMNS_OF_A_MENTION:
             if name not in kept:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rayner.data.batches import TOKENS_PER_BATCH, forwards
 from rayner.data.schema import Document
-from rayner.data.windows import SubWords, owner
+from rayner.data.windows import SubWords
 from rayner.losses.span_scores import candidate_spans
 from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
@@ -61,7 +61,7 @@ def scored_spans(
             begin, end = window.span
             low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
             inside = [g for g in found[low:high] if g.last < end]
-            gold.append([(g.type, g.first - begin + 1, g.last - g.first) for g in inside])
+            gold.append([(g.type, window.place(g.first) + 1, g.last - g.first) for g in inside])
         known += [known_types(document, task.names)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
@@ -156,15 +156,7 @@ def _of_batch(
         column.cpu().numpy() for column in (window, kind, cell // widths, cell % widths)
     )
     counts = known[rows, kinds] & [
-        _decides(windows[row], start - 1, start - 1 + wide)
+        windows[row].decides(windows[row].subword_at(start - 1), windows[row].subword_at(start - 1 + wide))
         for row, start, wide in zip(rows.tolist(), first.tolist(), width.tolist(), strict=True)
     ]
     return ScoredSpans(*(column.cpu().numpy()[counts] for column in columns))
-
-
-def _decides(window: TextWindow, first: int, last: int) -> bool:
-    """Whether the window is the one that decides about its sub-words `first` to `last`."""
-    if len(window.windows) == 1:
-        return True
-    begin = window.span.begin
-    return owner(window.windows, begin + first, begin + last + 1, len(window.subwords)) == window.index

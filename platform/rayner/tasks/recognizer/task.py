@@ -84,9 +84,10 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             near = gold[low : bisect_left(gold, end, key=lambda g: g.first)]
             inside = [g for g in near if begin <= g.first and g.last < end and g.last - g.first < widest]
             cut = [g for g in near if g not in inside]
-            row["gold"] = _flat((g.type, g.first - begin, g.last - begin) for g in inside)
-            row["cut_starts"] = _flat((g.type, g.first - begin) for g in cut if begin <= g.first)
-            row["cut_ends"] = _flat((g.type, g.last - begin) for g in cut if begin <= g.last < end)
+            place = window.place
+            row["gold"] = _flat((g.type, place(g.first), place(g.last)) for g in inside)
+            row["cut_starts"] = _flat((g.type, place(g.first)) for g in cut if begin <= g.first)
+            row["cut_ends"] = _flat((g.type, place(g.last)) for g in cut if begin <= g.last < end)
             yield row
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> SpanBatch:
