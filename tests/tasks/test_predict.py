@@ -105,6 +105,21 @@ def test_predictions_start_before_the_last_item_is_read(model: torch.nn.Module) 
     assert len(read) < 100
 
 
+def test_windows_prepared_ahead_have_the_same_answers(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = found(TASK, model, _mixed(), tokens_per_batch=2)
+    monkeypatch.setenv("RAYNER_PREPARE_AHEAD", "1")
+    assert found(TASK, model, _mixed(), tokens_per_batch=2) == plain
+
+    def failing() -> Iterator[Document]:
+        yield _mixed()[0]
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        list(predict(TASK.predictor(model), failing(), tokens_per_batch=2))
+
+
 @pytest.mark.parametrize("tokens_per_batch", [1, 90, 100_000])
 def test_neighbours_in_a_batch_and_padding_change_no_score(
     model: torch.nn.Module, tokens_per_batch: int

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 
 from rayner.data.batches import forwards
 from rayner.data.schema import Document, Mention
@@ -18,6 +21,7 @@ from rayner.tasks.base import Predictor
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
+AHEAD_VARIABLE = "RAYNER_PREPARE_AHEAD"
 _BATCHES_AHEAD = 32
 """How many batches are sorted by length together: padding against memory and delay."""
 
@@ -41,6 +45,9 @@ class Piece:
     def part(self) -> Any:
         """What the predictor is given."""
         return self.item if self.section is None else part_of(self.item, self.section)
+
+
+_Round = list[tuple[Piece, Any, list[Any]]]
 
 
 def predict(
@@ -149,7 +156,22 @@ def pieces_of(items: Iterable[Any], whole: bool) -> Iterator[Piece]:
 def _answers(
     predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[Piece], tokens_per_batch: int
 ) -> Iterator[tuple[Piece, Any, int]]:
-    held: list[tuple[Piece, Any, list[Any]]] = []
+    rounds = _rounds(predictor, pieces, tokens_per_batch)
+    for held in _ahead(rounds) if can_prepare_ahead() else rounds:
+        yield from _answer(predictor, held, tokens_per_batch)
+
+
+def can_prepare_ahead() -> bool:
+    """Whether a thread that prepares the next windows takes nothing from the model's own: where a GPU does the
+    model's work, or where RAYNER_PREPARE_AHEAD=1 says that this process has a core to spare."""
+    return torch.cuda.is_available() or os.environ.get(AHEAD_VARIABLE) == "1"
+
+
+def _rounds(
+    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[Piece], tokens_per_batch: int
+) -> Iterator[_Round]:
+    """Pieces with their windows, as many as are sorted by length together."""
+    held: _Round = []
     tokens = 0
     for piece in pieces:
         part = piece.part
@@ -158,14 +180,23 @@ def _answers(
         # One for the item: texts without words must not pile up for ever.
         tokens += 1 + sum(predictor.length_of(w) for w in windows)
         if tokens >= _BATCHES_AHEAD * tokens_per_batch:
-            yield from _answer(predictor, held, tokens_per_batch)
+            yield held
             held, tokens = [], 0
-    yield from _answer(predictor, held, tokens_per_batch)
+    yield held
+
+
+def _ahead(rounds: Iterator[_Round]) -> Iterator[_Round]:
+    """The rounds, the next one made by a thread while the caller works on the one before."""
+    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool:
+        waiting = pool.submit(next, rounds, None)
+        while (found := waiting.result()) is not None:
+            waiting = pool.submit(next, rounds, None)
+            yield found
 
 
 def _answer(
     predictor: Predictor[Any, Any, Any, Any],
-    held: Sequence[tuple[Piece, Any, list[Any]]],
+    held: _Round,
     tokens_per_batch: int,
 ) -> Iterator[tuple[Piece, Any, int]]:
     windows = [window for _, _, prepared in held for window in prepared]

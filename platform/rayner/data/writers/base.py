@@ -43,7 +43,9 @@ class Written:
     def drop_fields(self, document: Document, kept: tuple[str, ...]) -> None:
         """Count the fields of a document and of its mentions that are set and not among `kept`."""
         for name in COLUMNS_OF_A_DOCUMENT:
-            if name not in kept and getattr(document, name) not in (None, ()):
+            # No contexts are none; no types that were annotated are something to know.
+            value = getattr(document, name)
+            if name not in kept and value is not None and (name != "contexts" or value):
                 self.drop(name)
         for name in COLUMNS_OF_A_MENTION:
             if name not in kept:
