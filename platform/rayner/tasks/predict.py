@@ -162,8 +162,8 @@ def _answers(
 
 
 def can_prepare_ahead() -> bool:
-    """Whether a thread that prepares the next windows takes nothing from the model's own: where a GPU does the
-    model's work, or where RAYNER_PREPARE_AHEAD=1 says that this process has a core to spare."""
+    """Whether a thread that prepares the next windows takes nothing from the model's own: where a GPU does
+    the model's work, or where RAYNER_PREPARE_AHEAD=1 says that this process has a core to spare."""
     return torch.cuda.is_available() or os.environ.get(AHEAD_VARIABLE) == "1"
 
 
