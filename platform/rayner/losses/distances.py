@@ -19,9 +19,9 @@ _NUMBERS_AT_ONCE = 1 << 22
 def distances(anchors: Tensor, candidates: Tensor, kind: Distance) -> Tensor:
     """Distances [A, C] of anchors [A, D] to candidates [C, D], in float32 at least, also under autocast.
 
-    `cosine` is 1 - cosine (papers/002, section 4, has all three). Euclidean distances of equal rows are exactly
-    zero and pass no gradient, on any processor and with any number of rows. The relative error of a squared
-    distance is at most the root of `rounding_error`: 1e-2 in float32, 3e-7 in float64, for D = 768.
+    `cosine` is 1 - cosine (papers/002, section 4, has all three). Euclidean distances of equal rows are
+    exactly zero and pass no gradient, on any processor and with any number of rows. The relative error of a
+    squared distance is at most the root of `rounding_error`: 1e-2 in float32, 4e-7 in float64, for D = 768.
     """
     if kind == "cosine":
         return (1 - cosines(anchors, candidates)).clamp_min(0)
@@ -40,12 +40,13 @@ def rounding_error(width: int, dtype: torch.dtype) -> float:
 
     A dot product of D terms has an error of at most gamma(D) sum_k |x_k y_k|, in any order of summation and
     with or without fused multiply-add, where gamma(n) = n u / (1 - n u) and u = eps / 2 (Higham, Accuracy and
-    Stability of Numerical Algorithms, 2nd edition, 2002, section 3.1, equation 3.5). With n = |x|^2 + |y|^2, the
-    computed sum of the two norms is off by at most gamma(D + 1) n and 2 x.y by gamma(D) n, so their difference,
-    rounded, by at most (1 + u) (gamma(D) + gamma(D + 1)) n and u times itself. As (1 + u) gamma(n) <=
-    gamma(n + 1) (Lemma 3.3), and n is at most its computed value / (1 - gamma(D + 1)), the first is at most
-    2 gamma(D + 2) / (1 - gamma(D + 2)) = (D + 2) eps / (1 - (D + 2) eps) of the computed n; the second and the
-    product with this bound are within one more term. It presumes that nothing overflows or underflows.
+    Stability of Numerical Algorithms, 2nd edition, 2002, section 3.1, equation 3.5). With n = |x|^2 + |y|^2,
+    the computed sum of the two norms is off by at most gamma(D + 1) n and 2 x.y by gamma(D) n, so their
+    difference, rounded, by at most (1 + u) (gamma(D) + gamma(D + 1)) n and u times itself. As
+    (1 + u) gamma(k) <= gamma(k + 1) (Lemma 3.3), and n is at most its computed value / (1 - gamma(D + 1)), the
+    first is at most 2 gamma(D + 2) / (1 - gamma(D + 2)) = (D + 2) eps / (1 - (D + 2) eps) of the computed n;
+    the second and the rounding of what is compared with are within one more term. Nothing may overflow or
+    underflow.
     """
     share = (width + 3) * torch.finfo(dtype).eps
     return share / (1 - share) if share < 1 else torch.inf
@@ -55,8 +56,9 @@ class _Squared(torch.autograd.Function):
     """|x|^2 + |y|^2 - 2 x.y of all pairs of rows; of near ones the sum of their squared differences.
 
     The root of a rounding error is large (3e-4 in float32, 1e-8 in float64, of rows of length 1), and differs
-    between processors and with the number of rows that are multiplied at once. Pairs are near up to the root of
-    `rounding_error`: beyond it the product's error, in it the sum's, is a part of the result that is no larger.
+    between processors and with the number of rows that are multiplied at once. Pairs are near where the
+    result is below the root of `rounding_error` times the norms: that bounds the relative error of the others
+    by the same root, and of near ones the sum is precise. Near pairs are few, except where all rows collapse.
     """
 
     @staticmethod
