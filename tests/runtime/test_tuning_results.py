@@ -14,7 +14,7 @@ from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, grid, load_space
 from rayner.runtime.sweeps.trials import plan_of, write_json, write_outcome
 from tests.runtime.several_workers import tiny_recipe
-from tests.runtime.test_sweep_trials import EPOCHS, write_trial
+from tests.runtime.written_trials import EPOCHS, write_trial
 
 
 @pytest.fixture
