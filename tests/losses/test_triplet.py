@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -84,7 +84,6 @@ points = st.lists(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=60)
 @given(points, st.sampled_from([0.0, 0.3, 1.0, 2.0]), st.sampled_from(["euclidean", "squared_euclidean"]))
 def test_value_count_and_gradient_are_those_of_the_definition(
     name: str, drawn: list[tuple[int, int, int]], margin: float, kind: Distance

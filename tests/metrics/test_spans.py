@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from nervaluate import Evaluator
 from seqeval.metrics import f1_score, precision_score, recall_score
@@ -81,7 +81,6 @@ def nervaluate(gold, predicted, strategy: str):
 
 
 @given(pairs_of_flat)
-@settings(deadline=None)
 def test_flat_spans_score_as_in_nervaluate_strict_and_exact(pairs):
     gold, predicted = [g for g, _ in pairs], [p for _, p in pairs]
     ours, theirs = score_spans(corpus(gold), corpus(predicted)), nervaluate(gold, predicted, "strict")
@@ -92,7 +91,6 @@ def test_flat_spans_score_as_in_nervaluate_strict_and_exact(pairs):
 
 
 @given(flat_mentions(types=("PER",)), flat_mentions(types=("PER",)))
-@settings(deadline=None)
 def test_loose_is_nervaluate_ent_type_where_no_span_overlaps_two(gold, predicted):
     def overlaps(a, others):
         return sum(a[0] < b[1] and b[0] < a[1] for b in others)
