@@ -15,9 +15,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # A task of another package, which the processes of a test know too.
 os.environ["RAYNER_TASKS"] = "tests.toy:TOY"
 
-# A loaded machine is slow, which is no failure.
-settings.register_profile("rayner", deadline=None)
-settings.load_profile("rayner")
+# The same examples each time, so that a change fails for what it does and never by chance; by hand,
+# RAYNER_HYPOTHESIS=thorough looks for new ones. A loaded machine is slow, which is no failure.
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("RAYNER_HYPOTHESIS") or "default")
 
 FOR_WORKERS = ("OMP_NUM_THREADS", "RAYNER_TASKS")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.contrastive_groups import plan
@@ -65,7 +65,6 @@ def test_groups_are_of_one_entity_and_as_many_as_a_step_holds() -> None:
     assert sum(len(np.unique(step)) for step in steps) >= 3 * 28 + 3
 
 
-@settings(max_examples=20)
 @given(st.integers(2, 9))
 def test_an_entity_with_one_string_is_a_group_of_its_own(count: int) -> None:
     steps = plan(entities_of([1] * count), 1, 0, 10, 16, True)

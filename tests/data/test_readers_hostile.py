@@ -86,7 +86,7 @@ BYTES = st.one_of(CONTENT, st.binary(max_size=60))
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(content=BYTES, notes=BYTES)
 def test_readers_return_or_say_what_is_wrong(name: str, content: bytes, notes: bytes) -> None:
     suffix = {"brat": ".txt", "parquet": ".parquet", "jsonl": ".jsonl", "livingner": ".tsv"}.get(name, ".txt")

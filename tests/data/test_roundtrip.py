@@ -24,7 +24,7 @@ from rayner.data.writers import (
     write_pubtator,
 )
 
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(suppress_health_check=[HealthCheck.too_slow])
 
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TEXTS = st.text(st.one_of(st.sampled_from("ab \n\t\r\u00e9\U0001f600\ufeff\u2028"), LETTERS), max_size=30)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.own_ray import end, environment_of_nodes, lose, own_head, own_node, wait_for
-from tests.runtime.annotate_texts import TEXTS, here, rows, write_jsonl
-from tests.runtime.test_annotate_ray import blocks_done
+from tests.runtime.annotate_texts import TEXTS, blocks_done, here, rows, write_jsonl
 
 DRIVER = """
 import os, sys

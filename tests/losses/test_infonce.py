@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -49,7 +49,6 @@ def test_value_with_negatives_of_other_stories_only() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8))
 def test_value_count_and_gradient_are_those_of_the_definition(
     temperature: float, drawn: list[tuple[int, int]]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rayner.losses.distances import Distance, distances
+from rayner.losses.distances import Distance, distances, rounding_error
 from rayner.losses.pairs import Pairs, pairs
 from rayner.losses.triplet import batch_all, batch_hard
 
@@ -82,7 +84,6 @@ points = st.lists(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=60)
 @given(points, st.sampled_from([0.0, 0.3, 1.0, 2.0]), st.sampled_from(["euclidean", "squared_euclidean"]))
 def test_value_count_and_gradient_are_those_of_the_definition(
     name: str, drawn: list[tuple[int, int, int]], margin: float, kind: Distance
@@ -129,18 +130,61 @@ def test_distances_are_those_of_the_definition(kind: Distance) -> None:
     torch.testing.assert_close(distances(anchors, candidates, kind), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["euclidean", "squared_euclidean"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1, 2, 3, 17, 768, 4096, 60_000])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_equal_rows_are_at_distance_zero_and_pass_no_gradient(dtype: torch.dtype, scale: float) -> None:
-    rows = (scale * random_rows(40, 768)).to(dtype).requires_grad_()
+def test_equal_rows_are_at_distance_zero_and_pass_no_gradient(
+    kind: Distance, dtype: torch.dtype, width: int, scale: float
+) -> None:
+    rows = (scale * random_rows(40, width)).to(dtype).requires_grad_()
     candidates = rows.detach().repeat(3, 1)[7:]
-    d = distances(rows, candidates, "euclidean")
-    same = (rows[:, None] == candidates).all(2)
+    d = distances(rows, candidates, kind)
+    same = (rows[:, None, :1] == candidates[:, :1]).all(2)
     assert same.sum() == 113
     assert (d[same] == 0).all()
-    assert (d[~same] > scale).all()
+    assert (d[~same] > 0).all()
     (gradient,) = torch.autograd.grad(d[same].sum(), rows)
     assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("nearness", [10.0**-power for power in range(9)])
+def test_rows_at_any_distance_have_that_of_the_definition_and_its_gradient(
+    dtype: torch.dtype, nearness: float
+) -> None:
+    rows = random_rows(20, 768).to(dtype).requires_grad_()
+    candidates = (rows + nearness * random_rows(20, 768, seed=1)).to(dtype).detach().requires_grad_()
+    d = distances(rows, candidates, "euclidean").diagonal()
+    exact = (rows.double() - candidates.double()).norm(dim=1)
+    bound = rounding_error(768, dtype) ** 0.5
+    torch.testing.assert_close(d.double(), exact, rtol=bound, atol=0)
+    expected = torch.autograd.grad(exact.sum(), (rows, candidates))
+    for gradient, slow in zip(torch.autograd.grad(d.sum(), (rows, candidates)), expected, strict=True):
+        torch.testing.assert_close(gradient, slow, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 2, 10, 1000, 100_000])
+def test_the_bound_of_rounding_holds_in_any_order_of_summation(dtype: type, width: int) -> None:
+    products = np.random.default_rng(0).random(width).astype(dtype) ** 2
+    orders = (products, products[::-1], np.sort(products), np.sort(products)[::-1])
+    one_by_one = [np.cumsum(order)[-1] for order in orders]
+    sums = np.array([*one_by_one, products.sum(), math.fsum(products)], dtype)
+    norms = sums[:, None] + sums
+    worst = np.abs(norms[..., None] - 2 * sums).max() / norms.min()
+    assert worst <= rounding_error(width, torch.float32 if dtype is np.float32 else torch.float64)
+    if width == 100_000:
+        assert worst > 8 * np.finfo(dtype).eps  # no number of units in the last place does for all widths
+
+
+def test_a_batch_of_equal_rows_needs_no_tensor_of_differences() -> None:
+    rows = random_rows(1, 1024).float().repeat(256, 1).requires_grad_()  # all differences: 268 MB
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:
+        distances(rows, rows, "euclidean").sum().backward()
+    assert max(event.cpu_memory_usage for event in profile.function_events or []) < 64e6
+    assert rows.grad is not None
+    assert (rows.grad == 0).all()
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,33 +9,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, label_ranking_average_precision_score, precision_score, recall_score
 
 from rayner.metrics.linking import coverage_points, judge, roc_points, score_linking
-
-
-@dataclass(frozen=True)
-class Gold:
-    text: str
-    entity_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Found:
-    entity_id: str
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Given:
-    entity_id: str | None
-    score: float
-    candidates: tuple[Found, ...]
-    probability: float | None = None
-
+from tests.metrics.given_answers import Found, Given, Gold, answer
 
 ENTITIES = "abcdefg"
-
-
-def answer(ranking: str, score: float, nil: bool = False) -> Given:
-    return Given(None if nil or not ranking else ranking[0], score, tuple(map(Found, ranking)))
 
 
 @st.composite

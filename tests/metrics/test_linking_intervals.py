@@ -7,7 +7,7 @@ import pytest
 
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_intervals import METRICS, linking_intervals
-from tests.metrics.test_linking import Given, Gold, answer
+from tests.metrics.given_answers import Given, Gold, answer
 
 pytestmark = pytest.mark.filterwarnings("error")
 

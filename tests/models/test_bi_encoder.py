@@ -12,7 +12,7 @@ from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
 from rayner.models.bi_encoder import BiEncoder, SpanScores, TypeInputs, TypeVectors
 from rayner.models.encoder import load_encoder
-from rayner.models.span_scorer import score_span_vectors, span_vectors
+from rayner.models.span_scorer import score_positions, score_span_vectors, span_vectors
 
 ENCODER = "random:16x1"
 IDS = torch.tensor([[101, 2019, 2020, 2021, 2022, 102], [101, 3000, 3001, 102, 0, 0]])
@@ -183,14 +183,26 @@ def test_padding_and_company_do_not_move_a_score() -> None:
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
 def test_scores_are_float32_under_autocast(precision: torch.dtype) -> None:
-    model = make().train()
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0
+    model = make()
     with torch.autocast("cpu", precision):
-        scores = model.eval()(IDS, MASK, TYPES)
+        scores = model(IDS, MASK, TYPES)
+        vectors = model.encode_types(TYPES)
+        hidden = model.text_encoder(IDS, MASK)
+        projected = {name: linear(hidden) for name, linear in model.text_linears.items()}
     assert all(s.dtype == torch.float32 and s.isfinite().all() for s in scores)
-    assert_close(scores, model(IDS, MASK, TYPES), atol=1.0)
+    # From the projections on, which are of the precision, everything is as in float64, but for float32.
+    assert {values.dtype for values in projected.values()} == {precision}
+    first, last = (projected[f"span_{name}"].double() for name in ("start", "end"))
+    for name, found in (("start", scores.start), ("end", scores.end)):
+        exact = score_positions(projected[name].double(), vectors._asdict()[name].double() / 0.07)
+        torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5)
+    span_parts = span_vectors(first, last, model._width_part(4).double())
+    spans = score_span_vectors(span_parts, vectors.span.double() / 0.07)
+    real = torch.arange(6)[:, None] + torch.arange(4) < 6
+    torch.testing.assert_close(scores.span.double()[..., real], spans[..., real], rtol=0, atol=1e-5)
+    # A projection has three roundings (what goes in, the weights, what comes out), the encoder about as many.
+    roundings = 8 * torch.finfo(precision).eps / 2
+    assert_close(scores, model(IDS, MASK, TYPES), atol=roundings / 0.07)
     sum(s.sum() for s in scores).backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import recognizer_speed
+from benchmarks.meter import Meter
 
 
 def test_the_benchmark_prints_its_rows(
@@ -19,4 +21,12 @@ def test_the_benchmark_prints_its_rows(
     assert [(row["types"], row["tokens"]) for row in rows] == [(1, 32), (5, 32)]
     for key in ("inference_over_floor", "training_over_floor", "training_over_floor_cached_types"):
         assert all(row[key] > 0 for row in rows)
-    assert all(row["peak_mb"] >= 0 for row in rows)
+
+
+def test_the_peak_is_what_a_step_takes_and_not_what_earlier_ones_left() -> None:
+    meter = Meter("cpu", "float32")
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("only Linux says how far a step raises the memory of a process")
+    for megabytes in (256, 64, 128):
+        found = meter.peak_mb(lambda count=megabytes: torch.ones(count * 2**18).sum())
+        assert abs(found - megabytes) < 8  # the kernel counts pages of a thread late, some at a time

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -51,7 +51,6 @@ def search(index: EntityIndex, texts: Sequence[str], k: int, weight: float, excl
     return index.search(texts, Letters()(texts), k, weight, exclude)
 
 
-@settings(max_examples=30)
 @given(
     base=bases,
     text=names,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.retrieval import exact
 
 
-@settings(max_examples=40)
 @given(
     rows=st.integers(1, 700),
     queries=st.integers(0, 9),

@@ -29,6 +29,11 @@ def rejects(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "_rejects.jsonl").read_text().splitlines()]
 
 
+def blocks_done(out: Path) -> int:
+    """How many blocks are done."""
+    return len(list((out / ".work/blocks").glob("*.json")))
+
+
 def here(inputs: Path | Sequence[Path], out: Path, **options: Any) -> dict[str, Any]:
     """Annotate in this process."""
     given = [inputs] if isinstance(inputs, Path) else inputs

@@ -17,7 +17,7 @@ import pytest
 from rayner.errors import CheckpointError
 from rayner.runtime.annotate import annotate
 from tests.runtime.annotate_model import Capitals
-from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
+from tests.runtime.annotate_texts import TEXTS, blocks_done, here, rejects, rows, write_jsonl
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = [text * 60 for text in TEXTS]
@@ -85,11 +85,6 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen) -> None:
         assert process.poll() is None, "the run ended too early"
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def blocks_done(out: Path) -> int:
-    """How many blocks are done."""
-    return len(list((out / ".work/blocks").glob("*.json")))
 
 
 @pytest.mark.faults

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rayner.errors import CorpusError
 from rayner.runtime import corpus_parts
 from rayner.runtime.corpora import check, convert, label
 from rayner.tasks.registry import parse_recipe
+from tests.waiting import wait_for
 
 SENTENCES = ["U.N. official Ekeus heads for Baghdad .", "Smith met Ekeus in Paris ."]
 TAGS = ["B-ORG O B-PER O O B-LOC O", "B-PER O B-PER O B-LOC O"]
@@ -227,11 +227,11 @@ def test_a_killed_driver_goes_on_where_it_stopped(
     out = tmp_path / "out"
     command = [sys.executable, "-c", DRIVER, str(files), str(out), str(workers)]
     driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(root / "platform")})
-    deadline = time.monotonic() + 120
-    while len(list(out.glob(".parts/*.json"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
+    try:
+        wait_for(lambda: len(list(out.glob(".parts/*.json"))) >= 3)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
     assert not (out / "counts.json").exists()
     assert 3 <= len(list(out.glob(".parts/*.json"))) < 9
     assert timeless(convert([files], out, workers=0)) == timeless(undisturbed)

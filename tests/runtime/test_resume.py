@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,15 @@ from rayner.errors import CheckpointError, RecipeError
 from rayner.runtime import worker
 from rayner.runtime.checkpoints import read_state
 from rayner.runtime.worker import work
-from tests.runtime.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, toy_run, weights_of
+from tests.runtime.toy_task import (
+    LoopTask,
+    ToyExamples,
+    largest_difference,
+    toy_recipe,
+    toy_run,
+    weights_of,
+)
+from tests.waiting import wait_for
 
 
 class Killed(Exception):
@@ -130,11 +137,11 @@ def test_kill_9_half_way(tmp_path: Path, root: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run([*command, str(whole)], check=True, env=environment, cwd=root)
     process = subprocess.Popen([*command, str(cut)], env=environment, cwd=root)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and len(_lines(cut)) < len(_lines(whole)) // 2:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        wait_for(lambda: len(_lines(cut)) >= len(_lines(whole)) // 2)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     assert len(_lines(cut)) < len(_lines(whole)), "it was too late to kill it"
     subprocess.run([*command, str(cut)], check=True, env=environment, cwd=root)
     for folder in ("last", "best"):

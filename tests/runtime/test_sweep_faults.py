@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import psutil
 import pytest
 import yaml
 
@@ -23,7 +24,7 @@ from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
-from tests.runtime.test_train_ray import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -60,7 +61,13 @@ class Tuning:
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
         self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
         self.told = ""
-        self._environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
+        self._mark = {"RAYNER_TEST": uuid4().hex}
+        self._environment = os.environ | self._mark | {"PYTHONPATH": str(root / "platform")}
+        self._environment["OMP_NUM_THREADS"] = "1"
+
+    def processes(self) -> list[psutil.Process]:
+        """Those that it started, and all that these started: also where the one above them has died."""
+        return [process for process in psutil.process_iter() if self._mark.items() <= _environment(process)]
 
     def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
         def alive() -> bool:
@@ -81,6 +88,13 @@ class Tuning:
         return json.loads(done.stdout.splitlines()[-1])
 
 
+def _environment(process: psutil.Process) -> ItemsView[str, str]:
+    try:
+        return process.environ().items()
+    except psutil.Error:
+        return {}.items()
+
+
 def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
     tuning = Tuning(root, tmp_path, values, "--search", "grid")
     out = tuning.out
@@ -98,7 +112,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     }
     assert len(finished) < 4
     # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
-    time.sleep(15)
+    wait_for(lambda: not tuning.processes())
     reached = steps_of(out)
     result = tuning.run()
     assert result["trials"] == {"finished": 4}
@@ -224,7 +238,6 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
 
 def kill_a_trial(out: Path) -> dict[Path, list[dict[str, Any]]]:
     """Kill -9 one process that trains a trial, once it has a checkpoint; what each log had up to those."""
-    import psutil
 
     def trials() -> list[psutil.Process]:
         below = psutil.Process().children(recursive=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -38,8 +37,7 @@ from rayner.runtime.sweeps.trials import (
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
-
-EPOCHS = 4
+from tests.runtime.written_trials import EPOCHS, write_trial
 
 
 @pytest.fixture
@@ -55,22 +53,6 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     }
     write_json(out / "sweep.json", nature)
     return plan_of(out)
-
-
-def write_trial(plan: Plan, number: int, settings: dict[str, Any], scores: list[list[float]]) -> Path:
-    """A trial with the scores of each epoch of each run; runs with all epochs are done."""
-    folder = plan.folder(settings)
-    write_json(folder / "trial.json", {"number": number, "settings": settings})
-    for name, run in zip(plan.runs, scores, strict=False):
-        (folder / name).mkdir()
-        rows: list[dict[str, Any]] = []
-        for epoch, f1 in enumerate(run, 1):
-            rows.append({"step": 10 * epoch, "seconds": 2.0 * epoch, "loss": 1.0})
-            rows.append({"step": 10 * epoch, "epoch": epoch, "metrics": {"f1": f1}})
-        (folder / name / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"cut')
-        if len(run) == EPOCHS:
-            write_json(folder / name / "result.json", {"steps": 40, "seconds": 9.0})
-    return folder
 
 
 def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> None:

@@ -60,10 +60,17 @@ def test_the_same_command_again_returns_the_result(out: Path, values: dict[str, 
     assert (out / "last/model.safetensors").stat().st_mtime_ns == before
 
 
-def test_what_was_left_undone_at_the_end_is_done(out: Path, values: dict[str, Any]) -> None:
-    (out / "result.json").unlink()
-    result = train(parse_recipe(values, "recipe"), out, workers=0)
-    assert result["metrics"]["f1"] > 0.5
+def test_what_was_left_undone_at_the_end_is_done(out: Path, values: dict[str, Any], tmp_path: Path) -> None:
+    """As after a kill between the last step and the result."""
+    left = tmp_path / "left"
+    shutil.copytree(out, left)
+    (left / "result.json").unlink()
+    weights = (left / "last/model.safetensors").read_bytes()
+    result = train(parse_recipe(values, "recipe"), left, workers=0)
+    whole = json.loads((out / "result.json").read_text())
+    assert {key: result[key] for key in ("metrics", "steps")} == {k: whole[k] for k in ("metrics", "steps")}
+    assert json.loads((left / "result.json").read_text()) == result
+    assert (left / "last/model.safetensors").read_bytes() == weights
 
 
 def test_evaluation_says_the_same_as_the_end_of_training(out: Path, values: dict[str, Any]) -> None:

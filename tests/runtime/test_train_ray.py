@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from rayner.runtime.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
+from tests.waiting import wait_for
 
 
 def steps_logged(out: Path) -> list[int]:
@@ -115,13 +114,6 @@ from rayner.tasks.registry import load_recipe
 from rayner.runtime.train import train
 train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
 """
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.05)
 
 
 def kill_a_training_worker() -> int:

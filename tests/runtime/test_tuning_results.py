@@ -17,7 +17,7 @@ from rayner.runtime.sweeps.space import check_space, grid, load_space
 from rayner.runtime.sweeps.trials import plan_of, write_json, write_outcome
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
-from tests.runtime.test_sweep_trials import EPOCHS, write_trial
+from tests.runtime.written_trials import EPOCHS, write_trial
 
 
 @pytest.fixture

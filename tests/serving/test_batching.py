@@ -56,30 +56,54 @@ def run(work: Any) -> Any:
     return asyncio.run(main())
 
 
-async def gather_behind(batcher: TokenBatcher, echo: Echo, *requests: Sequence[Any]) -> list[Any]:
-    """Send the requests while the model works on another one."""
+async def at_work(batcher: TokenBatcher, echo: Echo) -> asyncio.Task[list[Any]]:
+    """A request of one window that the model is busy with until the gate is opened."""
     echo.gate.clear()
-    first = asyncio.create_task(batcher.scores(echo, [("first", 1)]))
+    task = asyncio.create_task(batcher.scores(echo, [("first", 1)]))
     while not echo.batches:
         await asyncio.sleep(0.001)
-    tasks = [asyncio.create_task(batcher.scores(echo, request)) for request in requests]
-    await asyncio.sleep(0.01)
+    return task
+
+
+async def waiting(batcher: TokenBatcher, echo: Echo, windows: Sequence[Any]) -> asyncio.Task[list[Any]]:
+    """A request that waits for a model at work."""
+    before = len(batcher._waiting)
+    task = asyncio.create_task(batcher.scores(echo, windows))
+    while len(batcher._waiting) == before:
+        await asyncio.sleep(0)
+    return task
+
+
+async def gather_behind(batcher: TokenBatcher, echo: Echo, *requests: Sequence[Any]) -> list[Any]:
+    """Send the requests while the model works on another one."""
+    first = await at_work(batcher, echo)
+    tasks = [await waiting(batcher, echo, request) for request in requests]
     echo.gate.set()
     await first
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_a_lone_request_does_not_wait() -> None:
-    async def work(batcher: TokenBatcher) -> float:
-        echo = Echo()
-        await batcher.scores(echo, [("warm", 1)])
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+def test_a_lone_request_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for more requests, for some time at most, sets the event loop an alarm."""
+    alarms: list[float] = []
+
+    async def work(batcher: TokenBatcher) -> Echo:
+        echo, loop = Echo(), asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def seen(when: float, *rest: Any, **options: Any) -> asyncio.TimerHandle:
+            alarms.append(when)
+            return call_at(when, *rest, **options)
+
+        monkeypatch.setattr(loop, "call_at", seen)
         for index in range(50):
             assert await batcher.scores(echo, [(index, 1)]) == [(index, 1)]
-        return (loop.time() - began) / 50
+        assert not alarms
+        await asyncio.sleep(0.001)
+        assert alarms, "an alarm is seen"
+        return echo
 
-    assert run(work) < 0.02
+    assert run(work).batches == [[(index, 1)] for index in range(50)]
 
 
 def test_what_waits_shares_batches_within_the_budget() -> None:
@@ -122,15 +146,11 @@ def test_a_window_over_the_budget_runs_alone() -> None:
 def test_predictors_do_not_mix() -> None:
     async def work(batcher: TokenBatcher) -> tuple[Echo, Echo]:
         one, other = Echo(), Echo()
-        one.gate.clear()
-        first = asyncio.create_task(batcher.scores(one, [("first", 1)]))
-        while not one.batches:
-            await asyncio.sleep(0.001)
+        first = await at_work(batcher, one)
         pairs = [
             (echo, [(f"{name}{i}", 3)]) for i in range(5) for name, echo in (("one", one), ("other", other))
         ]
-        tasks = [asyncio.create_task(batcher.scores(echo, windows)) for echo, windows in pairs]
-        await asyncio.sleep(0.01)
+        tasks = [await waiting(batcher, echo, windows) for echo, windows in pairs]
         one.gate.set()
         await first
         await asyncio.gather(*tasks)
@@ -156,12 +176,8 @@ def test_a_failure_hits_only_the_request_that_made_it() -> None:
 def test_who_went_away_is_not_worked_for() -> None:
     async def work(batcher: TokenBatcher) -> Echo:
         echo = Echo()
-        echo.gate.clear()
-        first = asyncio.create_task(batcher.scores(echo, [("first", 1)]))
-        while not echo.batches:
-            await asyncio.sleep(0.001)
-        gone = asyncio.create_task(batcher.scores(echo, [("gone", 5)] * 50))
-        await asyncio.sleep(0.01)
+        first = await at_work(batcher, echo)
+        gone = await waiting(batcher, echo, [("gone", 5)] * 50)
         gone.cancel()
         with pytest.raises(asyncio.CancelledError):
             await gone

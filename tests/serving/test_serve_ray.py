@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -175,12 +175,10 @@ def test_a_rolling_update_fails_no_request(served: Served, replicas: int) -> Non
 
 
 @pytest.mark.faults
-def test_a_killed_replica_fails_no_request_of_who_retries(
-    served: Served, replica_pids: Callable[[], set[int]]
-) -> None:
+def test_a_killed_replica_fails_no_request_of_who_retries(served: Served) -> None:
     served.change(**served.replicas(min=2, max=2))
+    until(lambda: len(replica_pids()) == 2)
     before = replica_pids()
-    assert len(before) == 2
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
         until(lambda: len(seen.replies) > 10)
         os.kill(min(before), signal.SIGKILL)
@@ -190,17 +188,9 @@ def test_a_killed_replica_fails_no_request_of_who_retries(
     assert not seen.failed, seen.failed[:3]
 
 
-@pytest.fixture
-def replica_pids() -> Callable[[], set[int]]:
-    """The processes of the replicas, as the operating system has them."""
-    import psutil
+def replica_pids() -> set[int]:
+    """The processes of the running replicas of this test's application, as Ray Serve has them."""
+    from ray.serve.context import _get_global_client
 
-    def find() -> set[int]:
-        name = f"ray::ServeReplica:{NAME}:{NAME}"
-        return {
-            process.pid
-            for process in psutil.process_iter(["cmdline"])
-            if name in " ".join(process.info["cmdline"] or ())
-        }
-
-    return find
+    (deployment,) = _get_global_client().get_serve_details()["applications"][NAME]["deployments"].values()
+    return {replica["pid"] for replica in deployment["replicas"] if replica["state"] == "RUNNING"}

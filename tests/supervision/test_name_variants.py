@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import string
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +22,7 @@ from rayner.supervision.name_variants import (
     vary,
 )
 
+KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 VENDORS = ("Microsoft", "MS", "Red Hat")
 SETTINGS = VariantSettings(prefixes=VENDORS)
 seeds = st.integers(0, 2**32)
@@ -38,13 +42,41 @@ def test_any_text_has_a_variant_that_is_not_empty_and_the_same_again(
         assert once.strip()
 
 
-@given(seeds)
-def test_a_misspelling_is_one_letter_off(seed: int) -> None:
-    changed = misspell("Windows Server", rng(seed))
-    assert abs(len(changed) - len("Windows Server")) <= 1
-    assert changed[0] == "W"
-    assert sum(a != b for a, b in zip(changed[::-1], "Windows Server"[::-1], strict=False)) <= 14
-    assert misspell("AIX", rng(seed)) == "AIX", "in a short word another letter is another word"
+def slips(name: str) -> dict[str, set[str]]:
+    """What one slip makes of a name, by its kind: after the first letter of words of four letters or more."""
+    words = [m.span() for m in re.finditer(r"\w{4,}", name)]
+    places = [at for start, end in words for at in range(start + 1, end)]
+    pairs = [at for start, end in words for at in range(start + 1, end - 1)]
+    return {
+        "left out": {name[:at] + name[at + 1 :] for at in places},
+        "doubled": {name[:at] + name[at] + name[at:] for at in places},
+        "exchanged": {name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in pairs},
+        "beside": {name[:at] + key + name[at + 1 :] for at in places for key in BESIDE[name[at]]},
+    }
+
+
+BESIDE = {
+    key: row[max(at - 1, 0) : at] + row[at + 1 : at + 2]
+    for lower in KEYBOARD
+    for row in (lower, lower.upper())
+    for at, key in enumerate(row)
+}
+
+
+@given(st.lists(st.text(string.ascii_letters, min_size=1, max_size=8), min_size=1, max_size=3), seeds)
+def test_a_misspelling_is_one_slip(words: list[str], seed: int) -> None:
+    name = " ".join(words)
+    changed = misspell(name, rng(seed))
+    if max(map(len, words)) < 4:
+        assert changed == name, "in a short word another letter is another word"
+    else:
+        assert changed in set().union(*slips(name).values())
+
+
+def test_every_kind_of_slip_occurs() -> None:
+    drawn = {misspell("Windows Server", rng(seed)) for seed in range(300)}
+    for kind, possible in slips("Windows Server").items():
+        assert len(drawn & possible) > len(possible) / 2, kind
 
 
 @given(seeds)

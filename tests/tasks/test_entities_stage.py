@@ -16,7 +16,7 @@ from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.small import corpus, recognizer, trained
 from tests.tasks.small_index import ENTITIES, SmallIndex, encode
-from tests.tasks.test_standardize import NIL
+from tests.tasks.small_standardizer import NIL
 
 TEXTS = ["We moved from MySQL to Postgres on Android.", "", "Zug here.", "MySQL and a Toothbrush; MySQL."]
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,26 +11,10 @@ from hypothesis import strategies as st
 from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.errors import InputError
-from rayner.metrics.nil import NilCalibration, fit_nil
 from rayner.tasks.predict import predict
-from rayner.tasks.standardizer.predictor import MOST_CHARACTERS, Standardizer
-from tests.tasks.small_index import ENTITIES, SmallIndex, encode
-
-STRANGERS = ["toothbrush", "quinoa", "Zug", "yo", "ffff"]
-
-
-def standardizer(index: SmallIndex | None = None, **options: Any) -> Standardizer:
-    any_index: Any = index or SmallIndex()
-    return Standardizer(any_index, encode, 0.0, **options)
-
-
-def calibration() -> NilCalibration:
-    mentions = ["Postgre", "mysql 5", "Andriod", "WebSphere", "NGINX", "Redhat Linux", *STRANGERS]
-    answers = list(predict(standardizer(), mentions))
-    return fit_nil([a.score for a in answers], [a.margin for a in answers], [True] * 6 + [False] * 5)
-
-
-NIL = calibration()
+from rayner.tasks.standardizer.predictor import MOST_CHARACTERS
+from tests.tasks.small_index import ENTITIES, SmallIndex
+from tests.tasks.small_standardizer import NIL, STRANGERS, standardizer
 
 
 def test_answers_have_score_margin_probability_and_candidates():

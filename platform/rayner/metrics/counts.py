@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,10 @@ Key = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """Counts of a corpus, integer arrays [documents, types].
+    """Counts of a corpus, integer arrays [cells]: one cell for each document and type with a mention in it.
+
+    Cell i counts mentions of type `types[columns[i]]` in document number `rows[i]` of `documents`. So memory
+    grows with what occurs, not with documents times types.
 
     `correct[match]` counts predicted mentions that match a gold one, `found[match]` gold mentions that match
     a predicted one; the two differ only for "loose", where one mention may overlap several.
@@ -27,11 +30,20 @@ class SpanCounts:
     """
 
     types: tuple[str, ...]
+    documents: int
+    rows: np.ndarray
+    columns: np.ndarray
     predicted: np.ndarray
     gold: np.ndarray
     correct: dict[str, np.ndarray]
     found: dict[str, np.ndarray]
     ignored: int
+
+    def per_type(self, counts: np.ndarray) -> np.ndarray:
+        """Sums [types] of counts [cells]."""
+        sums = np.zeros(len(self.types), np.int64)
+        np.add.at(sums, self.columns, counts)
+        return sums
 
 
 def align(gold: Sequence[Document], predicted: Sequence[Document]) -> list[tuple[Document, Document]]:
@@ -59,14 +71,16 @@ def align(gold: Sequence[Document], predicted: Sequence[Document]) -> list[tuple
     return [(document, by_id[document.document_id]) for document in gold]
 
 
-def mention_keys(document: Document, types: Iterable[str] | None) -> set[Key]:
-    """The document's mentions as (start, end, type); a mention given twice counts once."""
-    wanted = None if types is None else set(types)
-    return {(m.start, m.end, m.type) for m in document.mentions if wanted is None or m.type in wanted}
+def mention_keys(document: Document, types: Collection[str] | None) -> set[Key]:
+    """The document's mentions as (start, end, type); a mention given twice counts once.
+
+    Each mention is looked up in `types`: where there are many, give a set or a mapping.
+    """
+    return {(m.start, m.end, m.type) for m in document.mentions if types is None or m.type in types}
 
 
 def annotated_keys(
-    gold: Document, predicted: Document, types: Iterable[str] | None = None
+    gold: Document, predicted: Document, types: Collection[str] | None = None
 ) -> tuple[set[Key], set[Key], int]:
     """Gold and predicted mentions of types that `gold` was annotated for; the number of other predictions."""
     gold_keys, predicted_keys = mention_keys(gold, types), mention_keys(predicted, types)
@@ -82,6 +96,8 @@ def count_spans(
 ) -> SpanCounts:
     """Count matches per document and type.
 
+    Types of the list that no document has cost nothing but their name.
+
     Args:
         gold, predicted: the same documents, by `document_id`, in any order.
         types: the types to count, both in gold and predictions; None means those that occur.
@@ -89,22 +105,28 @@ def count_spans(
     Raises:
         CorpusError: the ids of the two do not agree.
     """
-    pairs = [annotated_keys(g, p, types) for g, p in align(gold, predicted)]
-    occurring = sorted({key[2] for gold_keys, keys, _ in pairs for key in gold_keys | keys})
-    order = tuple(occurring if types is None else dict.fromkeys(types))
-    column = {name: i for i, name in enumerate(order)}
-    table = np.zeros((2 + 2 * len(MATCHES), len(pairs), len(order)), dtype=np.int64)
-    for row, (gold_keys, keys, _) in enumerate(pairs):
+    wanted = None if types is None else frozenset(types)
+    cells: list[tuple[int, str, list[int]]] = []
+    ignored = 0
+    for row, (gold_document, predicted_document) in enumerate(align(gold, predicted)):
+        gold_keys, keys, others = annotated_keys(gold_document, predicted_document, wanted)
+        ignored += others
         gold_spans, spans = _by_type(gold_keys), _by_type(keys)
         for name in gold_spans.keys() | spans.keys():
-            table[:, row, column[name]] = _count_type(gold_spans.get(name, []), spans.get(name, []))
+            cells.append((row, name, _count_type(gold_spans.get(name, []), spans.get(name, []))))
+    order = tuple(sorted({name for _, name, _ in cells}) if types is None else dict.fromkeys(types))
+    column = {name: i for i, name in enumerate(order)}
+    table = np.array([counts for _, _, counts in cells], np.int64).reshape(-1, 2 + 2 * len(MATCHES)).T
     return SpanCounts(
         types=order,
+        documents=len(gold),
+        rows=np.array([row for row, _, _ in cells], np.int64),
+        columns=np.array([column[name] for _, name, _ in cells], np.int64),
         predicted=table[0],
         gold=table[1],
         correct={match: table[2 + 2 * i] for i, match in enumerate(MATCHES)},
         found={match: table[3 + 2 * i] for i, match in enumerate(MATCHES)},
-        ignored=sum(ignored for _, _, ignored in pairs),
+        ignored=ignored,
     )
 
 

@@ -50,8 +50,9 @@ def categorize(
         CorpusError: the ids of gold and predicted documents do not agree.
     """
     errors: list[SpanError] = []
+    wanted = None if types is None else frozenset(types)
     for gold_document, predicted_document in align(gold, predicted):
-        gold_keys, keys, _ = annotated_keys(gold_document, predicted_document, types)
+        gold_keys, keys, _ = annotated_keys(gold_document, predicted_document, wanted)
         found = _pair(gold_document.document_id, sorted(gold_keys - keys), sorted(keys - gold_keys))
         errors.extend(sorted(found, key=lambda error: (error.span, error.type)))
     return errors

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.stats import bootstrap
 
 from rayner.data.schema import Document
@@ -14,6 +15,7 @@ from rayner.metrics.spans import precision_recall_f1
 
 METRICS = ("precision", "recall", "f1")
 _CELLS_PER_BATCH = 4_000_000
+_SCORES_AT_ONCE = 2_000_000
 
 
 def span_intervals(
@@ -46,41 +48,51 @@ def span_intervals(
 
 def bootstrap_counts(counts: SpanCounts, *, confidence: float, resamples: int, seed: int) -> dict[str, Any]:
     """The intervals of `span_intervals`, from counts."""
-    tables = np.stack([counts.correct["exact"], counts.predicted, counts.gold])  # [3, documents, types]
-    tables = np.concatenate([tables.sum(2, keepdims=True), tables], 2).astype(np.float64)
-    documents, columns = tables.shape[1:]
-    known = tables[1:].sum((0, 1)) > 0
-    bounds: list[list[Any]] = [[None] * columns for _ in METRICS]
-    if documents > 1 and known.any():
+    # Column 0 is of all types together, column 1 + i of types[i]. Only columns with a mention have a place.
+    columns = np.concatenate([np.zeros(len(counts.rows), np.int64), 1 + counts.columns])
+    known, places = np.unique(columns, return_inverse=True)
+    rows = np.concatenate([counts.rows, counts.rows])
+    tables = [
+        csr_array((np.concatenate([cells, cells]), (places, rows)), shape=(len(known), counts.documents))
+        for cells in (counts.correct["exact"], counts.predicted, counts.gold)
+    ]
+    bounds: dict[int, dict[str, list[float]]] = {}
+    step = max(1, _SCORES_AT_ONCE // resamples)
+    # Each part draws the same documents again, which costs less than to keep the draws or all the scores.
+    for begin in range(0, len(known) if counts.documents > 1 else 0, step):
         result = bootstrap(
-            (np.arange(documents),),
-            _Statistic(tables),
+            (np.arange(counts.documents),),
+            _Statistic([table[begin : begin + step] for table in tables]),
             n_resamples=resamples,
-            batch=max(1, _CELLS_PER_BATCH // documents),
+            batch=max(1, _CELLS_PER_BATCH // counts.documents),
             confidence_level=confidence,
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
-        pairs = np.stack([result.low, result.high], -1).tolist()  # [metrics, columns, 2]
-        bounds = [[pair if known[i] else None for i, pair in enumerate(row)] for row in pairs]
-    scores = [dict(zip(METRICS, column, strict=True)) for column in zip(*bounds, strict=True)]
-    return {**scores[0], "per_type": dict(zip(counts.types, scores[1:], strict=True))}
+        pairs = np.stack([result.low, result.high], -1).transpose(1, 0, 2).tolist()  # [columns, metrics, 2]
+        for column, row in zip(known[begin : begin + step].tolist(), pairs, strict=True):
+            bounds[column] = dict(zip(METRICS, row, strict=True))
+
+    def of(column: int) -> dict[str, Any]:
+        return bounds.get(column) or dict.fromkeys(METRICS)
+
+    return {**of(0), "per_type": {name: of(1 + i) for i, name in enumerate(counts.types)}}
 
 
 class _Statistic:
     """Scores of resampled documents: rows [..., documents] of indices -> [metrics, columns, ...].
 
-    How often each document was drawn times its counts is one matrix product for all types.
+    How often each document was drawn times its counts is one sparse product for all types.
     """
 
-    def __init__(self, tables: np.ndarray) -> None:
-        self.tables = tables
+    def __init__(self, tables: Sequence[csr_array]) -> None:
+        self.tables = tables  # right, predicted and gold mentions: [columns, documents]
 
     def __call__(self, rows: np.ndarray, axis: int = -1) -> np.ndarray:
         documents = rows.shape[axis]
         rows = np.moveaxis(rows, axis, -1).reshape(-1, documents)
         offsets = documents * np.arange(len(rows))[:, None]
         drawn = np.bincount((rows + offsets).ravel(), minlength=rows.size).reshape(rows.shape)
-        correct, predicted, gold = drawn @ self.tables
-        scores = np.stack(precision_recall_f1(correct, correct, predicted, gold))
-        return np.moveaxis(scores, 1, 2)
+        times = np.ascontiguousarray(drawn.T)
+        correct, predicted, gold = (table @ times for table in self.tables)
+        return np.stack(precision_recall_f1(correct, correct, predicted, gold))

@@ -41,8 +41,8 @@ def score_spans(
 
 def summarize_counts(counts: SpanCounts) -> dict[str, Any]:
     """The dictionary that `score_spans` describes, from counts."""
-    predicted, gold = counts.predicted.sum(0), counts.gold.sum(0)
-    correct = counts.correct["exact"].sum(0)
+    predicted, gold = counts.per_type(counts.predicted), counts.per_type(counts.gold)
+    correct = counts.per_type(counts.correct["exact"])
     rows = precision_recall_f1(correct, correct, predicted, gold)
     occurs = (predicted + gold) > 0
     micro = {name: _micro(counts, name) for name in counts.correct}

@@ -137,11 +137,15 @@ def _train_on_a_node(plan: Plan, recipe: BaseRecipe, room: Room) -> dict[str, An
     """
     import ray
 
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if len(nodes) == 1 and all(nodes[0].get(name, 0) >= part for name, part in room.resources.items()):
+    if only_here([node["Resources"] for node in ray.nodes() if node["Alive"]], room):
         return _train(plan, recipe)
     given = {"num_cpus": room.resources["CPU"], "num_gpus": room.resources.get("GPU", 0)}
     return ray.get(ray.remote(_train_as_a_trial).options(**given).remote(plan, recipe))
+
+
+def only_here(nodes: Sequence[Mapping[str, float]], room: Room) -> bool:
+    """Whether the driver's node is the only one, and has room for a trial."""
+    return len(nodes) == 1 and all(nodes[0].get(name, 0) >= part for name, part in room.resources.items())
 
 
 def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:

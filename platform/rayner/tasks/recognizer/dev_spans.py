@@ -116,7 +116,8 @@ def tuned_thresholds(task: DocumentTask[Any], recognizer: Recognizer, dev: Seque
     if parts:
         spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         types = np.array(task.names)[spans.type]
-        support = Counter(key[2] for d in dev for key in annotated_keys(d, d, task.names)[0])
+        names = frozenset(task.names)
+        support = Counter(key[2] for d in dev for key in annotated_keys(d, d, names)[0])
         for name, candidates in candidates_from_columns(types, spans.score, spans.gold, support).items():
             if candidates.gold.any():
                 best[name] = best_shift(candidates)["shift"]
