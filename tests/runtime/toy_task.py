@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rayner.config import TaggerRecipe
 from rayner.data import batches
+from rayner.data.plans import Plan
 from rayner.runtime.worker import Run
 from rayner.tasks.base import Counts, Progress, Seed, Size, Sums
 
@@ -67,7 +68,7 @@ class ToyTask:
     def length_of(self, example: Mapping[str, Any]) -> int:
         return len(example["ids"])
 
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> Plan:
         return batches.plan(lengths, None, 1, epoch, self.tokens_per_step)
 
     def group_of(self, example: Mapping[str, Any]) -> str | None:

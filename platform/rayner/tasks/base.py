@@ -114,8 +114,10 @@ class TrainTask(Protocol[Item, Example, Batch]):
         """What must share a batch with it: an entity, a story; None for nothing."""
         ...
 
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> Sequence[np.ndarray]:
         """The steps of an epoch, the same on every worker: each the indices of all workers' examples.
+
+        All epochs have equally many steps: the schedule of learning rates is laid out by those of the first.
 
         Args:
             lengths: [N] tokens of each example.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config import DocumentRecipe
 from rayner.data import batches
+from rayner.data.plans import Plan
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.metrics.spans import score_spans
@@ -78,11 +79,10 @@ class DocumentTask:
         """Sub-words of the window, special tokens included."""
         return len(example["ids"]) + SPECIAL_TOKENS
 
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> Plan:
         """Windows of about equal length share a step."""
         recipe = self._recipe
-        names = None if groups is None else groups.tolist()
-        return batches.plan(lengths, names, recipe.seed, epoch, recipe.training.tokens_per_step)
+        return batches.plan(lengths, groups, recipe.seed, epoch, recipe.training.tokens_per_step)
 
     def group_of(self, example: Mapping[str, Any]) -> str | None:
         """Windows stand alone: their contrasts stay within a window."""

@@ -19,6 +19,7 @@ from rayner.config import StandardizerRecipe
 from rayner.data import contrastive_groups
 from rayner.data.batches import forwards
 from rayner.data.mention_strings import MentionString
+from rayner.data.plans import Plan
 from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.losses.distances import distances
@@ -126,12 +127,12 @@ class StandardizerTask:
         """Its entity."""
         return example["entity_id"]
 
-    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> list[np.ndarray]:
+    def plan(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> Plan:
         """Steps of groups, cut anew in each epoch."""
         assert groups is not None
         settings = self.recipe.groups
         return contrastive_groups.plan(
-            groups.tolist(),
+            groups,
             self.recipe.seed,
             epoch,
             settings.group_size,
