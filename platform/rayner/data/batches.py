@@ -39,27 +39,20 @@ def plan(
             for such an example; or None for no groups at all.
         budget: padded tokens a step.
     """
-    lengths = np.maximum(lengths, 1).astype(np.int64)
     rng = np.random.default_rng([seed, epoch])
+    lengths = np.maximum(lengths, 1).astype(np.int64)
     codes = None if groups is None else group_codes(groups)
     if codes is None or (codes < 0).all():
-        borders = _borders(np.sort(lengths), np.ones_like(lengths), budget)
+        borders = _borders(np.sort(lengths), np.ones(1, np.int64), budget)
         return _shuffled(places_by(_mixed(lengths, rng)), borders, rng)
-    units = _units(codes)
-    members, sizes = places_by(units), np.bincount(units)
+    members, sizes = _units(codes)
     begins = np.cumsum(sizes) - sizes
     longest = np.maximum.reduceat(lengths[members], begins)
-    rows, kind = np.unique(_rounded_up(sizes), return_inverse=True)
-    # Units of one length lie in any order of their sizes, which is that of every epoch.
-    laid_out = places_by(longest * _DRAWS + np.random.default_rng(seed).integers(_DRAWS, size=len(sizes)))
-    borders = _borders(longest[laid_out], rows[kind[laid_out]], budget)
-    mixed = _mixed(longest, rng)
-    order = np.empty_like(laid_out)
-    order[places_by(kind[laid_out])] = places_by(kind * (mixed.max() + 1) + mixed)
-    dealt = _shuffled(order, borders, rng)
-    taken = sizes[dealt.order]
-    ends = np.append(0, np.cumsum(taken))
-    return Plan(_small(members)[ranges(begins[dealt.order], taken)], ends[dealt.borders])
+    del lengths, codes  # 10^7 examples are planned within 1 GB
+    dealt = _dealt(longest, sizes, budget, seed, rng)
+    begins, sizes = begins[dealt.order], sizes[dealt.order]
+    ends = np.append(0, np.cumsum(sizes))
+    return Plan(members[ranges(begins, sizes)], ends[dealt.borders])
 
 
 def share(step: np.ndarray, lengths: np.ndarray, workers: int, rank: int) -> np.ndarray:
@@ -107,10 +100,25 @@ def _cheapest_borders(widths: np.ndarray, room: np.ndarray, cost: int) -> np.nda
     return np.array(borders[::-1])
 
 
-def _units(codes: np.ndarray) -> np.ndarray:
-    """[N] a number for each group and for each example that stands alone."""
-    alone = codes < 0
-    return np.where(alone, codes.max() + np.cumsum(alone), codes)
+def _units(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The examples [N] unit by unit, and how many each has [U]: groups, and examples that stand alone."""
+    alone = np.flatnonzero(codes < 0)
+    units = codes.copy()
+    units[alone] = codes.max() + 1 + np.arange(len(alone))
+    return _small(places_by(units)), np.bincount(units)
+
+
+def _dealt(longest: np.ndarray, sizes: np.ndarray, budget: int, seed: int, rng: np.random.Generator) -> Plan:
+    """A plan of units of so many examples, the longest of which are so long; both [U]."""
+    rows = _rounded_up(sizes)
+    kind = np.searchsorted(np.unique(rows), rows)
+    # Units of one length lie in any order of their sizes, which is that of every epoch.
+    laid_out = places_by(longest * _DRAWS + np.random.default_rng(seed).integers(_DRAWS, size=len(sizes)))
+    borders = _borders(longest[laid_out], rows[laid_out], budget)
+    mixed = _mixed(longest, rng)
+    order = np.empty_like(laid_out)
+    order[places_by(kind[laid_out])] = places_by(kind * (mixed.max() + 1) + mixed)
+    return _shuffled(order, borders, rng)
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:
@@ -132,13 +140,13 @@ def _borders(lengths: np.ndarray, rows: np.ndarray, budget: int) -> np.ndarray:
     A step ends where, for some keys, one place more would be over the budget.
     """
     reach = lengths * (_SPREAD * _DRAWS + _DRAWS - 1) // (_SPREAD * _DRAWS)
-    longest = lengths[np.searchsorted(lengths, reach, side="right") - 1]
-    ends = np.cumsum(rows)
-    # A step may reach from place a to before place b if rows[:b] - budget // longest[b - 1] <= rows[:a].
-    following = np.searchsorted(ends - budget // longest, ends - rows, side="right")
-    np.maximum(following, np.arange(1, len(rows) + 1), out=following)
+    room = budget // lengths[np.searchsorted(lengths, reach, side="right") - 1]
+    ends = np.cumsum(np.broadcast_to(rows, lengths.shape))
+    # A step may reach from place a to before place b if rows[:b] - room[b - 1] <= rows[:a].
+    following = np.searchsorted(ends - room, ends - rows, side="right")
+    np.maximum(following, np.arange(1, len(following) + 1), out=following)
     jumps, borders = following.data, array("q", [0])
-    while borders[-1] < len(rows):
+    while borders[-1] < len(following):
         borders.append(jumps[borders[-1]])
     return np.array(borders)
 

@@ -60,7 +60,7 @@ def _members(codes: np.ndarray, anchored: bool, rng: np.random.Generator) -> tup
     if anchored:
         names = np.empty_like(sizes)
         names[codes[::-1]] = np.arange(len(codes))[::-1]
-        keys = 2 * codes + 1
+        keys = 2 * codes.astype(np.int64) + 1
         keys[names] -= 1
     shuffled = rng.permutation(len(codes))
     return shuffled[places_by(keys[shuffled])], sizes

@@ -45,7 +45,7 @@ class Plan(Sequence[np.ndarray]):
 
 
 def group_codes(groups: Sequence[str | None] | np.ndarray) -> np.ndarray:
-    """[N] int64 codes of groups: 0, 1, ... in the order in which they first occur; -1 stands alone.
+    """[N] int32 codes of groups: 0, 1, ... in the order in which they first occur; -1 stands alone.
 
     Args:
         groups: [N] names, None for an example that stands alone; or an array of integers, negative for such
@@ -56,9 +56,9 @@ def group_codes(groups: Sequence[str | None] | np.ndarray) -> np.ndarray:
     else:
         values = pa.array(groups)
     if pa.types.is_null(values.type):
-        return np.full(len(values), -1)
+        return np.full(len(values), -1, np.int32)
     codes = values.dictionary_encode().indices
-    return pc.fill_null(codes, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
 
 
 def places_by(keys: np.ndarray) -> np.ndarray:
