@@ -46,6 +46,22 @@ def test_a_plan_is_a_function_of_seed_and_epoch(counts: list[int], shape: tuple[
     assert [step.tolist() for step in once] == [step.tolist() for step in again]
 
 
+@given(st.lists(st.integers(1, 25), min_size=1, max_size=6), shapes)
+def test_all_epochs_have_equally_many_steps_and_none_ends_with_a_single_entity(
+    counts: list[int], shape: tuple[int, int, bool]
+) -> None:
+    entities = entities_of(counts)
+    plans = [plan(entities, 1, epoch, *shape) for epoch in range(8)]
+    assert len(set(map(len, plans))) == 1
+    assert len(counts) == 1 or all(len({entities[i] for i in steps[-1]}) > 1 for steps in plans)
+
+
+def test_numbers_of_entities_do_for_their_names() -> None:
+    entities = entities_of([7, 1, 12, 30])
+    named, numbered = plan(entities, 1, 2, 5, 3, True), plan(np.array(entities, int), 1, 2, 5, 3, True)
+    assert [step.tolist() for step in named] == [step.tolist() for step in numbered]
+
+
 def test_a_last_step_of_one_entity_joins_the_step_before() -> None:
     entities = entities_of([2, 2, 2, 2, 2])
     assert [len(step) for step in plan(entities, 1, 0, 2, 4, True)] == [10]

@@ -39,13 +39,36 @@ def by_definition(rows: Tensor, labels: list[int], temperature: float) -> tuple[
     return torch.stack([0 * rows.sum(), *terms]).sum(), len(terms)
 
 
-def test_value_with_negatives_of_other_stories_only() -> None:
-    rows = torch.tensor(GOLDEN["embeddings"], dtype=torch.float64)
-    chains, stories = torch.tensor(GOLDEN["chain"]), torch.tensor(GOLDEN["story"])
-    groups = Pairs(all_pairs(chains).positive, all_pairs(stories).negative)
+def chains_by_definition(rows: Tensor, within_story: bool) -> tuple[Tensor, int]:
+    chains, stories, places = GOLDEN["chain"], GOLDEN["story"], range(len(rows))
+    scores = F.cosine_similarity(rows[:, None], rows[None], dim=2) / GOLDEN["temperature"]
+    terms = []
+    for a in places:
+        negatives = [
+            scores[a, n]
+            for n in places
+            if stories[n] != stories[a] or (within_story and chains[n] != chains[a])
+        ]
+        for p in places:
+            if p != a and chains[p] == chains[a]:
+                terms.append(torch.stack([scores[a, p], *negatives]).logsumexp(0) - scores[a, p])
+    return torch.stack(terms).mean(), len(terms)
+
+
+@pytest.mark.parametrize("within_story", [False, True])
+def test_chains_of_stories_have_the_value_and_gradient_of_the_equation(within_story: bool) -> None:
+    rows = torch.tensor(GOLDEN["embeddings"], dtype=torch.float64, requires_grad=True)
+    keys = torch.tensor([GOLDEN["chain"], GOLDEN["story"]]).T
+    groups = pairs(keys, keys, torch.arange(len(keys)), within_story=within_story)
     total, count = infonce(rows, rows, groups, GOLDEN["temperature"])
-    assert count.item() == GOLDEN["pairs"]
-    assert (total / count).item() == pytest.approx(GOLDEN["loss"], abs=1e-9)
+    expected, number = chains_by_definition(rows, within_story)
+    assert count.item() == number == GOLDEN["pairs"]
+    if not within_story:
+        assert (total / count).item() == pytest.approx(GOLDEN["loss"], abs=1e-9)
+    torch.testing.assert_close(total / count, expected, rtol=0, atol=1e-10)
+    (gradient,) = torch.autograd.grad(total / count, rows)
+    (slow,) = torch.autograd.grad(expected, rows)
+    torch.testing.assert_close(gradient, slow, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0])

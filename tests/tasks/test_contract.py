@@ -200,7 +200,7 @@ def test_a_task_pickles_and_its_plan_is_pure(recipes: Any, name: str) -> None:
         plans = [[s.tolist() for s in train_task(recipe).plan(lengths, given, epoch)] for epoch in (0, 0, 1)]
         assert plans[0] == plans[1] == [s.tolist() for s in task.plan(lengths, given, 0)]
         assert plans[0] != plans[2]
-        assert task.steps(lengths, given, 1) == len(plans[2])
+        assert len(plans[0]) == len(plans[2])
         assert sorted({i for step in plans[2] for i in step}) == list(range(40))
 
 

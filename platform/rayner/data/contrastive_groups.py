@@ -6,45 +6,77 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rayner.data.plans import Plan, group_codes, places_by, ranges
+
 
 def plan(
-    entities: Sequence[str],
+    entities: Sequence[str] | np.ndarray,
     seed: int,
     epoch: int,
     group_size: int,
     groups_per_step: int,
     anchored: bool,
-) -> list[np.ndarray]:
+) -> Plan:
     """The steps of an epoch: each the indices of its examples, every one once.
 
     In each epoch anew, the examples of an entity are shuffled and cut into groups. Where `anchored`, a group
     holds the entity's name and up to `group_size - 1` of its other examples; otherwise the name is one of
     them. Groups are shuffled, and `groups_per_step` make a step. The last step may have fewer; one that would
-    have a single entity joins the step before.
+    have a single group joins the step before. Where all groups of the last step are then of one entity, one
+    of them changes places with another entity's. All epochs have equally many steps.
 
     Args:
-        entities: [N] the entity of each example; its first example is its name.
+        entities: [N] the entity of each example, by name or as an array of integers from 0; its first example
+            is its name.
     """
     rng = np.random.default_rng([seed, epoch])
-    groups = [group for members in _members(entities) for group in _cut(members, group_size, anchored, rng)]
-    order = rng.permutation(len(groups))
-    steps = [order[i : i + groups_per_step] for i in range(0, len(order), groups_per_step)]
-    if len(steps) > 1 and len({entities[groups[i][0]] for i in steps[-1]}) == 1:
-        steps[-2:] = [np.concatenate(steps[-2:])]
-    # Two groups of an entity that meet share its name.
-    return [np.unique(np.concatenate([groups[i] for i in step])) for step in steps]
+    codes = group_codes(entities)
+    members, sizes = _members(codes, anchored, rng)
+    begins = np.cumsum(sizes) - sizes
+    # Examples of a group beside its anchor, and the entity's examples that groups are cut from.
+    cut_size = group_size - 1 if anchored else group_size
+    cut_from = np.where(sizes > 1, sizes - 1, 1) if anchored else sizes
+    numbers = -(-cut_from // cut_size)
+    entity = np.repeat(np.arange(len(sizes)), numbers)
+    step = _steps(entity, groups_per_step, rng)
+    first = np.repeat(np.cumsum(numbers) - numbers, cut_from)
+    inside = ranges(np.zeros_like(cut_from), cut_from) // cut_size
+    others = members[ranges(begins + sizes - cut_from, cut_from)]
+    # Steps and indices as one number: two groups of an entity that meet share its name.
+    count = len(codes)
+    seen = step[first + inside] * count + others
+    if anchored:
+        seen = np.append(seen, step * count + members[begins[entity]])
+    seen.sort()
+    seen = seen[np.append(True, seen[1:] != seen[:-1])] if len(seen) else seen
+    borders = np.searchsorted(seen, np.arange(step.max(initial=-1) + 2) * count)
+    return Plan((seen % max(1, count)).astype(np.int32 if count < 2**31 else np.int64), borders)
 
 
-def _members(entities: Sequence[str]) -> list[np.ndarray]:
-    members: dict[str, list[int]] = {}
-    for index, entity in enumerate(entities):
-        members.setdefault(entity, []).append(index)
-    return [np.array(indices) for indices in members.values()]
+def _members(codes: np.ndarray, anchored: bool, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The examples, by entity, shuffled but for the names where `anchored`; the number of each entity's."""
+    sizes = np.bincount(codes)
+    keys = codes
+    if anchored:
+        names = np.empty_like(sizes)
+        names[codes[::-1]] = np.arange(len(codes))[::-1]
+        keys = 2 * codes.astype(np.int64) + 1
+        keys[names] -= 1
+    shuffled = rng.permutation(len(codes))
+    return shuffled[places_by(keys[shuffled])], sizes
 
 
-def _cut(members: np.ndarray, group_size: int, anchored: bool, rng: np.random.Generator) -> list[np.ndarray]:
-    if not anchored or len(members) == 1:
-        shuffled = rng.permutation(members)
-        return [shuffled[i : i + group_size] for i in range(0, len(shuffled), group_size)]
-    others, size = rng.permutation(members[1:]), group_size - 1
-    return [np.concatenate([members[:1], others[i : i + size]]) for i in range(0, len(others), size)]
+def _steps(entity: np.ndarray, groups_per_step: int, rng: np.random.Generator) -> np.ndarray:
+    """The step of each group."""
+    order = rng.permutation(len(entity))
+    last = (len(order) - 1) // groups_per_step * groups_per_step
+    if last and len(order) - last == 1:
+        last -= groups_per_step
+    of_last = entity[order[last:]]
+    if last and (of_last == of_last[0]).all():
+        others = np.flatnonzero(entity[order[:last]] != of_last[0])
+        if len(others):
+            order[[others[-1], last]] = order[[last, others[-1]]]
+    step = np.empty_like(order)
+    step[order] = np.minimum(np.arange(len(order)), last) // groups_per_step
+    return step

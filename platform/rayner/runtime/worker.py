@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from rayner.config import BaseRecipe
-from rayner.errors import RecipeError
+from rayner.errors import RaynerError, RecipeError
 from rayner.runtime.checkpoints import (
     BEST,
     LAST,
@@ -113,9 +113,9 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
     recipe, task, last = run.recipe, run.task, run.out / LAST
     stored = on_first(lambda: read_state(run.out, recipe))
     lengths, groups = run.examples.lengths, run.examples.groups
+    first_plan = task.plan(lengths, groups, 0)
     if stored is None:
-        steps = sum(task.steps(lengths, groups, epoch) for epoch in range(recipe.training.epochs))
-        state = TrainState(run.key, steps, world_size())
+        state = TrainState(run.key, recipe.training.epochs * len(first_plan), world_size())
         torch.manual_seed(recipe.seed)
         model = task.build()
     else:
@@ -125,7 +125,7 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
         log.info("going on from step %d of %d in %s", state.step, state.steps, last)
     divisors = None
     if recipe.training.normalization == "corpus":
-        divisors = mean_counts(recipe, task, run.examples, task.plan(lengths, groups, 0), state.steps)
+        divisors = mean_counts(recipe, task, run.examples, first_plan, state.steps)
     learner = build_learner(recipe, task, model, divisors, run.device)
     broadcast_model(learner.model)
     if stored is not None:
@@ -139,6 +139,9 @@ def _train_epoch(loop: Loop) -> None:
     if loop.state.position == 0:
         loop.epoch_state = _prepared(loop, epoch)
     plan = run.task.plan(run.examples.lengths, run.examples.groups, epoch, loop.epoch_state)
+    if len(plan) * training.epochs != loop.state.steps:
+        what = f"epoch {epoch + 1} has {len(plan)} of {loop.state.steps} steps in {training.epochs} epochs"
+        raise RaynerError(f"{run.recipe.task}: {what}; plans of all epochs must have equally many")
     times = training.evaluations_per_epoch
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}
     pin = run.device.type == "cuda"

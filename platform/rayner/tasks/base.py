@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config import Settings
 from rayner.config.reading import explain
+from rayner.data.plans import Plan
 from rayner.errors import InputError
 
 Given = TypeVar("Given", contravariant=True)
@@ -30,8 +31,6 @@ Seed = tuple[int, ...]
 """(seed, epoch, number of the example): the same on whatever worker and in whatever batch it is."""
 State = Mapping[str, Tensor]
 """What an epoch needs beside the parameters, by name: stored in `last/state`, and read back exactly."""
-Plan = Sequence[np.ndarray]
-"""The steps of an epoch: each the indices of its examples, all workers' together."""
 Mode = Literal["max", "min"]
 
 
@@ -144,7 +143,8 @@ class TrainTask(Protocol[Given, Example, Batch]):
     ) -> Plan:
         """The steps of an epoch, the same on every worker: each the indices of all workers' examples.
 
-        A pure function of its arguments and the recipe.
+        A pure function of its arguments and the recipe. All epochs have equally many steps, whatever their
+        state: the schedule of learning rates is laid out by those of the first.
 
         Args:
             lengths: [N] tokens of each example.

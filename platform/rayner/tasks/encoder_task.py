@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.data import batches
+from rayner.data.plans import Plan
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
 from rayner.tasks.base import (
     Counts,
@@ -22,7 +23,6 @@ from rayner.tasks.base import (
     Metric,
     Output,
     Parts,
-    Plan,
     Predictor,
     Progress,
     Seed,
@@ -93,12 +93,7 @@ class EncoderTask(ABC, Generic[R]):
     ) -> Plan:
         """Examples of about equal length share a step, those of a group one step."""
         training: Any = self.recipe.training
-        names = None if groups is None else groups.tolist()
-        return batches.plan(lengths, names, self.recipe.seed, epoch, training.tokens_per_step)
-
-    def steps(self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int) -> int:
-        """How many steps the plan of an epoch has, whatever the epoch's state."""
-        return len(self.plan(lengths, groups, epoch))
+        return batches.plan(lengths, groups, self.recipe.seed, epoch, training.tokens_per_step)
 
     def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> State | None:
         """Nothing beside the parameters."""

@@ -19,6 +19,7 @@ from rayner.config import StandardizerRecipe
 from rayner.data import contrastive_groups
 from rayner.data.batches import forwards
 from rayner.data.mention_strings import MentionString
+from rayner.data.plans import Plan
 from rayner.data.schema import Entity
 from rayner.losses.distances import distances
 from rayner.losses.infonce import infonce
@@ -30,7 +31,7 @@ from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index, version_of_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import Metric, Options, Output, Parts, Plan, Progress, Seed, Size, State
+from rayner.tasks.base import Metric, Options, Output, Parts, Progress, Seed, Size, State
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import from_first, shared_out
 from rayner.tasks.standardizer.fitting import Fitted, fit
@@ -142,7 +143,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         assert groups is not None
         settings = self.recipe.groups
         return contrastive_groups.plan(
-            groups.tolist(),
+            groups,
             self.recipe.seed,
             epoch,
             settings.group_size,

@@ -1,0 +1,88 @@
+"""The contrast of Gaussian embeddings (papers/004, equations 2 to 6; CONTaiNER, Das et al. 2022).
+
+As a sum and a count: add both up over all workers, then divide once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rayner.losses.masked import masked_logsumexp
+from rayner.losses.pairs import Pairs
+
+
+class Gaussians(NamedTuple):
+    """Normal distributions with diagonal covariance."""
+
+    mean: Tensor
+    """[N, D], of any floating type"""
+    variance: Tensor
+    """[N, D], above zero"""
+
+    def rows(self) -> Tensor:
+        """[N, 2 D], as vectors are gathered over workers."""
+        return torch.cat(self, 1)
+
+    @classmethod
+    def of(cls, rows: Tensor) -> Gaussians:
+        """The inverse of `rows`."""
+        return cls(*rows.chunk(2, 1))
+
+
+def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:
+    """The mean of KL(a || c) and KL(c || a), [A, C], in float32 at least, also under autocast (equation 3).
+
+    The determinants cancel, and 4 d + 2 D = sum of va / vc + vc / va + (ma - mc)^2 (1 / va + 1 / vc) is one
+    matrix product of [A, 4 D + 2] and [C, 4 D + 2]. Its rounding grows with the distance of the means from
+    their centre, in deviations: in float32, divergences of 35 are off by about 1e-4, and those of equal
+    Gaussians may be as far below zero.
+    """
+    dtype = torch.promote_types(anchors.mean.dtype, torch.float32)
+    mean, variance, other_mean, other_variance = (part.to(dtype) for part in (*anchors, *candidates))
+    with torch.autocast(mean.device.type, enabled=False):
+        # Divergences do not change when all means move by as much: near zero, less of them cancels.
+        centre = other_mean.detach().mean(0) if len(other_mean) else 0
+        mean, other_mean = mean - centre, other_mean - centre
+        precision, other_precision = 1 / variance, 1 / other_variance
+        weighted, other_weighted = precision * mean, other_precision * other_mean
+        constant = (weighted * mean).sum(1, keepdim=True) - 2 * mean.shape[1]
+        other_constant = (other_weighted * other_mean).sum(1, keepdim=True)
+        ones, other_ones = torch.ones_like(constant), torch.ones_like(other_constant)
+        left = [precision, variance + mean**2, -2 * weighted, -2 * mean, constant, ones]
+        right = [
+            other_variance + other_mean**2,
+            other_precision,
+            other_mean,
+            other_weighted,
+            other_ones,
+            other_constant,
+        ]
+        return (torch.cat(left, 1) / 4) @ torch.cat(right, 1).T
+
+
+def gaussian_contrast(anchors: Gaussians, candidates: Gaussians, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """-log of the mean of exp(-d) over an anchor's positives beside its sum over all others, by anchor.
+
+    Equation 5, with log-sum-exp, so that large divergences do not underflow, and with natural logarithms. As
+    in the published code, anchors without a positive do not count (equation 6 divides by all).
+
+    Args:
+        anchors: A Gaussians.
+        candidates: C Gaussians.
+        pairs: which of the [A, C] pairs are positives and negatives. The denominator has both.
+
+    Returns:
+        The sum over anchors, a scalar in float32 at least, and the number of anchors with a positive, an
+        int64 scalar. Without any, both are 0.
+    """
+    scores = -divergences(anchors, candidates)
+    counts = pairs.positive.sum(1)
+    counted = counts > 0
+    among = masked_logsumexp(scores, pairs.positive | pairs.negative)
+    of_positives = masked_logsumexp(scores, pairs.positive)
+    # Left out before they are subtracted: both are -inf where an anchor has no one.
+    log_means = torch.where(counted, of_positives, 0) - counts.clamp_min(1).to(scores.dtype).log()
+    return (torch.where(counted, among, 0) - log_means).sum(), counted.sum()

@@ -1,0 +1,27 @@
+"""Binary cross-entropy of types, any number of which a mention may have (papers/003, section 3.1)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def typing_loss(logits: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """The binary cross-entropy summed over mentions and types.
+
+    Only the types that a mention has are given: no table of zeros and ones for thousands of types is made.
+    For the loss over some of the types, give their columns.
+
+    Args:
+        logits: [M, K] of any floating type.
+        right: int64 [P, 2] mention and type (column), each pair once.
+
+    Returns:
+        The sum, a scalar in float32 at least, and M x K, an int64 scalar: add both up over all workers, then
+        divide.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    mention, kind = right.unbind(1)
+    total = F.softplus(logits).sum() - logits[mention, kind].sum()
+    return total, torch.tensor(logits.numel(), device=logits.device)
