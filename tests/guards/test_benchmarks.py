@@ -17,6 +17,7 @@ from rayner.recipes import load_types
     ("benchmark", "arguments"),
     [
         ("annotate_throughput", ["checkpoint", "no/corpus"]),
+        ("context_candidates", ["--novel", "no/corpus"]),
         ("stages", ["no/corpus", "no/corpus"]),
         ("serve_load", ["checkpoint", "--corpus", "no/corpus"]),
     ],
