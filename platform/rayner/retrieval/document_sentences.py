@@ -71,12 +71,14 @@ def largest(scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     kept = scores > -np.inf
     if count < columns:
         at = columns - count
-        kept &= scores >= np.partition(scores, at, axis=1)[:, at, None]
+        last = np.partition(scores, at, axis=1)[:, at, None]
+        above, equal = scores > last, kept & (scores == last)
+        # Of sentences that are much alike, most pairs may have the same score.
+        left = count - above.sum(axis=1, keepdims=True)
+        kept = above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= left))
     row, column = np.nonzero(kept)
     order = np.lexsort((column, -scores[row, column], row))
-    row, column = row[order], column[order]
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    return row[place < count], column[place < count]
+    return row[order], column[order]
 
 
 def blocks(total: int, size: int) -> Iterator[slice]:
