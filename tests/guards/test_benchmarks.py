@@ -19,6 +19,7 @@ from rayner.config.reading import load_types
     ("benchmark", "arguments"),
     [
         ("annotate_throughput", ["checkpoint", "no/corpus"]),
+        ("context_candidates", ["--novel", "no/corpus"]),
         ("stages", ["no/corpus", "no/corpus"]),
         ("serve_load", ["checkpoint", "--corpus", "no/corpus"]),
     ],

@@ -1,0 +1,133 @@
+"""Sentences from a language model: an endpoint with the HTTP interface of OpenAI, asked once for each text.
+
+Every answer is appended to a ledger, a JSONL file, before the next is waited for: who is interrupted asks
+again only for what has no answer there. Nothing is sent unless the caller says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+
+from rayner.errors import InputError
+from rayner.supervision.endpoint import Dropped, Endpoint, Pause, ask
+from rayner.supervision.ledger import Ledger
+
+GIVE_UP = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The answers to prompts, one each, None where there is none, and what became of the others.
+
+    `counts` has `answered` (of them `from the ledger`), `dropped: REASON`, and `not sent`.
+    """
+
+    host: str
+    answers: list[str | None]
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        if waiting := self.counts["not sent"]:
+            done = self.counts["from the ledger"]
+            return f"{waiting} texts would leave for {self.host}; {done} are answered in the ledger"
+        return f"{self.host}: " + ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+
+
+def generate(endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: bool = False) -> Generation:
+    """The answers to prompts, from the ledger where it has them, else from the endpoint.
+
+    Equal prompts are asked once. What fails for a while (429, 5xx, a broken connection, a reply that cannot
+    be read) is tried again after a pause, and dropped after `endpoint.attempts` tries. A prompt that was
+    answered, but never with a text, is not asked again by a later call; one that got no answer at all is.
+
+    Args:
+        send: whether texts may leave this machine. Without it, what would be sent is counted.
+
+    Raises:
+        InputError: the endpoint refuses the key or the model, or leaves `GIVE_UP` prompts one after another
+            without an answer; or the ledger cannot be read, or another process writes it. Answers up to
+            there are in the ledger.
+    """
+    keys = {prompt: _key(endpoint, prompt) for prompt in dict.fromkeys(prompts)}
+    with Ledger(ledger, write=send) as book:
+        known = set(book.answers)
+        waiting = [prompt for prompt, key in keys.items() if key not in known]
+        dropped: dict[str, str] = {}
+        if send and waiting:
+            dropped = _send(endpoint, {keys[prompt]: prompt for prompt in waiting}, book)
+        counts = Counter[str]()
+        for key in keys.values():
+            counts["from the ledger"] += key in known and book.answers[key] is not None
+            if book.answers.get(key) is not None:
+                counts["answered"] += 1
+            elif key in dropped or key in known:
+                counts[f"dropped: {dropped.get(key, 'no text, in the ledger')}"] += 1
+            else:
+                counts["not sent"] += 1
+        return Generation(endpoint.host, [book.answers.get(keys[prompt]) for prompt in prompts], +counts)
+
+
+def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str, str]:
+    """Ask for all, a few at a time, and write the answers; why each of the others has none."""
+    secret = _secret(endpoint)
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    stop, pause, silent = threading.Event(), Pause(), itertools.count(1)
+    limits = httpx2.Limits(max_connections=endpoint.concurrency)
+    dropped: dict[str, str] = {}
+
+    def one(key: str) -> None:
+        nonlocal silent
+        if stop.is_set():
+            return
+        try:
+            book.add(key, ask(client, endpoint, prompts[key], pause, stop))
+            silent = itertools.count(1)
+        except Dropped as why:
+            dropped[key] = why.reason
+            if why.answered:
+                book.add(key, None)
+            elif not stop.is_set() and next(silent) >= GIVE_UP:
+                stop.set()
+                what = f"left {GIVE_UP} prompts one after another without an answer ({why.reason})"
+                raise InputError(f"endpoint {endpoint.host}", what, "see whether it runs") from None
+        except BaseException:
+            stop.set()
+            raise
+
+    client = httpx2.Client(headers=headers, timeout=endpoint.timeout_s, limits=limits, follow_redirects=False)
+    with client, ThreadPoolExecutor(endpoint.concurrency) as pool:
+        running = [pool.submit(one, key) for key in prompts]
+        try:
+            for future in running:
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return dropped
+
+
+def _key(endpoint: Endpoint, prompt: str) -> str:
+    """What an answer depends on, as one string: another model or temperature asks anew."""
+    return hashlib.sha256(json.dumps(endpoint.body(prompt), sort_keys=True).encode()).hexdigest()
+
+
+def _secret(endpoint: Endpoint) -> str:
+    secret = os.environ.get(endpoint.key_variable, "").strip()
+    if not (secret.isascii() and secret.isprintable() and " " not in secret):
+        # The value itself is named nowhere.
+        raise InputError(
+            endpoint.key_variable, "holds no key: it has spaces or odd characters", "set it anew"
+        )
+    return secret

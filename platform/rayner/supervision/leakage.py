@@ -1,0 +1,65 @@
+"""Training rows that hold sentences of the texts on which a model is tested."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from rayner.data.words import find_words
+from rayner.supervision.context_rows import ContextRow
+
+_KEY = 12
+"""Characters by which texts are looked up before they are compared."""
+
+
+def without_leaks(
+    rows: Sequence[ContextRow], texts: Mapping[str, str]
+) -> tuple[list[ContextRow], Counter[str]]:
+    """The rows of which neither sentence nor context occurs in a text, and how many others each text has.
+
+    Case, white space, punctuation and the cutting into words do not count: what occurs are the same letters
+    and digits, from the begin of a word to the end of one. So a row of a few words may be left out for a text
+    that happens to have them. A row that several texts have counts for each; `""` counts the rows left out.
+
+    Args:
+        texts: by name.
+    """
+    wanted = {part for row in rows for part in (_squashed(row.sentence), _squashed(row.context)) if part}
+    occurring = {name: _occurring(wanted, text) for name, text in texts.items()}
+    kept, counts = [], Counter[str]()
+    for row in rows:
+        parts = {_squashed(row.sentence), _squashed(row.context)}
+        having = [name for name, found in occurring.items() if parts & found]
+        if having:
+            counts.update([*having, ""])
+        else:
+            kept.append(row)
+    return kept, counts
+
+
+def _occurring(wanted: Iterable[str], text: str) -> set[str]:
+    """Those of the squashed strings that the text has between edges of its words."""
+    by_key: defaultdict[str, list[str]] = defaultdict(list)
+    for part in wanted:
+        by_key[part[:_KEY]].append(part)
+    lengths = sorted({len(key) for key in by_key})
+    words = [_squashed(text[start:end]) for start, end in find_words(text)]
+    squashed = "".join(words)
+    edges = [0]
+    for word in words:
+        edges.append(edges[-1] + len(word))
+    ends = set(edges)
+    found: set[str] = set()
+    for begin in edges:
+        for length in lengths:
+            for part in by_key.get(squashed[begin : begin + length], ()):
+                if begin + len(part) in ends and squashed.startswith(part, begin):
+                    found.add(part)
+    return found
+
+
+def _squashed(text: str) -> str:
+    """Its letters and digits, without case."""
+    composed = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return "".join(filter(str.isalnum, composed.casefold()))

@@ -1,0 +1,90 @@
+"""Answers that were paid for, on disk: one JSON object a line, `key` and `answer`, appended as they come."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rayner.errors import InputError
+
+
+class Ledger:
+    """The answers of a file, by key; None is an answer without text. One process writes it at a time.
+
+    A last line that a kill cut short is removed when the file is next written.
+
+    Args:
+        write: whether answers will be added; without it a file that is not there is an empty one.
+
+    Raises:
+        InputError: a line that cannot be read, or a file that another process writes.
+    """
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        self.path = path
+        self.answers: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        if write:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._file)
+                raise InputError(str(path), "is written by another process", "wait until it ends") from None
+        try:
+            whole = self._read()
+            if self._file is not None:
+                os.ftruncate(self._file, whole)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, key: str, answer: str | None) -> None:
+        """Note an answer; it is on disk when this returns."""
+        line = json.dumps({"key": key, "answer": answer}) + "\n"
+        with self._lock:
+            assert self._file is not None
+            data = memoryview(line.encode())
+            while data:
+                data = data[os.write(self._file, data) :]
+            os.fsync(self._file)
+            self.answers[key] = answer
+
+    def close(self) -> None:
+        """Let others write it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _read(self) -> int:
+        """Take the answers of the whole lines, and say how many bytes these are."""
+        if not self.path.exists():
+            return 0
+        data = self.path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
+            try:
+                row = json.loads(line)
+                key, answer = row["key"], row["answer"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                key = answer = 0
+            if not isinstance(key, str) or not isinstance(answer, str | None):
+                what = "not an answer of the ledger"
+                raise InputError(f"{self.path}:{number}", what, "remove the line, or name another ledger")
+            self.answers[key] = answer
+        return end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

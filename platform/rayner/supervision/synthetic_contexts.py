@@ -1,0 +1,156 @@
+"""A training set for a context ranker that nobody annotated (Amalvy et al. 2023, EMNLP, section 3.2).
+
+From annotated documents: for each distinct entity string one sentence with it, for which a helpful context is
+written (by a model or from a template); then as many rows whose context does not help, half of them sentences
+of other documents, half the contexts of other entities.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayner.data.schema import Document
+from rayner.data.sentences import sentences_of
+from rayner.supervision.context_prompts import KINDS, ContextKind, kinds_of
+from rayner.supervision.context_rows import ContextRow
+
+_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """A context that is asked for: one of a kind for an entity, to help to read a sentence with it."""
+
+    sentence: str
+    entity: str
+    type: str
+    kind: ContextKind
+    entities: tuple[str, ...]
+    """The mentions of the sentence."""
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSentence:
+    """A sentence, its mentions as (string, type), and the group of its document."""
+
+    text: str
+    mentions: tuple[tuple[str, str], ...]
+    group: str
+
+
+def source_sentences(documents: Iterable[Document]) -> Iterator[SourceSentence]:
+    """The sentences of documents, with the mentions that lie whole in them; of no group, by document."""
+    for document in documents:
+        spans = sentences_of(document)
+        starts = [start for start, _ in spans]
+        inside: list[list[tuple[str, str]]] = [[] for _ in spans]
+        for mention in sorted(document.mentions, key=lambda m: (m.start, -m.end)):
+            place = bisect_right(starts, mention.start) - 1
+            if place >= 0 and mention.end <= spans[place][1]:
+                inside[place].append((_plain(document.text[mention.start : mention.end]), mention.type))
+        group = document.group or document.document_id
+        for (start, end), mentions in zip(spans, inside, strict=True):
+            yield SourceSentence(_plain(document.text[start:end]), tuple(mentions), group)
+
+
+def context_requests(
+    sentences: Iterable[SourceSentence], kinds: Sequence[ContextKind] = KINDS, seed: int = 0
+) -> list[ContextRequest]:
+    """One request for each distinct entity string, at its first sentence, of a kind drawn for its type.
+
+    Entities of a type that no kind fits have none.
+    """
+    rng = np.random.default_rng(seed)
+    requests: dict[str, ContextRequest] = {}
+    for sentence in sentences:
+        entities = tuple(dict.fromkeys(text for text, _ in sentence.mentions))
+        for entity, type_ in sentence.mentions:
+            fitting = kinds_of(type_, kinds)
+            if entity and entity not in requests and fitting:
+                kind = fitting[rng.integers(len(fitting))]
+                requests[entity] = ContextRequest(
+                    sentence.text, entity, type_, kind, entities, sentence.group
+                )
+    return list(requests.values())
+
+
+def positive_rows(
+    requests: Sequence[ContextRequest], answers: Sequence[str | None]
+) -> tuple[list[ContextRow], Counter[str]]:
+    """Rows of the answers that can help, and counts: `kept`, and why others were dropped.
+
+    An answer must mention the entity (case and white space do not count) and say more than the sentence.
+
+    Args:
+        answers: one a request; None where there is none.
+    """
+    rows, counts = [], Counter[str]()
+    for request, answer in zip(requests, answers, strict=True):
+        context = _unquoted(_plain(answer or ""))
+        if not context:
+            counts["without an answer"] += 1
+        elif request.entity.casefold() not in context.casefold():
+            counts["without the entity"] += 1
+        elif context.casefold() in (request.sentence.casefold(), request.entity.casefold()):
+            counts["nothing new"] += 1
+        else:
+            counts["kept"] += 1
+            rows.append(ContextRow(request.sentence, context, True, request.entities, request.group))
+    return rows, counts
+
+
+def negative_rows(
+    positives: Sequence[ContextRow], sentences: Sequence[SourceSentence], seed: int = 0
+) -> tuple[list[ContextRow], Counter[str]]:
+    """As many rows whose context does not help, and counts: `sampled`, `swapped`, and how many are missing.
+
+    Half have a sentence of another group (negative sampling), half the context of another row (swapping),
+    none with an entity of the sentence in it. Where one way finds no context, the other is tried.
+    """
+    rng = np.random.default_rng(seed)
+    others = [row.context for row in positives]
+    texts = list(dict.fromkeys((sentence.text, sentence.group) for sentence in sentences if sentence.text))
+    rows, counts = [], Counter[str]()
+    for turn, place in enumerate(rng.permutation(len(positives)).tolist()):
+        row = positives[place]
+        ways = {"sampled": texts, "swapped": [(context, None) for context in others]}
+        for way in sorted(ways, reverse=bool(turn % 2)):
+            context = _unrelated(row, ways[way], rng)
+            if context is not None:
+                rows.append(ContextRow(row.sentence, context, False, row.entities, row.group))
+                counts[way] += 1
+                break
+        else:
+            counts["missing"] += 1
+    return rows, counts
+
+
+def _unrelated(
+    row: ContextRow, texts: Sequence[tuple[str, str | None]], rng: np.random.Generator
+) -> str | None:
+    """A text of another group, without an entity of the row; None where many tries find none."""
+    entities = [entity.casefold() for entity in row.entities]
+    for _ in range(_TRIES if texts else 0):
+        text, group = texts[int(rng.integers(len(texts)))]
+        folded = text.casefold()
+        own = (group is not None and group == row.group) or text in (row.sentence, row.context)
+        if not own and not any(entity in folded for entity in entities):
+            return text
+    return None
+
+
+def _unquoted(text: str) -> str:
+    """An answer that is one quotation, without the marks around it."""
+    if text[:1] in ('"', "“") and text[-1:] in ('"', "”") and not any(mark in text[1:-1] for mark in '"“”'):
+        return text[1:-1].strip()
+    return text
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,200 @@
+"""Training rows that nobody annotated: one request an entity, answers checked, negatives of both kinds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document, Mention
+from rayner.supervision.context_prompts import (
+    ACTION,
+    DESCRIPTION,
+    KINDS,
+    MOVEMENT,
+    ContextKind,
+    kinds_of,
+    made_of_template,
+    prompt_of,
+)
+from rayner.supervision.context_rows import ContextRow
+from rayner.supervision.synthetic_contexts import (
+    ContextRequest,
+    SourceSentence,
+    context_requests,
+    negative_rows,
+    positive_rows,
+    source_sentences,
+)
+
+NAMES = ("Ahab", "Ishmael", "Nantucket", "Queequeg", "Pequod", "Starbuck", "Stubb", "Bildad")
+
+
+def document(text: str, *mentions: tuple[str, str], name: str = "d", group: str | None = None) -> Document:
+    spans = tuple(Mention(text.index(m), text.index(m) + len(m), type_) for m, type_ in mentions)
+    return Document(name, text, spans, group=group)
+
+
+def requests_for(*entities: str) -> list[ContextRequest]:
+    return [ContextRequest(f"Then {e} slept.", e, "PER", ACTION, (e,), "book") for e in entities]
+
+
+def test_mentions_belong_to_their_sentences() -> None:
+    text = "Captain\nAhab left. He went to Nantucket with Ishmael."
+    source = document(text, ("Captain\nAhab", "PER"), ("Nantucket", "LOC"), ("Ishmael", "PER"), group="moby")
+    whole = Document("e", "It rained.", (Mention(0, 99, "X"),))
+    assert list(source_sentences([source, whole])) == [
+        SourceSentence("Captain Ahab left.", (("Captain Ahab", "PER"),), "moby"),
+        SourceSentence(
+            "He went to Nantucket with Ishmael.", (("Nantucket", "LOC"), ("Ishmael", "PER")), "moby"
+        ),
+        SourceSentence("It rained.", (), "e"),
+    ]
+
+
+def test_one_request_for_each_distinct_entity_string() -> None:
+    documents = [
+        document("Ahab left. Ahab came to Nantucket.", ("Ahab", "PER"), ("Nantucket", "LOC")),
+        document("Nantucket saw Ahab.", ("Ahab", "PER"), ("Nantucket", "LOC")),
+        document("A fever took him.", ("fever", "Disease")),
+    ]
+    requests = context_requests(source_sentences(documents))
+    assert [(r.entity, r.sentence) for r in requests] == [
+        ("Ahab", "Ahab left."),
+        ("Nantucket", "Ahab came to Nantucket."),
+        ("fever", "A fever took him."),
+    ]
+    assert requests[2].kind is DESCRIPTION
+    drawn = {
+        (r.entity, r.kind.name)
+        for n in range(20)
+        for r in context_requests(source_sentences(documents), seed=n)
+    }
+    assert drawn == {
+        ("Ahab", "description"),
+        ("Ahab", "action"),
+        ("Nantucket", "description"),
+        ("Nantucket", "movement"),
+        ("fever", "description"),
+    }
+    assert context_requests(source_sentences(documents)) == requests
+    of_places = context_requests(source_sentences(documents), [MOVEMENT])
+    assert [r.entity for r in of_places] == ["Nantucket"]
+
+
+def test_the_kinds_of_the_paper_by_type() -> None:
+    assert kinds_of("PER") == [DESCRIPTION, ACTION]
+    assert kinds_of("LOC") == [DESCRIPTION, MOVEMENT]
+    assert kinds_of("ORG") == kinds_of("Disease") == [DESCRIPTION]
+
+
+def test_prompts_name_the_entity_and_keep_the_sentence() -> None:
+    sentence = "He wrote {entity} and {thing} on it."
+    asked = prompt_of(DESCRIPTION, sentence, "Ahab", "PER")
+    assert f"'{sentence}'" in asked
+    assert "Ahab is a person" in asked
+    assert "gout is an acute_thing" not in prompt_of(DESCRIPTION, "x", "gout", "Acute_Thing")
+    assert "gout is an acute thing" in prompt_of(DESCRIPTION, "x", "gout", "Acute_Thing")
+    assert "gout is an illness" in prompt_of(DESCRIPTION, "x", "gout", "D", {"D": "an illness"})
+    for kind in KINDS:
+        assert "Ahab" in prompt_of(kind, "x", "Ahab", "PER")
+
+
+@given(st.sampled_from(KINDS), st.text(min_size=1), st.integers(0, 2**31))
+def test_a_template_mentions_the_entity_and_leaves_nothing_open(
+    kind: ContextKind, entity: str, seed: int
+) -> None:
+    made = made_of_template(kind, "x", entity, "PER", seed)
+    assert entity[1:] in made
+    assert made == made_of_template(kind, "x", entity, "PER", seed)
+    assert "{" not in made.replace(entity, "").replace(entity[0].upper() + entity[1:], "")
+
+
+def test_templates_differ_by_entity_and_seed() -> None:
+    made = {made_of_template(ACTION, "x", "Ahab", "PER", seed) for seed in range(30)}
+    assert len(made) > 10
+
+
+def test_labels_of_ones_own_have_kinds_of_their_own() -> None:
+    kind = ContextKind("dose", "Write of {entity}.", ("{entity} is taken daily.",), frozenset({"Drug"}))
+    assert kinds_of("Drug", [kind]) == [kind]
+    assert kinds_of("PER", [kind]) == []
+    assert made_of_template(kind, "x", "aspirin", "Drug", 0) == "Aspirin is taken daily."
+
+
+@pytest.mark.parametrize(
+    ("answer", "count", "context"),
+    [
+        ("  Old AHAB\nsmiled. ", "kept", "Old AHAB smiled."),
+        ('"Ahab smiled."', "kept", "Ahab smiled."),
+        ('"Go," said Ahab, "now."', "kept", '"Go," said Ahab, "now."'),
+        ("The captain smiled.", "without the entity", None),
+        ("", "without an answer", None),
+        ('""', "without an answer", None),
+        (None, "without an answer", None),
+        ("ahab", "nothing new", None),
+        ("then Ahab slept.", "nothing new", None),
+    ],
+)
+def test_answers_that_cannot_help_are_dropped(answer: str | None, count: str, context: str | None) -> None:
+    rows, counts = positive_rows(requests_for("Ahab"), [answer])
+    assert counts == {count: 1}
+    expected = [] if context is None else [ContextRow("Then Ahab slept.", context, True, ("Ahab",), "book")]
+    assert rows == expected
+
+
+def positives(count: int) -> list[ContextRow]:
+    requests = requests_for(*NAMES[:count])
+    return positive_rows(requests, [f"{r.entity} smiled." for r in requests])[0]
+
+
+elsewhere = [SourceSentence(f"It rained {n} days.", (), "other") for n in range(20)]
+
+
+@given(st.integers(2, 8), st.integers(0, 100))
+def test_negatives_are_as_many_half_of_each_kind(count: int, seed: int) -> None:
+    rows = positives(count)
+    negatives, counts = negative_rows(rows, elsewhere, seed)
+    assert counts == {"sampled": (count + 1) // 2, "swapped": count // 2}
+    assert sorted(row.sentence for row in negatives) == sorted(row.sentence for row in rows)
+    contexts = {row.context for row in rows}
+    assert sum(row.context in contexts for row in negatives) == count // 2
+    for row in negatives:
+        assert not row.relevant
+        assert not any(entity in row.context for entity in row.entities)
+    assert negative_rows(rows, elsewhere, seed) == (negatives, counts)
+
+
+def test_no_negative_is_of_the_same_book_or_has_the_entity() -> None:
+    rows = positives(1)
+    own = [SourceSentence("It rained.", (), "book"), SourceSentence("AHAB ran.", (), "other")]
+    assert negative_rows(rows, own) == ([], {"missing": 1})
+    (row,), counts = negative_rows(rows, [*own, SourceSentence("It poured.", (), "other")])
+    assert (row.context, counts) == ("It poured.", {"sampled": 1})
+
+
+def test_where_one_way_finds_nothing_the_other_is_taken() -> None:
+    negatives, counts = negative_rows(positives(4), [])
+    assert counts == {"swapped": 4}
+    assert len(negatives) == 4
+
+
+def test_rows_without_known_entities_never_get_their_own_context() -> None:
+    rows = [ContextRow(f"s{n}", f"c{n}", True) for n in range(2)]
+    for seed in range(20):
+        negatives, _ = negative_rows(rows, [], seed)
+        assert {(row.sentence, row.context) for row in negatives} == {("s0", "c1"), ("s1", "c0")}
+
+
+def test_from_documents_to_rows() -> None:
+    documents = [
+        document(f"{name} slept. The sea was calm {n}.", (name, "PER"), name=name)
+        for n, name in enumerate(NAMES)
+    ]
+    sentences = list(source_sentences(documents))
+    requests = context_requests(sentences)
+    answers = [made_of_template(r.kind, r.sentence, r.entity, r.type, 0) for r in requests]
+    rows, counts = positive_rows(requests, answers)
+    assert counts == {"kept": len(NAMES)}
+    _, negative_counts = negative_rows(rows, sentences)
+    assert negative_counts == {"sampled": 4, "swapped": 4}
