@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,12 +19,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
-from rayner.errors import CheckpointError, RecipeError
+from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.recipes import changed_keys
 from rayner.runtime.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import TrainTask
-from rayner.tasks.checkpoint import check_files, read_recipe, save_checkpoint
+from rayner.tasks.checkpoint import MANIFEST, check_files, read_recipe, save_checkpoint
 
 LAST, BEST = "last", "best"
 FREE_KEYS = ("scaling.", "tracking.")
@@ -83,7 +84,17 @@ def read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
     Raises:
         RecipeError: the run was started with another recipe.
         CheckpointError: `OUT/last` is damaged.
+        StorageError: it cannot be read now.
     """
+    try:
+        return _read_standing(out, recipe)
+    except OSError as error:
+        if failure := storage_error(str(out / LAST), "cannot be read", error):
+            raise failure from error
+        raise
+
+
+def _read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
     folder = out / LAST
     settle_folder(folder)
     settle_folder(out / BEST)
@@ -97,8 +108,21 @@ def read_standing(out: Path, recipe: BaseRecipe) -> Standing | None:
     path = folder / "state" / "state.json"
     try:
         return Standing(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (FileNotFoundError, ValueError, TypeError) as error:
         raise CheckpointError(str(path), f"is no run's state ({error})", _CURE) from None
+
+
+def identity_of_last(out: Path) -> str:
+    """What tells the state in `OUT/last`, as seen from here, from any other; empty where there is none."""
+    folder = out / LAST
+    try:
+        manifest = (folder / MANIFEST).read_bytes()
+        step = json.loads((folder / "state" / "state.json").read_text(encoding="utf-8"))["step"]
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"unreadable ({error})"
+    return f"step {step}, {hashlib.sha256(manifest).hexdigest()[:12]}"
 
 
 def check_examples(out: Path, standing: Standing, key: str) -> None:
@@ -118,6 +142,7 @@ def load_state(
 
     Raises:
         CheckpointError: it is another model's.
+        StorageError: it cannot be read now.
     """
     state = out / LAST / "state"
     try:
@@ -130,6 +155,8 @@ def load_state(
                 for name, weight in average.weights.items():
                     weight.copy_(file.get_tensor(name))
     except Exception as error:
+        if failure := storage_error(str(state), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(state), f"does not fit the model ({error})", _CURE) from error
 
 

@@ -19,6 +19,7 @@ from rayner.runtime.checkpoints import (
     LAST,
     Standing,
     check_examples,
+    identity_of_last,
     load_state,
     read_standing,
     save_last,
@@ -26,7 +27,14 @@ from rayner.runtime.checkpoints import (
 from rayner.runtime.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.tracking import Record, Tracker, tracked
-from rayner.runtime.training.distributed import broadcast_model, on_first, rank, same_workers, world_size
+from rayner.runtime.training.distributed import (
+    broadcast_model,
+    on_first,
+    rank,
+    same_on_all,
+    same_workers,
+    world_size,
+)
 from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.training.optimization import set_rate
 from rayner.runtime.training.steps import Examples, epoch_steps
@@ -81,6 +89,8 @@ def work(run: Run) -> Standing:
         RecipeError: `OUT` holds another run.
         CheckpointError: `OUT/last` is damaged.
         InputError: the loss is no number, or the disk is full; on every worker.
+        StorageError: `OUT` cannot be read or written now.
+        WorkerFailedError: one of several workers failed otherwise.
         GroupLostError: the process group went away under the run.
     """
     with same_workers():
@@ -104,6 +114,7 @@ def _pauses(run: Run, standing: Standing) -> bool:
 def _start(run: Run) -> tuple[Standing, Learner]:
     recipe, task, last = run.recipe, run.task, run.out / LAST
     stored = on_first(lambda: read_standing(run.out, recipe))
+    same_on_all(lambda: identity_of_last(run.out), last)
     first_plan = task.plan(run.examples.lengths, run.examples.groups, 0)
     if stored is None:
         later = range(1, recipe.training.epochs)

@@ -19,7 +19,7 @@ from torch import nn
 
 from rayner.config import BaseRecipe
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.tokenizer import tokenizer_from
 from rayner.recipes import dump_recipe, parse_recipe
 from rayner.tasks.base import DEFAULTS, Options, TrainTask
@@ -125,6 +125,8 @@ def load_model(folder: Path, task: TrainTask[Any, Any, Any]) -> nn.Module:
     except InputError:
         raise
     except Exception as error:
+        if failure := storage_error(str(folder), "cannot be read", error):
+            raise failure from error
         what = f"does not load ({type(error).__name__}: {error})"
         raise CheckpointError(str(folder), what, CURE) from error
 
@@ -139,6 +141,8 @@ def read_recipe(folder: Path) -> BaseRecipe:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         cure = "name a checkpoint folder, such as RUN/best" if not path.exists() else CURE
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, cure) from None
@@ -170,7 +174,9 @@ def check_files(folder: Path) -> None:
         version = manifest["format"]
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", CURE) from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(path), "is cut short or not the file that was saved", CURE) from None
     if version != FORMAT:
         raise CheckpointError(str(path), f"format {version!r} is unknown", "use the rayner that wrote it")

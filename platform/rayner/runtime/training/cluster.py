@@ -15,7 +15,7 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import RaynerError, RecipeError
+from rayner.errors import RaynerError, RecipeError, StorageError
 from rayner.recipes import parse_recipe
 from rayner.runtime.checkpoints import Standing
 from rayner.runtime.cluster import ensure_ray
@@ -169,7 +169,7 @@ def _check_storage(out: Path, device: torch.device) -> None:
 
 def _lasts(error: BaseException) -> bool:
     """Whether workers that start again would fail of it again."""
-    return isinstance(error, RaynerError) and not isinstance(error, WorkerFailedError)
+    return isinstance(error, RaynerError) and not isinstance(error, (WorkerFailedError, StorageError))
 
 
 def _first_cause(error: Exception) -> str:

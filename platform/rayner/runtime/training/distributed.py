@@ -7,17 +7,26 @@ step and through every parameter, but a worker's part of a step may be empty, an
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rayner.errors import StorageError
 from rayner.runtime.training.failures import Company, GroupLostError, company
 
 BUCKET_BYTES = 64 * 2**20
+ATTEMPTS = 45
+PAUSE = 2.0
+"""NFS keeps what it knows of a folder for up to a minute."""
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -134,6 +143,28 @@ def on_first(function: Callable[[], T]) -> T:
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]
+
+
+def same_on_all(read: Callable[[], str], where: Path) -> None:
+    """Wait until all workers read the same: a mount may show for a while what was there before.
+
+    Raises:
+        StorageError: they do not, for `ATTEMPTS` times `PAUSE` seconds.
+    """
+    for attempt in range(ATTEMPTS):
+        found = gather_objects(read())
+        others = [number for number, value in enumerate(found) if value != found[0]]
+        if not others:
+            return
+        if attempt == 0 and rank() == 0:
+            log.info("waiting until worker %d sees the same in %s as worker 0", others[0], where)
+        time.sleep(PAUSE)
+    what = (
+        f"worker {others[0]} of {len(found)} sees {found[others[0]] or 'nothing'} where worker 0 sees "
+        f"{found[0] or 'nothing'}"
+    )
+    cure = "mount the storage so that all nodes see a change soon, and run the same command again: it goes on"
+    raise StorageError(str(where), what, cure)
 
 
 def _buckets(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:

@@ -17,7 +17,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import InputError, RaynerError, StorageError
 
 PATIENCE = timedelta(seconds=10)
 """How long a worker that ends waits for the others to have heard why."""
@@ -78,7 +78,7 @@ class Company:
         place = f"on worker {self.rank} of {self.workers}"
         if isinstance(error, WorkerFailedError):
             return error
-        if isinstance(error, InputError):
+        if isinstance(error, (InputError, StorageError)):
             return type(error)(error.where, f"{error.what} ({place})", error.cure)
         if isinstance(error, RaynerError):
             return RaynerError(f"{error} ({place})")
