@@ -20,6 +20,10 @@ def add_serve(app: typer.Typer, run: Run) -> None:
     @app.command()
     def serve(
         config: Annotated[Path, typer.Argument(exists=True, help="The YAML file: models, limits, replicas.")],
+        name: Annotated[str, typer.Option(help="The application's name on the cluster.")] = "rayner",
+        route_prefix: Annotated[
+            str, typer.Option(help="Where its paths begin; each application of a cluster has its own.")
+        ] = "/",
         as_json: Annotated[
             bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
         ] = False,
@@ -29,6 +33,6 @@ def add_serve(app: typer.Typer, run: Run) -> None:
         def verb() -> dict[str, Any]:
             from rayner.serving.run import serve_forever
 
-            return serve_forever(config)
+            return serve_forever(config, name, route_prefix)
 
         run(verb, as_json, lambda result: print_summary(Console(), result, []))

@@ -17,6 +17,7 @@ from rayner.errors import InputError, RaynerError, StorageError
 from rayner.runtime import locks
 from rayner.runtime.annotation.output import Output
 from rayner.runtime.locks import locked
+from rayner.runtime.storage import place_of
 from rayner.runtime.sweeps.storage import sweep_folder
 
 HOLD = """
@@ -89,7 +90,7 @@ def test_a_file_system_without_locks_is_no_other_process(
     opened = {
         "lock": lambda: locked(tmp_path / ".lock", "runs here", 60),
         "sweep": lambda: sweep_folder(tmp_path, False, {}),
-        "annotation": lambda: Output(str(tmp_path)).locked(),
+        "annotation": lambda: Output(place_of(str(tmp_path))).locked(),
     }[what]
     with (
         pytest.raises(StorageError, match=rf"cannot be locked \({os.strerror(number)}\)") as caught,
