@@ -121,10 +121,13 @@ def test_any_fault_ends_both_with_its_cause(endings: dict[str, list[str]], case:
     assert endings[case] == [f"WorkerFailedError: {message}"] * 2
 
 
-def test_a_lost_mount_ends_both_and_is_no_matter_of_the_user(endings: dict[str, list[str]]) -> None:
-    for ending in endings["a lost mount while saving"]:
-        assert ending.startswith("WorkerFailedError: worker 0 of 2 failed: ")
-        assert os.strerror(errno.ESTALE) in ending
+def test_a_lost_mount_ends_both_and_says_so(endings: dict[str, list[str]]) -> None:
+    first, second = endings["a lost mount while saving"]
+    for ending in (first, second):
+        assert ending.startswith("StorageError")
+        assert f"({os.strerror(errno.ESTALE)})" in ending
+        assert "a run is resumed from what is stored" in ending
+    assert "(on worker 0 of 2); fix the storage" in second
 
 
 def test_an_interrupted_worker_interrupts_the_others(endings: dict[str, list[str]]) -> None:
