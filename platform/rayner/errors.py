@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+
 
 class RaynerError(Exception):
     """Anything that rayner itself reports. The CLI prints it as one line and exits with `exit_status`."""
@@ -50,3 +54,39 @@ class DivergedError(InputError):
 
 class IndexFolderError(InputError):
     """An index folder that cannot be used as it is."""
+
+
+class StorageError(RaynerError):
+    """Storage that failed: nothing is wrong with what lies there, and the same command may do next time.
+
+    Args:
+        where: the file or folder.
+        what: what failed there.
+        cure: what to do about it.
+    """
+
+    def __init__(self, where: str, what: str, cure: str) -> None:
+        self.where, self.what, self.cure = where, what, cure
+        super().__init__(f"{where}: {what}; {cure}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.where, self.what, self.cure)
+
+
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+
+
+def storage_error(where: str, doing: str, error: BaseException) -> StorageError | None:
+    """The error as one of the storage; None if it is none, as where a file is not there.
+
+    Args:
+        doing: what could not be done: `cannot be read`.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    # safetensors reports the system's error as text.
+    if number is None and (text := re.search(r"\(os error (\d+)\)", str(error))):
+        number = int(text[1])
+    if number is None or number in _ABSENT:
+        return None
+    cure = "fix the storage, then run the same command again: a run is resumed from what is stored"
+    return StorageError(where, f"{doing} ({os.strerror(number)})", cure)

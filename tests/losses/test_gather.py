@@ -41,8 +41,11 @@ def test_two_workers_have_the_rows_and_gradients_of_one(tmp_path: Path, shares: 
         rows, own, gradient = torch.load(tmp_path / f"{rank}.pt")
         torch.testing.assert_close(rows, ROWS, rtol=0, atol=0)
         assert own.tolist() == list(range(begin, begin + share))
+        assert gradient is not None
         if share:
             torch.testing.assert_close(gradient, whole.grad[begin : begin + share], rtol=1e-12, atol=1e-12)
+        else:
+            assert not gradient.numel()
         begin += share
 
 

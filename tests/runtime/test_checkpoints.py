@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, StorageError
 from rayner.runtime import checkpoints
 from rayner.runtime.folders import replace_folder, settle_folder
 from rayner.runtime.worker import work
@@ -88,6 +89,66 @@ def test_a_run_on_a_full_disk_keeps_its_last_checkpoint(
     assert state is not None
     assert state.step == 1
     assert work(toy_run(tmp_path, checkpoint_every=1)).finished
+
+
+STORAGE = [errno.EIO, errno.ESTALE, errno.EACCES]
+
+
+@pytest.mark.parametrize("number", STORAGE)
+def test_storage_that_fails_while_writing_leaves_what_was_there(tmp_path: Path, number: int) -> None:
+    folder = tmp_path / "last"
+    replace_folder(folder, write("one"))
+
+    def fail(partial: Path) -> None:
+        # As safetensors reports it.
+        raise RuntimeError(f"Error while serializing: I/O error: whatever (os error {number})")
+
+    with pytest.raises(StorageError, match=rf"unharmed \({os.strerror(number)}\).*resumed") as caught:
+        replace_folder(folder, fail)
+    assert caught.value.where == str(folder)
+    assert "--fresh" not in str(caught.value)
+    assert (folder / "file").read_text() == "one"
+
+
+@pytest.mark.parametrize("number", STORAGE)
+@pytest.mark.parametrize("reader", ["check_files", "read_recipe", "safe_open"])
+def test_storage_that_fails_while_reading_is_no_reason_to_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reader: str
+) -> None:
+    work(replace(toy_run(tmp_path), until=1))
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, reader, fail)
+        with pytest.raises(StorageError, match=rf"last.*{os.strerror(number)}.*resumed") as caught:
+            work(toy_run(tmp_path))
+    assert "--fresh" not in str(caught.value)
+    assert work(toy_run(tmp_path)).finished
+
+
+def test_a_file_that_the_storage_does_not_give_is_not_called_damaged(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    for read in (check_files, read_recipe):
+        with pytest.raises(StorageError, match=os.strerror(errno.EIO)):
+            read(checkpoint)
+
+
+def test_the_identity_of_a_state_changes_with_each_save(tmp_path: Path) -> None:
+    assert checkpoints.identity_of_last(tmp_path) == ""
+    seen = set()
+    for epochs in (1, 2, 3):
+        work(replace(toy_run(tmp_path), until=epochs))
+        seen.add(checkpoints.identity_of_last(tmp_path))
+    assert len(seen) == 3
+    (tmp_path / "last/state/state.json").write_text("{")
+    assert checkpoints.identity_of_last(tmp_path).startswith("unreadable")
 
 
 @pytest.fixture

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
-from rayner.runtime.training import steps
+from rayner.errors import StorageError
+from rayner.runtime.training import distributed, steps
+from rayner.runtime.training.distributed import same_on_all
 from rayner.runtime.training.steps import epoch_steps
 from rayner.tasks.base import Size
 from tests.runtime.several_workers import (
@@ -90,3 +93,19 @@ def test_a_worker_whose_group_is_gone_takes_no_step_alone(tmp_path: Path) -> Non
     assert len(list(tmp_path.glob("raised-*"))) == 2
     state = json.loads((tmp_path / "run" / "last" / "state" / "state.json").read_text())
     assert state["step"] == 3
+
+
+def look(folder: Path) -> None:
+    """Worker 1 sees the old state twice, then what worker 0 sees; and at another place always the old."""
+    distributed.PAUSE, distributed.ATTEMPTS = 0.0, 3
+    number = dist.get_rank()
+    states = iter(["old", "old", "new"] if number else ["new"] * 3)
+    same_on_all(lambda: next(states), folder)
+    with pytest.raises(StorageError, match="worker 1 of 2 sees old where worker 0 sees new"):
+        same_on_all(lambda: "old" if number else "new", folder)
+    (folder / f"looked-{number}").touch()
+
+
+def test_workers_wait_until_they_see_the_same(tmp_path: Path) -> None:
+    spawn(look, 2, tmp_path / "group", tmp_path)
+    assert len(list(tmp_path.glob("looked-*"))) == 2

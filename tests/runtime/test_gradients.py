@@ -47,6 +47,23 @@ def test_two_workers_equal_one(tmp_path: Path, loss: dict[str, Any]) -> None:
     assert max(losses(tmp_path / "1")) > 0
 
 
+@pytest.mark.parametrize("holder", [0, 1])
+def test_a_worker_without_an_example_takes_part(tmp_path: Path, holder: int) -> None:
+    values = small_recipe(tmp_path, loss={"mining": "infonce"})
+    task, examples = made(values, tmp_path)
+    whole = gradients(task, task.build().double(), [batch_of(task, examples, range(12))])
+    spawn(share_of_one_worker, 2, tmp_path / "group", values, tmp_path, holder)
+    assert largest_difference(whole, torch.load(tmp_path / f"{holder}.pt")) < 1e-12
+    assert not torch.load(tmp_path / f"{1 - holder}.pt")
+
+
+def share_of_one_worker(values: dict[str, Any], folder: Path, holder: int) -> None:
+    task, examples = made(values, folder)
+    rank = torch.distributed.get_rank()
+    batches = [batch_of(task, examples, range(12))] if rank == holder else []
+    torch.save(gradients(task, task.build().double(), batches), folder / f"{rank}.pt")
+
+
 @pytest.mark.parametrize("mining", ["batch_all", "batch_hard", "infonce"])
 def test_two_passes_equal_one(tmp_path: Path, mining: str) -> None:
     task, examples = made(small_recipe(tmp_path, loss={"mining": mining}), tmp_path)

@@ -129,7 +129,7 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, values: dict[str, Any]) -> None:
     with (tmp_path / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(RecipeError, match="another process"):
+        with pytest.raises(InputError, match=r"another process.*trains in this folder"):
             train(parse_recipe(values, "recipe"), tmp_path, workers=0)
 
 

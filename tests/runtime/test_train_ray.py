@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
-from rayner.errors import InputError, RaynerError
+from rayner.config.reading import dump_recipe
+from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.runtime.example_sets import build_examples
 from rayner.runtime.train import train
-from rayner.tasks.registry import parse_recipe
+from rayner.runtime.training.cluster import work_on_cluster
+from rayner.runtime.training.watching import watcher
+from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
 from tests.waiting import wait_for
@@ -125,3 +130,38 @@ def kill_a_training_worker() -> int:
             process.kill()
             return process.pid
     raise RaynerError("no Ray Train worker is running")
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize(
+    ("failure", "raised", "starts"),
+    [
+        (CorpusError("corpus.jsonl:3", "has no text", "write one"), CorpusError, 1),
+        (ValueError("a broken matrix"), RaynerError, 2),
+    ],
+)
+def test_what_fails_on_one_worker_ends_all(
+    tmp_path: Path, failure: Exception, raised: type[Exception], starts: int
+) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=2) | {"scaling": {"max_failures": 1}}
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "run"
+    out.mkdir()
+    (out / "recipe.yaml").write_text(dump_recipe(recipe))
+    task = train_task(recipe)
+    collate = task.collate
+
+    def failing(*arguments: Any) -> Any:
+        if torch.distributed.get_rank() == 1:
+            with (out / "starts").open("a") as file:
+                file.write("x")
+            raise failure
+        return collate(*arguments)
+
+    task.collate = failing  # type: ignore[method-assign]
+    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    with pytest.raises(raised, match=rf"{failure.args[0].split(':')[0]}") as caught:
+        work_on_cluster(recipe, task, examples, [], out, 2, watcher())
+    assert "worker 1 of 2" in str(caught.value)
+    assert len((out / "starts").read_text()) == starts

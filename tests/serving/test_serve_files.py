@@ -12,7 +12,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from rayner.errors import InputError, RecipeError
-from rayner.serving.application import NAME, build, declared, deployment_options
+from rayner.serving.application import NAME, application_of, build, deployment_options
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
 from rayner.serving.run import _wait, checked, serve_forever
 from rayner.serving.settings import (
@@ -72,16 +72,17 @@ def test_the_ray_service_keeps_its_secrets(root: Path) -> None:
 def test_the_local_file_is_one_of_ours(root: Path) -> None:
     settings = load_serve_settings(root / "serve/local.yaml")
     assert settings.http.host == "127.0.0.1"
-    schema = ServeDeploySchema.model_validate(declared(settings))
-    assert schema.http_options.host == "127.0.0.1"
+    application_of(settings)
 
 
 def test_models_stand_apart_from_what_restarts_replicas() -> None:
     one = ServeSettings.model_validate({"recognizer": "a"})
     other = ServeSettings.model_validate({"recognizer": "b", "revision": "2"})
-    (first,), (second,) = declared(one)["applications"], declared(other)["applications"]
-    assert first["args"] == second["args"]
-    assert first["deployments"] != second["deployments"]
+    more = ServeSettings.model_validate({"recognizer": "a", "replicas": {"max": 2}})
+    first, second, third = (application_of(settings)._bound_deployment for settings in (one, other, more))
+    assert first.version == second.version
+    assert first.user_config != second.user_config
+    assert first.version != third.version
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.Mo
         return SimpleNamespace(applications={NAME: SimpleNamespace(status="DEPLOYING")})
 
     monkeypatch.setattr("ray.serve.status", status)
-    assert not _wait(lambda: len(asked) > 2)
+    assert not _wait(NAME, lambda: len(asked) > 2)
 
 
 def test_keys_of_the_driver_are_asked_of_the_replicas(
@@ -144,7 +145,7 @@ def test_keys_of_the_driver_are_asked_of_the_replicas(
     assert not checked(path).require_key
     monkeypatch.setenv(KEYS_VARIABLE, "s3cret")
     assert checked(path).require_key
-    assert "s3cret" not in str(declared(checked(path)))
+    assert "s3cret" not in checked(path).model_dump_json()
 
 
 def test_keys_that_are_lost_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,3 +169,9 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
     assert scaled["autoscaling_config"]["target_ongoing_requests"] == 2
     assert "num_replicas" not in scaled
     assert scaled["backpressure_config"] == {"status_code": 503, "retry_after_s": 1}
+
+
+@pytest.mark.parametrize("prefix", ["genes", "/genes/", "/{genes}"])
+def test_a_prefix_that_is_none_is_told_before_ray_starts(tmp_path: Path, prefix: str) -> None:
+    with pytest.raises(InputError, match="--route-prefix"):
+        serve_forever(tmp_path / "serve.yaml", route_prefix=prefix)

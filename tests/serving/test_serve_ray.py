@@ -15,9 +15,10 @@ import requests
 
 import rayner
 from rayner.data.schema import Entity
+from rayner.errors import InputError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
-from rayner.serving.run import deploy, metrics_address
+from rayner.serving.run import Served, metrics_address
 from rayner.serving.settings import ServeSettings
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
@@ -29,7 +30,7 @@ PRESSURE = {"ongoing": 2, "queued": 8, "retry_after": 2}
 BOOK = {"documents": [{"text": " ".join(TEXTS * 30)}]}
 
 
-class Served:
+class Service:
     """An application whose settings can be changed."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +47,8 @@ class Served:
                 "http": {"port": self.port},
             }
         )
-        deploy(self.settings)
+        self.served = Served()
+        self.served.deploy(self.settings)
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -54,7 +56,7 @@ class Served:
     def change(self, **changes: Any) -> None:
         """Bring the application to other settings and wait until they are in force."""
         self.settings = ServeSettings.model_validate({**self.settings.model_dump(), **changes})
-        deploy(self.settings)
+        self.served.deploy(self.settings)
 
     def replicas(self, **changes: Any) -> dict[str, Any]:
         return {"replicas": {**self.settings.replicas.model_dump(), **changes}}
@@ -64,14 +66,14 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     from ray import serve
 
-    yield Served(tmp_path_factory.mktemp("checkpoints"))
+    yield Service(tmp_path_factory.mktemp("checkpoints"))
     serve.shutdown()
 
 
-def test_answers_are_those_of_predict(served: Served) -> None:
+def test_answers_are_those_of_predict(served: Service) -> None:
     reply = requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).json()
     expected = rayner.load(served.old, "cpu").predict(TEXTS)
     assert [[(m["start"], m["end"], m["type"]) for m in d["mentions"]] for d in reply["documents"]] == [
@@ -82,7 +84,7 @@ def test_answers_are_those_of_predict(served: Served) -> None:
     assert reply["versions"]["recognizer"] == version_of(served.old)
 
 
-def test_errors_pass_through_the_proxy(served: Served) -> None:
+def test_errors_pass_through_the_proxy(served: Service) -> None:
     reply = requests.post(served.url("/v1/recognize"), json={"documents": [{"txt": ""}]}, timeout=60)
     assert reply.status_code == 422
     assert "documents.0.text" in [problem["field"] for problem in reply.json()["detail"]]
@@ -92,13 +94,13 @@ def test_errors_pass_through_the_proxy(served: Served) -> None:
         assert requests.get(served.url(path), timeout=30).status_code == 200
 
 
-def test_metrics_are_on_the_port_of_ray(served: Served) -> None:
+def test_metrics_are_on_the_port_of_ray(served: Service) -> None:
     requests.post(served.url("/v1/recognize"), json=BODY, timeout=60)
     wanted = ("ray_rayner_mentions_total", "ray_rayner_batch_tokens_bucket", version_of(served.old))
     until(lambda: all(w in requests.get(metrics_address(), timeout=30).text for w in wanted))
 
 
-def test_under_pressure_some_are_told_when_to_come_again(served: Served) -> None:
+def test_under_pressure_some_are_told_when_to_come_again(served: Service) -> None:
     def ask(_: int) -> requests.Response:
         return requests.post(served.url("/v1/recognize"), json=BOOK, timeout=120)
 
@@ -108,7 +110,7 @@ def test_under_pressure_some_are_told_when_to_come_again(served: Served) -> None
     assert {reply.headers["Retry-After"] for reply in replies if reply.status_code == 503} == {"2"}
 
 
-def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
+def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     old, new = version_of(served.old), version_of(served.new)
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
         until(lambda: len(seen.replies) > 5)
@@ -130,7 +132,7 @@ def test_new_models_come_in_without_a_failed_request(served: Served) -> None:
     served.change(recognizer=str(served.old))
 
 
-def test_a_new_index_comes_in_without_a_failed_request(served: Served) -> None:
+def test_a_new_index_comes_in_without_a_failed_request(served: Service) -> None:
     old = version_of_index(served.index)
     body = {"mentions": ["Emmy Noether", "Marie Curie"], "operating_point": "never"}
     with under_load(served.url("/v1/standardize"), lambda: body) as seen:
@@ -149,7 +151,7 @@ def test_a_new_index_comes_in_without_a_failed_request(served: Served) -> None:
         assert second == "curie"
 
 
-def test_models_that_do_not_load_change_nothing(served: Served, tmp_path: Path) -> None:
+def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path) -> None:
     broken = recognizer_folder(tmp_path / "broken", 60)
     (broken / "model.safetensors").write_bytes(b"cut short")
     before = served.version()
@@ -161,9 +163,37 @@ def test_models_that_do_not_load_change_nothing(served: Served, tmp_path: Path) 
     until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
 
 
+def test_other_applications_are_left_alone(served: Service) -> None:
+    from ray import serve
+    from ray.serve.context import _get_global_client
+    from ray.serve.schema import ServeDeploySchema
+
+    other = {"name": "other", "route_prefix": "/other", "import_path": "tests.serving.other_application:app"}
+    client = _get_global_client()
+    assert client is not None
+    client.deploy_apps(ServeDeploySchema.model_validate({"applications": [other]}))
+    until(lambda: serve.status().applications["other"].status == "RUNNING")
+    served.change(revision="beside another")
+    # A command that finds its name or its prefix taken fails, and takes nothing away.
+    for taken in (Served(), Served("other", "/else"), Served("second", "/"), Served("second", "/other")):
+        with pytest.raises(InputError, match=r"--name|--route-prefix"):
+            taken.deploy(served.settings)
+        taken.stop()
+    second = Served("second", "/second")
+    second.deploy(served.settings)
+    reply = requests.post(served.url("/second/v1/recognize"), json=BODY, timeout=60)
+    assert reply.json()["versions"]["recognizer"] == version_of(served.old)
+    assert requests.get(served.url("/second/readyz"), timeout=30).status_code == 200
+    second.stop()
+    assert set(serve.status().applications) == {NAME, "other"}
+    assert requests.get(served.url("/other"), timeout=30).text == "other"
+    assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
+    serve.delete("other")
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_rolling_update_fails_no_request(served: Served, replicas: int) -> None:
+def test_a_rolling_update_fails_no_request(served: Service, replicas: int) -> None:
     served.change(**served.replicas(min=replicas, max=replicas))
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
         until(lambda: len(seen.replies) > 5)
@@ -175,7 +205,7 @@ def test_a_rolling_update_fails_no_request(served: Served, replicas: int) -> Non
 
 
 @pytest.mark.faults
-def test_a_killed_replica_fails_no_request_of_who_retries(served: Served) -> None:
+def test_a_killed_replica_fails_no_request_of_who_retries(served: Service) -> None:
     served.change(**served.replicas(min=2, max=2))
     until(lambda: len(replica_pids()) == 2)
     before = replica_pids()

@@ -15,11 +15,18 @@ def serve(
     config: Annotated[
         Path, typer.Argument(metavar="CONFIG", exists=True, help="The YAML file: models, limits, replicas.")
     ],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The application's name on the cluster.")
+    ] = "rayner",
+    route_prefix: Annotated[
+        str,
+        typer.Option(metavar="PATH", help="Where its paths begin; another one for each application."),
+    ] = "/",
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP until Ctrl-C. SIGHUP reads the file again and swaps models in place."""
     with logs_on_stderr():
         from rayner.serving.run import serve_forever
 
-        result = serve_forever(config)
+        result = serve_forever(config, name, route_prefix)
     print_result(result, as_json, print_summary)

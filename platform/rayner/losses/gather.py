@@ -31,7 +31,8 @@ def gather_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     numbers = [int(other[0]) for other in shapes]
     width = max(int(other[1]) for other in shapes)
     if not len(rows):
-        rows = rows.new_zeros(0, width, requires_grad=rows.requires_grad)
+        # Not a new tensor: the gradient, though empty, must come back to what the caller holds.
+        rows = rows.reshape(0, width)
     gathered: Tensor = _Gather.apply(rows, tuple(numbers))  # type: ignore[assignment]
     begin = sum(numbers[: dist.get_rank()])
     return gathered, torch.arange(begin, begin + len(rows), device=rows.device)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,11 +20,11 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.config.reading import changed_keys
-from rayner.errors import CheckpointError, RecipeError
+from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.runtime.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import State
-from rayner.tasks.checkpoint import check_files, read_recipe, save_checkpoint
+from rayner.tasks.checkpoint import MANIFEST, check_files, read_recipe, save_checkpoint
 from rayner.tasks.encoder_task import EncoderTask
 
 LAST, BEST = "last", "best"
@@ -88,7 +89,17 @@ def read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     Raises:
         RecipeError: the run was started with another recipe.
         CheckpointError: `OUT/last` is damaged.
+        StorageError: it cannot be read now.
     """
+    try:
+        return _read_state(out, recipe)
+    except OSError as error:
+        if failure := storage_error(str(out / LAST), "cannot be read", error):
+            raise failure from error
+        raise
+
+
+def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     folder = out / LAST
     settle_folder(folder)
     settle_folder(out / BEST)
@@ -102,8 +113,21 @@ def read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     path = folder / "state" / "state.json"
     try:
         return TrainState(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (FileNotFoundError, ValueError, TypeError) as error:
         raise CheckpointError(str(path), f"is no run's state ({error})", _CURE) from None
+
+
+def identity_of_last(out: Path) -> str:
+    """What tells the state in `OUT/last`, as seen from here, from any other; empty where there is none."""
+    folder = out / LAST
+    try:
+        manifest = (folder / MANIFEST).read_bytes()
+        step = json.loads((folder / "state" / "state.json").read_text(encoding="utf-8"))["step"]
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"unreadable ({error})"
+    return f"step {step}, {hashlib.sha256(manifest).hexdigest()[:12]}"
 
 
 def check_examples(out: Path, train_state: TrainState, key: str) -> None:
@@ -123,6 +147,7 @@ def load_state(
 
     Raises:
         CheckpointError: it is another model's.
+        StorageError: it cannot be read now.
     """
     state = out / LAST / "state"
     try:
@@ -135,6 +160,8 @@ def load_state(
                 for name, weight in average.weights.items():
                     weight.copy_(file.get_tensor(name))
     except Exception as error:
+        if failure := storage_error(str(state), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(state), f"does not fit the model ({error})", _CURE) from error
 
 

@@ -19,6 +19,9 @@ from rayner.runtime.pipeline import code_digest, each
 from rayner.runtime.progress import track
 from rayner.tasks.encoder_task import EncoderTask
 
+SECONDS_FOR_ANOTHER = 6 * 3600
+"""How long to wait for another process that builds the same set."""
+
 log = logging.getLogger(__name__)
 
 
@@ -53,7 +56,7 @@ def build_examples(
     folder = cache.absolute() / key
     cache.mkdir(parents=True, exist_ok=True)
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
-    with locked(folder.with_name(f".{key}.lock"), wait=True):
+    with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if not (folder / "manifest.json").exists():
             _build(task, split, items, folder, key, workers)
     found = ExampleSet(folder)

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from rayner.errors import InputError
+from rayner.errors import InputError, storage_error
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -22,24 +22,28 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
     Raises:
         InputError: the disk is full; the old folder is as it was.
+        StorageError: the storage failed otherwise; there is the old folder, or the new one.
     """
     partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))
-    settle_folder(folder)
-    partial.mkdir(parents=True)
     try:
+        settle_folder(folder)
+        partial.mkdir(parents=True)
         write(partial)
         _flush(partial)
         partial.rename(new)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        _flush_entry(folder.parent)
     except Exception as error:
         shutil.rmtree(partial, ignore_errors=True)
         if _is_full(error):
             what = "no room to write it; what was there before is unharmed"
             raise InputError(str(folder), what, "free some space and run the same command again") from error
+        what = "cannot be written, but what was there before is unharmed"
+        if failure := storage_error(str(folder), what, error):
+            raise failure from error
         raise
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    _flush_entry(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

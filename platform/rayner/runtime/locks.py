@@ -4,20 +4,70 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
+import os
+import socket
+import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import IO
+
+from rayner.errors import InputError, RaynerError, StorageError
+
+PAUSE = 0.5
+
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool) -> Generator[None]:
-    """Hold the lock of a file, which is made if it is missing and stays.
+def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
+    """Hold the lock of a file, which is made if it is missing, stays, and names the process that holds it.
 
     Args:
-        wait: whether to wait for another process that holds it.
+        doing: what a process that holds it does: `trains in this folder`.
+        seconds: how long to wait for it.
 
     Raises:
-        BlockingIOError: another process holds it, and `wait` is false.
+        InputError: another process holds it, and there is no waiting.
+        RaynerError: another process has held it all the time.
+        StorageError: the file system gives no locks.
     """
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    with path.open("a+", encoding="utf-8") as file:
+        _take(file, path, doing, seconds)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
         yield
+
+
+def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    told = False
+    while not _taken(file, path):
+        file.seek(0)
+        holder = f"another process ({file.read(200).strip() or 'unknown'})"
+        if not seconds:
+            what = f"{holder} {doing}"
+            raise InputError(
+                str(path.parent), what, "wait for it, stop it, or name another folder with --out"
+            )
+        if time.monotonic() > deadline:
+            cure = "stop it, then run the same command again"
+            raise RaynerError(f"{path}: {holder} {doing}, and has for {seconds:.0f} seconds; {cure}")
+        if not told:
+            log.info("waiting for %s, which %s, up to %.0f seconds (%s)", holder, doing, seconds, path)
+            told = True
+        time.sleep(PAUSE)
+
+
+def _taken(file: IO[str], path: Path) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        cure = (
+            "name a folder on storage that has locks (for NFS: a mount without nolock, its lock service up)"
+        )
+        raise StorageError(str(path), f"cannot be locked ({error.strerror or error})", cure) from None
+    return True

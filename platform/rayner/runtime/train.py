@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -59,7 +58,9 @@ def train(
     Raises:
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged.
-        InputError: the loss is no number, the disk is full, or the encoder cannot do what the recipe asks.
+        InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks, or
+            another process trains in `out`.
+        StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
     result = train_until(None, recipe, out, fresh, workers, cache, watch)
     assert result is not None
@@ -85,7 +86,7 @@ def train_until(
         )
     out = Path(out).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with _alone(out):
+    with locked(out / ".lock", "trains in this folder"):
         if fresh:
             _clear(out)
         state = read_state(out, recipe)
@@ -160,18 +161,6 @@ def _clear(out: Path) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _alone(out: Path):
-    """Refuse a second process on the same run."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(out / ".lock", wait=False))
-        except OSError:
-            what, cure = "another process trains in this folder", "wait for it, or name another --out"
-            raise RecipeError(str(out), what, cure) from None
-        yield
 
 
 def _write(path: Path, text: str) -> None:

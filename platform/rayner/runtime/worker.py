@@ -20,6 +20,7 @@ from rayner.runtime.checkpoints import (
     LAST,
     TrainState,
     check_examples,
+    identity_of_last,
     load_epoch_state,
     load_state,
     read_state,
@@ -28,7 +29,14 @@ from rayner.runtime.checkpoints import (
 from rayner.runtime.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.tracking import Record, Tracker, tracked
-from rayner.runtime.training.distributed import broadcast_model, on_first, rank, same_workers, world_size
+from rayner.runtime.training.distributed import (
+    broadcast_model,
+    on_first,
+    rank,
+    same_on_all,
+    same_workers,
+    world_size,
+)
 from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.training.optimization import set_rate
 from rayner.runtime.training.steps import epoch_steps
@@ -87,6 +95,8 @@ def work(run: Run) -> TrainState:
         RecipeError: `OUT` holds another run.
         CheckpointError: `OUT/last` is damaged.
         InputError: the loss is no number, or the disk is full; on every worker.
+        StorageError: `OUT` cannot be read or written now.
+        WorkerFailedError: one of several workers failed otherwise.
         GroupLostError: the process group went away under the run.
     """
     with same_workers():
@@ -112,6 +122,7 @@ def _pauses(run: Run, state: TrainState) -> bool:
 def _start(run: Run) -> tuple[TrainState, Learner]:
     recipe, task, last = run.recipe, run.task, run.out / LAST
     stored = on_first(lambda: read_state(run.out, recipe))
+    same_on_all(lambda: identity_of_last(run.out), last)
     lengths, groups = run.examples.lengths, run.examples.groups
     first_plan = task.plan(lengths, groups, 0)
     if stored is None:

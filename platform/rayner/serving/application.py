@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
 from typing import Any
 
 from ray import serve
-from ray.serve import Application
+from ray.serve import Application, Deployment
 
 from rayner.serving.deployment import Replica
 from rayner.serving.settings import (
@@ -18,7 +19,6 @@ from rayner.serving.settings import (
 )
 
 NAME = "rayner"
-BUILDER = f"{__name__}:build"
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -33,13 +33,23 @@ def build(args: dict[str, Any]) -> Application:
     models = {key: value for key, value in args.items() if key in ModelSettings.model_fields}
     rest = {key: value for key, value in args.items() if key not in models}
     settings = parse_settings(ApplicationSettings, rest, "args")
-    user_config = None
-    if models:
-        user_config = parse_settings(ModelSettings, models, "args").model_dump(mode="json")
-    deployment = serve.deployment(
-        Replica, name=NAME, user_config=user_config, **deployment_options(settings.replicas)
-    )
-    return deployment.bind(settings.model_dump(mode="json"))
+    user_config = parse_settings(ModelSettings, models, "args") if models else None
+    return _deployment(settings, user_config).bind(settings.model_dump(mode="json"))
+
+
+def application_of(settings: ServeSettings) -> Application:
+    """The application of a file of `rayner serve`: only another state of `args` replaces running replicas."""
+    args = settings.application().model_dump(mode="json")
+    version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
+    deployment = _deployment(settings.application(), settings.models())
+    # From `serve run`, Ray takes every deployment for new code, and would restart replicas for new models.
+    return deployment.options(version=version, _internal=True).bind(args)
+
+
+def _deployment(settings: ApplicationSettings, models: ModelSettings | None) -> Deployment:
+    user_config = None if models is None else models.model_dump(mode="json")
+    options = deployment_options(settings.replicas)
+    return serve.deployment(name=NAME, user_config=user_config, **options)(Replica)
 
 
 def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
@@ -72,21 +82,3 @@ def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
         "look_back_period_s": max(3.0, min(10.0, replicas.upscale_delay)),
     }
     return options | {"autoscaling_config": autoscaling}
-
-
-def declared(settings: ServeSettings, route_prefix: str = "/") -> Mapping[str, Any]:
-    """The same as `serve deploy` takes it: models in `user_config`, everything else in `args`."""
-    http = settings.http
-    return {
-        "proxy_location": "EveryNode",
-        "http_options": {"host": http.host, "port": http.port, "request_timeout_s": http.timeout},
-        "applications": [
-            {
-                "name": NAME,
-                "route_prefix": route_prefix,
-                "import_path": BUILDER,
-                "args": settings.application().model_dump(mode="json"),
-                "deployments": [{"name": NAME, "user_config": settings.models().model_dump(mode="json")}],
-            }
-        ],
-    }

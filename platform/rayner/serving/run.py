@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RaynerError
 from rayner.retrieval.index_folder import version_of_index
 from rayner.runtime.cluster import ensure_ray
-from rayner.serving.application import NAME, declared
+from rayner.serving.application import NAME, application_of
 from rayner.serving.gate import api_keys
 from rayner.serving.settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.tasks.checkpoint import version_of
@@ -25,25 +26,32 @@ log = logging.getLogger(__name__)
 _PAUSE = 0.25
 
 
-def serve_forever(path: Path) -> dict[str, Any]:
+def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict[str, Any]:
     """Serve what a YAML file describes until SIGINT or SIGTERM; SIGHUP reads the file again.
 
     A change of models is swapped in without a failed request; a change of anything else but `http` replaces
-    the replicas, some at a time. A file that is wrong changes nothing.
+    the replicas, some at a time. A file that is wrong changes nothing. Other applications of a cluster stay
+    as they are.
+
+    Args:
+        name: the application's, by which Serve knows it.
+        route_prefix: where its paths begin; each application of a cluster has its own.
 
     Returns:
         `address`, `seconds` that it served.
 
     Raises:
-        InputError: the file, or a checkpoint that it names, cannot be used.
+        InputError: the file, or a checkpoint that it names, cannot be used, or another application has the
+            name or the prefix.
         RaynerError: the application did not start.
     """
+    served = Served(name, checked_prefix(route_prefix))
     settings = checked(path)
     check_port(settings.http)
     began = time.monotonic()
-    address = f"http://{settings.http.host}:{settings.http.port}"
+    address = f"http://{settings.http.host}:{settings.http.port}{served.route_prefix.rstrip('/')}"
     try:
-        deploy(settings)
+        served.deploy(settings)
         # Not before: Ray puts handlers of its own in their place when it starts.
         with _signals() as (stop, reload):
             log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
@@ -52,10 +60,25 @@ def serve_forever(path: Path) -> dict[str, Any]:
             while not stop.wait(_PAUSE):
                 if reload.is_set():
                     reload.clear()
-                    _reload(path, lambda: stop.is_set() or reload.is_set())
+                    _reload(served, path, lambda: stop.is_set() or reload.is_set())
     finally:
-        _stop()
+        served.stop()
     return {"address": address, "seconds": round(time.monotonic() - began, 1)}
+
+
+def checked_prefix(route_prefix: str) -> str:
+    """The prefix, if it is one.
+
+    Raises:
+        InputError: it is none.
+    """
+    from ray.serve._private.utils import validate_route_prefix
+
+    try:
+        validate_route_prefix(route_prefix)
+    except ValueError as error:
+        raise InputError("--route-prefix", str(error), "write / or /NAME") from None
+    return route_prefix
 
 
 def checked(path: Path) -> ServeSettings:
@@ -95,27 +118,79 @@ def check_port(http: HttpSettings) -> None:
         raise InputError("http", what, "name another host or port, or stop what listens there") from None
 
 
-def deploy(settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
-    """Start the application, or bring a running one to these settings; returns when it runs.
+@dataclass(slots=True)
+class Served:
+    """An application of this process, beside others that a cluster may have."""
 
-    Args:
-        interrupted: whether to wait no longer: replicas that nothing has room for never run.
+    name: str = NAME
+    route_prefix: str = "/"
+    _started: bool = False
+    _own_ray: bool = False
 
-    Returns:
-        Whether it runs.
+    def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Start the application, or bring the running one to these settings; returns when it runs.
 
-    Raises:
-        RaynerError: it does not start.
-    """
-    from ray.serve._private.api import serve_start
-    from ray.serve.schema import ServeDeploySchema
+        Args:
+            interrupted: whether to wait no longer: replicas that nothing has room for never run.
 
-    ensure_ray()
-    schema = ServeDeploySchema.model_validate(declared(settings))
-    # What `serve run` does with a file: only a declared application swaps models in place.
-    client = serve_start(http_options=schema.http_options.model_dump(), proxy_location=schema.proxy_location)
-    client.deploy_apps(schema)
-    return _wait(interrupted)
+        Returns:
+            Whether it runs.
+
+        Raises:
+            InputError: an application that is not this one has its name or its prefix.
+            RaynerError: it does not start.
+        """
+        import ray
+        from ray import serve
+
+        if not ray.is_initialized():
+            self._own_ray = not os.environ.get("RAY_ADDRESS")
+            ensure_ray()
+        http = settings.http
+        options = {"host": http.host, "port": http.port, "request_timeout_s": http.timeout}
+        serve.start(proxy_location="EveryNode", http_options=options)
+        if not self._started:
+            self._check_free()
+        self._started = True
+        target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
+        # Not `deploy_apps`, which takes away every other application that was deployed from a file.
+        serve.run_many([target], wait_for_applications_running=False)
+        return _wait(self.name, interrupted)
+
+    def stop(self) -> None:
+        """Take away what this process started, and nothing else."""
+        import ray
+        from ray import serve
+
+        if not ray.is_initialized():
+            return
+        if self._started:
+            log.info("stopping; requests in work are answered")
+            serve.delete(self.name)
+        self._started = False
+        if self._own_ray:
+            serve.shutdown()
+            ray.shutdown()
+
+    def _check_free(self) -> None:
+        for name, prefix in _applications().items():
+            if name == self.name:
+                what = "the cluster has an application of this name, which this command did not start"
+                remove = f"remove that one (python -c 'from ray import serve; serve.delete(\"{name}\")')"
+                raise InputError(f"--name {name}", what, f"name another, or {remove}")
+            if prefix == self.route_prefix:
+                what = f"is that of the application {name}"
+                raise InputError(f"--route-prefix {prefix}", what, "name another, as /NAME")
+
+
+def _applications() -> dict[str, str | None]:
+    """The route prefixes of the cluster's applications, by name."""
+    from ray.serve.context import _get_global_client
+
+    client = _get_global_client()
+    assert client is not None
+    found = client.get_serve_details()["applications"]
+    return {name: details["route_prefix"] for name, details in found.items()}
 
 
 def metrics_address() -> str:
@@ -126,11 +201,11 @@ def metrics_address() -> str:
     return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
 
 
-def _wait(interrupted: Callable[[], bool]) -> bool:
+def _wait(name: str, interrupted: Callable[[], bool]) -> bool:
     from ray import serve
 
     while not interrupted():
-        application = serve.status().applications.get(NAME)
+        application = serve.status().applications.get(name)
         if application is not None and application.status == "RUNNING":
             return True
         if application is not None and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
@@ -146,25 +221,12 @@ def _reason(messages: list[str]) -> str:
     return longest.splitlines()[-1].strip() if longest else "no reason given"
 
 
-def _reload(path: Path, interrupted: Callable[[], bool]) -> None:
+def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None:
     try:
-        if deploy(checked(path), interrupted):
+        if served.deploy(checked(path), interrupted):
             log.info("%s is in force", path)
     except (InputError, RaynerError) as error:
         log.error("%s; what ran goes on", error)
-
-
-def _stop() -> None:
-    import ray
-    from ray import serve
-
-    if not ray.is_initialized():
-        return
-    log.info("stopping; requests in work are answered")
-    serve.delete(NAME)
-    if not os.environ.get("RAY_ADDRESS"):
-        serve.shutdown()
-        ray.shutdown()
 
 
 def _is_here(path: str) -> bool:

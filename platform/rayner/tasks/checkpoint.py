@@ -18,7 +18,7 @@ from torch import nn
 
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
@@ -116,6 +116,8 @@ def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
     except InputError:
         raise
     except Exception as error:
+        if failure := storage_error(str(folder), "cannot be read", error):
+            raise failure from error
         what = f"does not load ({type(error).__name__}: {error})"
         raise CheckpointError(str(folder), what, HINT) from error
 
@@ -130,6 +132,8 @@ def read_recipe(folder: Path) -> BaseRecipe:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         cure = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, cure) from None

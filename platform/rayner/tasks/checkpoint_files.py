@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_model
 from torch import nn
 
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder"
@@ -70,7 +70,9 @@ def check_files(folder: Path) -> None:
         version = manifest["format"]
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", HINT) from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(path), "is cut short or not the file that was saved", HINT) from None
     if version != FORMAT:
         raise CheckpointError(str(path), f"format {version!r} is unknown", "use the rayner that wrote it")

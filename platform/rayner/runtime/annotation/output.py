@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.data.schema import MENTION_TYPE
-from rayner.errors import InputError
+from rayner.errors import InputError, StorageError
 from rayner.runtime.storage import Place
 
 SUMMARY = "_annotation.json"
@@ -158,9 +158,13 @@ class Output:
         with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 cure = "wait for it, or name another folder"
                 raise InputError(f"--out {self.place.shown}", "another run is writing to it", cure) from None
+            except OSError as error:
+                what = f"cannot be locked ({error.strerror or error})"
+                cure = "name a folder on storage that has locks"
+                raise StorageError(f"--out {self.place.shown}", what, cure) from None
             yield
 
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:

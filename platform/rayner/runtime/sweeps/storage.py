@@ -32,12 +32,7 @@ def sweep_folder(out: Path, fresh: bool, nature: Mapping[str, Any]) -> Iterator[
     Raises:
         InputError: another process works there, or it holds another sweep.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(out / ".lock", wait=False))
-        except BlockingIOError:
-            what, cure = "another sweep runs in this folder", "wait for it, or name another --out"
-            raise InputError(str(out), what, cure) from None
+    with locked(out / ".lock", "runs a sweep in this folder"):
         if fresh:
             _clear(out)
         elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):

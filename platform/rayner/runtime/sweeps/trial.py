@@ -32,6 +32,9 @@ from rayner.tasks.registry import train_task
 SEED_AFTER_DIVERGING = 1000
 """Added to the seed of a run that begins again because its loss was no number."""
 
+SECONDS_TO_DIE = 600
+"""How long to wait for the process of a trial that was killed."""
+
 
 def trial_of(plan: Plan, until: int | None = None) -> Callable[[dict[str, Any]], None]:
     """The function that Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
@@ -65,7 +68,7 @@ def run_trial(
     folder = plan.folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
     # A process of the sweep that was killed may take some seconds to die.
-    with locked(folder / ".lock", wait=True):
+    with locked(folder / ".lock", "works on this trial", SECONDS_TO_DIE):
         outcome = read_outcome(folder)
         if outcome is not None and outcome["state"] == "failed":
             raise InputError("trial", outcome["error"])

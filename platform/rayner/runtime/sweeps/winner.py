@@ -22,7 +22,7 @@ from rayner.runtime.sweeps.schedule import Room
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.table import rank_of
 from rayner.runtime.sweeps.tracking import note_parent
-from rayner.runtime.sweeps.trial import SEED_AFTER_DIVERGING, set_threads
+from rayner.runtime.sweeps.trial import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
 from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import RECIPE, load_model
@@ -151,7 +151,7 @@ def only_here(nodes: Sequence[Mapping[str, float]], room: Room) -> bool:
 def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     set_threads(recipe.scaling)
     # A task that Ray begins again, or another launch, may come before the process of the last one has died.
-    with locked(plan.out / ".winner.lock", wait=True):
+    with locked(plan.out / ".winner.lock", "trains the winner", SECONDS_TO_DIE):
         return _train(plan, recipe)
 
 

@@ -15,17 +15,21 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import RaynerError, RecipeError
+from rayner.errors import RaynerError, RecipeError, StorageError
 from rayner.runtime.checkpoints import TrainState
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
-from rayner.runtime.training.distributed import sum_over_workers, world_size
+from rayner.runtime.training.distributed import same_workers, sum_over_workers, world_size
+from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.watching import watched
 from rayner.runtime.worker import Run, work
 from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
+
+SECONDS_TO_FETCH = 600
+"""How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
 
 
 def work_on_cluster(
@@ -46,9 +50,18 @@ def work_on_cluster(
         RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
     """
     import ray
-    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig, UserCallback
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
+
+    class EndsForGood(UserCallback):
+        """Ends the run at once where starting the workers again would not help: Ray would start them."""
+
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+            """Raise what a worker raised: the controller takes no error of its own for a passing one."""
+            for error in worker_exceptions.values():
+                if _lasts(cause := getattr(error, "_base_exc", error)):
+                    raise cause
 
     ensure_ray()
     scaling = recipe.scaling
@@ -79,6 +92,7 @@ def work_on_cluster(
             name=f"launch-{time.time_ns()}",
             storage_path=str(storage),
             failure_config=FailureConfig(max_failures=scaling.max_failures),
+            callbacks=[EndsForGood()],
             logging_config=LoggingConfig(log_level="WARNING"),
         ),
         torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
@@ -87,6 +101,9 @@ def work_on_cluster(
         try:
             outcome = trainer.fit().return_value
         except TrainingFailedError as error:
+            lasting = getattr(error, "controller_failure", None)
+            if isinstance(lasting, RaynerError):
+                raise lasting from error
             raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
     shutil.rmtree(storage, ignore_errors=True)
     if isinstance(outcome, RaynerError):
@@ -109,6 +126,18 @@ def _interrupted_as_usual() -> Iterator[None]:
 
 
 def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
+    workers = None
+    try:
+        with same_workers() as workers:
+            return work(_run_of(config))
+    except RaynerError as error:
+        # Where all workers end with it, Ray needs not see a failure, which it would log at length.
+        if workers is not None and workers.ended_together and _lasts(error):
+            return error
+        raise
+
+
+def _run_of(config: Mapping[str, Any]) -> Run:
     import ray
     from ray.train.torch import get_device
 
@@ -117,35 +146,35 @@ def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
         torch.set_num_threads(recipe.scaling.threads_per_worker)
     examples: ExampleSet = config["examples"]
     out, device = Path(config["out"]), get_device()
-    if unseen := _unseen_storage(out, device):
-        return unseen
-    run = Run(
+    _check_storage(out, device)
+    return Run(
         recipe=recipe,
-        task=ray.get(config["task"]),
+        task=ray.get(config["task"], timeout=SECONDS_TO_FETCH),
         examples=examples,
         key=examples.manifest["content"],
-        dev=ray.get(config["dev"]),
+        dev=ray.get(config["dev"], timeout=SECONDS_TO_FETCH),
         out=out,
         device=device,
         until=config["until"],
     )
-    try:
-        return work(run)
-    except RaynerError as error:
-        # Raised on every worker alike; starting them again would not help, so Ray must not see a failure.
-        return error
 
 
-def _unseen_storage(out: Path, device: torch.device) -> RecipeError | None:
+def _check_storage(out: Path, device: torch.device) -> None:
     missing = sum_over_workers(torch.tensor(float(not (out / RECIPE).is_file()), device=device))
-    if not missing:
-        return None
-    what = f"cannot be seen by {int(missing)} of {world_size()} workers"
-    cure = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
-    return RecipeError(str(out), what, cure)
+    if missing:
+        what = f"cannot be seen by {int(missing)} of {world_size()} workers"
+        cure = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
+        raise RecipeError(str(out), what, cure)
+
+
+def _lasts(error: BaseException) -> bool:
+    """Whether workers that start again would fail of it again."""
+    return isinstance(error, RaynerError) and not isinstance(error, (WorkerFailedError, StorageError))
 
 
 def _first_cause(error: Exception) -> str:
     failures = getattr(error, "worker_failures", {})
-    causes = list(failures.values()) or [error]
-    return str(causes[0]).strip().splitlines()[-1]
+    causes = [getattr(failure, "_base_exc", failure) for failure in failures.values()] or [error]
+    # Those that lost another worker know less than who saw it die.
+    causes.sort(key=lambda cause: isinstance(cause, GroupLostError))
+    return (str(causes[0]).strip().splitlines() or [type(causes[0]).__name__])[-1]

@@ -7,38 +7,55 @@ step and through every parameter, but a worker's part of a step may be empty, an
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rayner.errors import RaynerError
+from rayner.errors import StorageError
+from rayner.runtime.training.failures import Company, GroupLostError, company
 
 BUCKET_BYTES = 64 * 2**20
+ATTEMPTS = 45
+PAUSE = 2.0
+"""NFS keeps what it knows of a folder for up to a minute."""
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class GroupLostError(RuntimeError):
-    """The process group is gone while the run goes on: a part of each step would be taken for the whole."""
 
 
 _expected = 1
 
 
 @contextmanager
-def same_workers() -> Iterator[None]:
-    """Hold on to the process group that there is now: where it goes, what asks for it raises.
+def same_workers() -> Iterator[Company]:
+    """Hold on to the process group that there is now: the run ends on all workers of it, or on none.
 
-    When a worker dies, Ray Train destroys the group of the others while their loops still run.
+    Where the group goes, what asks for it raises: when a worker dies, Ray Train destroys the group of the
+    others while their loops still run. Where this worker fails, the others are told.
+
+    Raises:
+        RaynerError: what another worker raised, naming that worker.
+        WorkerFailedError: a worker, perhaps this one, failed of something that is no RaynerError.
+        GroupLostError: the group is gone, or another worker died without a word.
     """
     global _expected
-    before, _expected = _expected, world_size()
+    workers = company()
+    before, _expected = _expected, workers.workers
     try:
-        yield
+        yield workers
+    except BaseException as error:
+        raised = workers.leave(error)
+        if raised is error:
+            raise
+        raise raised from error
     finally:
         _expected = before
 
@@ -108,20 +125,46 @@ def on_first(function: Callable[[], T]) -> T:
     """What the function returns on worker 0, the only one that calls it, on every worker.
 
     Raises:
-        RaynerError: what the function raised, on every worker, so that none waits for another in vain.
+        Exception: what the function raised on worker 0; on the others, what `Company.seen_by_others` makes
+            of it, so that none waits in vain.
     """
     if world_size() == 1:
         return function()
-    outcome: list[Any] = [None, None]
+    result, failure, told = None, None, None
     if rank() == 0:
         try:
-            outcome[0] = function()
-        except RaynerError as error:
-            outcome[1] = error
+            result = function()
+        except Exception as error:
+            failure, told = error, company().seen_by_others(error)
+    outcome: list[Any] = [result, told]
     dist.broadcast_object_list(outcome, src=0)
+    if failure is not None:
+        raise failure
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]
+
+
+def same_on_all(read: Callable[[], str], where: Path) -> None:
+    """Wait until all workers read the same: a mount may show for a while what was there before.
+
+    Raises:
+        StorageError: they do not, for `ATTEMPTS` times `PAUSE` seconds.
+    """
+    for attempt in range(ATTEMPTS):
+        found = gather_objects(read())
+        others = [number for number, value in enumerate(found) if value != found[0]]
+        if not others:
+            return
+        if attempt == 0 and rank() == 0:
+            log.info("waiting until worker %d sees the same in %s as worker 0", others[0], where)
+        time.sleep(PAUSE)
+    what = (
+        f"worker {others[0]} of {len(found)} sees {found[others[0]] or 'nothing'} where worker 0 sees "
+        f"{found[0] or 'nothing'}"
+    )
+    cure = "mount the storage so that all nodes see a change soon, and run the same command again: it goes on"
+    raise StorageError(str(where), what, cure)
 
 
 def _buckets(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:
