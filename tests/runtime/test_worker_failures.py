@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from rayner.errors import CorpusError
 from rayner.runtime.worker import work
-from tests.runtime.toy_task import ToyTask, toy_run
+from tests.runtime.toy_task import LoopTask, toy_run
 
 SECONDS = 120
 """Enough to start two processes on a busy machine; a collective would wait for half an hour."""
@@ -42,12 +42,12 @@ def failing_with(number: int) -> Callable[..., Any]:
 
 CASES: dict[str, tuple[int, str, Callable[..., Any]]] = {
     "a bad row in collate": (1, "collate", bad_row),
-    "a bad row in loss": (1, "loss", bad_row),
-    "a fault in loss": (1, "loss", broken),
-    "a fault in loss of worker 0": (0, "loss", broken),
+    "a bad row in loss": (1, "forward", bad_row),
+    "a fault in loss": (1, "forward", broken),
+    "a fault in loss of worker 0": (0, "forward", broken),
     "a full disk while saving": (0, "save", failing_with(errno.ENOSPC)),
     "a lost mount while saving": (0, "save", failing_with(errno.ESTALE)),
-    "Ctrl-C": (1, "loss", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)),
+    "Ctrl-C": (1, "forward", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)),
 }
 """The worker that fails, the method of the task that fails there, and how."""
 
@@ -83,7 +83,7 @@ def run_cases(rank: int, port: int, folder: Path) -> None:
     store = TCPStore("127.0.0.1", port, 2, is_master=rank == 0)
     for case, (failing, method, failure) in CASES.items():
         dist.init_process_group("gloo", store=PrefixStore(case, store), rank=rank, world_size=2)
-        task = ToyTask()
+        task = LoopTask()
         if rank == failing:
             setattr(task, method, failure)
         try:
