@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from rayner.runtime.annotation.output import Output, block_name
 from rayner.runtime.annotation.progress import Tick
 from rayner.runtime.annotation.reading import Block, read_blocks
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.faults import ReadFault, pause
 
 READ_TASKS = 1024
 
@@ -113,7 +115,7 @@ def run_on_ray(
 def _missing_blocks(to_read: ToRead, output: Output, block_bytes: int) -> Iterator[tuple[str, Block]]:
     """The blocks that are not done; then note how many there are, and of how many documents."""
     count, documents, skipped = 0, 0, 0.0
-    for block in read_blocks(to_read.shard, block_bytes):
+    for block in _patiently(to_read.shard, block_bytes):
         documents += len(block)
         if count in to_read.done:
             skipped += block.consumed
@@ -125,10 +127,36 @@ def _missing_blocks(to_read: ToRead, output: Output, block_bytes: int) -> Iterat
     output.write_json(output.shard(to_read.index), {"blocks": count, "documents": documents})
 
 
+def _patiently(shard: Shard, block_bytes: int) -> Iterator[Block]:
+    """The blocks of a shard, each once; where reading fails, they are read from the start again.
+
+    Raises:
+        ReadFault: it failed too often in a row.
+    """
+    given = failures = 0
+    while True:
+        try:
+            for block in islice(read_blocks(shard, block_bytes), given, None):
+                given, failures = given + 1, 0
+                yield block
+            return
+        except ReadFault as fault:
+            failures += 1
+            pause(failures, fault)
+
+
 def _read(output: Output, block_bytes: int, batch: pa.Table) -> Iterator[pa.Table]:
+    """The blocks, pickled; an error of ours in place of one, as Ray would wrap it in its traceback."""
     to_read: ToRead = pickle.loads(batch["work"][0].as_py())
-    for name, block in _missing_blocks(to_read, output, block_bytes):
-        yield pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
+    try:
+        for name, block in _missing_blocks(to_read, output, block_bytes):
+            yield _row(name, block)
+    except RaynerError as error:
+        yield _row("", error)
+
+
+def _row(name: str, block: Block | RaynerError) -> pa.Table:
+    return pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
 
 
 class _Actor:
@@ -149,7 +177,9 @@ class _Actor:
     def _done(self, batch: pa.Table) -> Tick | RaynerError:
         if isinstance(self._annotate, RaynerError):
             return self._annotate
-        block: Block = pickle.loads(batch["block"][0].as_py())
+        block: Block | RaynerError = pickle.loads(batch["block"][0].as_py())
+        if isinstance(block, RaynerError):
+            return block
         try:
             return Tick(self._annotate(batch["name"][0].as_py(), block), block.consumed)
         except RaynerError as error:
