@@ -28,7 +28,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether an error says nothing of a file's content: memory that ran out, or a system that cannot read it.
+    """Whether an error says nothing of a file's content: no memory, or a system that cannot read it.
 
     What gzip, zlib and Arrow cannot decode they report without an `errno`, Arrow also as a plain `OSError`
     (a damaged page); an error of the operating system (EIO, ESTALE, EMFILE) has one. Arrow's errors of object

@@ -70,6 +70,13 @@ class Block:
     def __len__(self) -> int:
         return len(self.rows) + self.count + len(self.rejects)
 
+    @property
+    def where(self) -> str:
+        """The place of its first row, or of what could not become one."""
+        if self.parquet is not None:
+            return f"{self.source[0]}:row {self.first}"
+        return next((found.where for found in (*self.rows, *self.rejects)), "no file")
+
     def all_rows(self) -> Iterator[Row]:
         """The rows, one by one."""
         yield from self.rows

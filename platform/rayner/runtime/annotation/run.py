@@ -8,7 +8,9 @@ room: a pool that holds all CPUs would otherwise wait for ever for what it keeps
 from __future__ import annotations
 
 import logging
+import os
 import pickle
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,13 +22,14 @@ from typing import Any
 import pyarrow as pa
 
 from rayner.errors import RaynerError
+from rayner.runtime.annotation.attempts import FAULTS
 from rayner.runtime.annotation.block import BlockAnnotator
 from rayner.runtime.annotation.inputs import Shard
 from rayner.runtime.annotation.output import Output, block_name
 from rayner.runtime.annotation.progress import Tick
 from rayner.runtime.annotation.reading import Block, read_blocks
 from rayner.runtime.cluster import ensure_ray
-from rayner.runtime.faults import ReadFault, pause
+from rayner.runtime.faults import ReadFault, WorkerFault, pause
 
 READ_TASKS = 1024
 
@@ -160,7 +163,10 @@ def _row(name: str, block: Block | RaynerError) -> pa.Table:
 
 
 class _Actor:
-    """Holds the model. Its own errors travel as results: Ray would wrap them in its traceback."""
+    """Holds the model. Errors of ours travel as results: Ray would wrap them in its traceback.
+
+    A fault of the actor ends its process, and Ray does the block again in another one.
+    """
 
     def __init__(self, annotator: partial[BlockAnnotator], threads: int) -> None:
         import torch
@@ -175,15 +181,25 @@ class _Actor:
         return pa.table({"result": pa.array([pickle.dumps(self._done(batch))], pa.binary())})
 
     def _done(self, batch: pa.Table) -> Tick | RaynerError:
-        if isinstance(self._annotate, RaynerError):
-            return self._annotate
+        annotate = self._annotate
+        if isinstance(annotate, RaynerError):
+            return annotate
+        name: str = batch["name"][0].as_py()
         block: Block | RaynerError = pickle.loads(batch["block"][0].as_py())
         if isinstance(block, RaynerError):
             return block
         try:
-            return Tick(self._annotate(batch["name"][0].as_py(), block), block.consumed)
-        except RaynerError as error:
-            return error
+            return Tick(annotate(name, block), block.consumed)
+        except Exception as error:
+            if isinstance(error, RaynerError) and not isinstance(error, WorkerFault):
+                return error
+            if annotate.fault(name) >= FAULTS:
+                what = str(error) if isinstance(error, WorkerFault) else f"annotate: {error!r:.300}"
+                return RaynerError(f"{what}; {FAULTS} workers failed so over the block of {block.where}")
+            log.exception("this worker failed over the block of %s, and ends", block.where)
+        sys.stderr.flush()
+        # Not sys.exit: Ray would take that for an end that was asked for, and start no other.
+        os._exit(1)
 
 
 @contextmanager
