@@ -48,25 +48,24 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class ToRead:
-    """A shard, and the numbers of its blocks that are done."""
+    """A shard, the bytes of its blocks, and the numbers of those that are done."""
 
     index: int
     shard: Shard
+    block_bytes: int
     done: frozenset[int]
 
 
-def run_here(
-    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, block_bytes: int
-) -> Iterator[Tick]:
+def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output) -> Iterator[Tick]:
     """Annotate in this process."""
     annotate = annotator()
     for to_read in work:
-        for name, block in _missing_blocks(to_read, output, block_bytes):
+        for name, block in _missing_blocks(to_read, output):
             yield Tick(annotate(name, block), block.consumed)
 
 
 def run_on_ray(
-    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, block_bytes: int, pool: Pool
+    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, pool: Pool
 ) -> Iterator[Tick]:
     """Annotate with a pool of actors. A block whose actor dies is done again by another.
 
@@ -79,14 +78,14 @@ def run_on_ray(
 
     ensure_ray()
     rows = [{"work": pickle.dumps(to_read)} for to_read in work]
-    cpus = int(ray.cluster_resources().get("CPU", 1))
     with _quiet_context():
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
-            partial(_read, output, block_bytes),
+            partial(_read, output),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=0,
-            compute=TaskPoolStrategy(size=min(len(rows), max(1, cpus))),
+            # One for each actor, however few of them there is room for as yet: a reader keeps several busy.
+            compute=TaskPoolStrategy(size=min(len(rows), pool.most)),
         )
         size: Mapping[str, Any] = (
             {"size": pool.least}
@@ -115,10 +114,10 @@ def run_on_ray(
             ) from error
 
 
-def _missing_blocks(to_read: ToRead, output: Output, block_bytes: int) -> Iterator[tuple[str, Block]]:
+def _missing_blocks(to_read: ToRead, output: Output) -> Iterator[tuple[str, Block]]:
     """The blocks that are not done; then note how many there are, and of how many documents."""
     count, documents, skipped = 0, 0, 0.0
-    for block in _patiently(to_read.shard, block_bytes):
+    for block in _patiently(to_read.shard, to_read.block_bytes):
         documents += len(block)
         if count in to_read.done:
             skipped += block.consumed
@@ -148,11 +147,11 @@ def _patiently(shard: Shard, block_bytes: int) -> Iterator[Block]:
             pause(failures, fault)
 
 
-def _read(output: Output, block_bytes: int, batch: pa.Table) -> Iterator[pa.Table]:
+def _read(output: Output, batch: pa.Table) -> Iterator[pa.Table]:
     """The blocks, pickled; an error of ours in place of one, as Ray would wrap it in its traceback."""
     to_read: ToRead = pickle.loads(batch["work"][0].as_py())
     try:
-        for name, block in _missing_blocks(to_read, output, block_bytes):
+        for name, block in _missing_blocks(to_read, output):
             yield _row(name, block)
     except RaynerError as error:
         yield _row("", error)
