@@ -20,7 +20,7 @@ from tests.runtime.annotate_model import BadDevice, Capitals
 from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
 LONG = [text * 20 for text in TEXTS]
-Act = Callable[[Any], None]
+Act = Callable[[Any], object]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 Readers are Ray tasks that stream blocks, actors hold the model and write what they have done themselves. What
 travels back to the driver are counts. Readers ask for no logical CPU, so that a pool of any size leaves them
-room: a pool that holds all CPUs would otherwise wait for ever for what it keeps from being read.
+room: a pool that holds all CPUs would otherwise wait for ever for what it keeps from being read. Ray starts
+what asks for nothing on any node, at first all on a head that is there for no work; under such a head, each
+actor leaves a hundredth of its CPUs to a reader instead.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import pickle
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +34,7 @@ from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.faults import ReadFault, WorkerFault, pause
 
 READ_TASKS = 1024
+READER_SHARE = 0.01
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +81,13 @@ def run_on_ray(
 
     ensure_ray()
     rows = [{"work": pickle.dumps(to_read)} for to_read in work]
+    share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
     with _quiet_context():
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
             partial(_read, output),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=0,
+            num_cpus=pool.cpus * share,
             # One for each actor, however few of them there is room for as yet: a reader keeps several busy.
             compute=TaskPoolStrategy(size=min(len(rows), pool.most)),
         )
@@ -97,7 +101,7 @@ def run_on_ray(
             fn_constructor_args=(partial(annotator, run=uuid.uuid4().hex), max(1, int(pool.cpus))),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=pool.cpus,
+            num_cpus=pool.cpus * (1 - share),
             num_gpus=pool.gpus,
             compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
         )
@@ -112,6 +116,12 @@ def run_on_ray(
             raise RaynerError(
                 f"annotate: a worker failed ({cause[:300]}); what is done is kept: run the same command again"
             ) from error
+
+
+def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the head of the cluster has no CPUs: it is there for no work."""
+    heads = [n["Resources"] for n in nodes if n["Alive"] and "node:__internal_head__" in n["Resources"]]
+    return any(not head.get("CPU") for head in heads)
 
 
 def _missing_blocks(to_read: ToRead, output: Output) -> Iterator[tuple[str, Block]]:
