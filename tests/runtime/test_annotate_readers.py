@@ -1,4 +1,4 @@
-"""How many readers there are, and where: as many as the pool may have actors, on nodes that are there for work."""
+"""How many readers there are, and where: one for each actor, on nodes that are there for work."""
 
 from __future__ import annotations
 
