@@ -103,3 +103,25 @@ def test_a_damaged_page_is_a_reject(tmp_path: Path) -> None:
         assert 0 < counts["documents"] <= 20
         assert counts["rejected"] == 1
         assert "not a Parquet file that can be read" in rejects(out)[0]["what"]
+
+
+@pytest.mark.faults
+def test_on_ray_the_run_fails_with_the_name_of_the_file(
+    ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
+    from rayner.runtime import annotate as module
+
+    pool = module._pool
+
+    def remove(*arguments: Any) -> Any:
+        given[1].unlink()
+        return pool(*arguments)
+
+    monkeypatch.setattr(module, "_pool", remove)
+    with pytest.raises(RaynerError, match=r"^\S*b\.jsonl: cannot be read \(.*[Nn]o such file"):
+        annotate(Capitals(), given, tmp_path / "out", workers=1)
+    write_jsonl(given[1], LONG, "b")
+    monkeypatch.undo()
+    counts = here(given, tmp_path / "again")
+    assert (counts["documents"], counts["rejected"]) == (2 * len(LONG), 0)

@@ -25,6 +25,10 @@ def read_bytes(path: str | Path) -> bytes:
     except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
         what = error.strerror or str(error)
         raise CorpusError(str(path), what, "name a file that can be read") from None
+    except OSError as error:
+        # The system's own error of a read does not say of which file.
+        error.filename = str(path)
+        raise
 
 
 def is_fault(error: BaseException) -> bool:
