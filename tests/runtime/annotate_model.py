@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rayner.data.schema import Document, Mention
 from rayner.errors import CheckpointError
 
@@ -88,6 +90,40 @@ class FindsCapitals:
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """No metrics."""
         return {}
+
+
+@dataclass(frozen=True)
+class BadDevice(Capitals):
+    """Finds capitalized words until its device fails, as a GPU does: from then on the process can do nothing.
+
+    Attributes:
+        failures: in how many processes it fails, one after the other; needs `pids`.
+        error: what the device raises, the name of an error of `torch`.
+    """
+
+    failures: int = 0
+    error: str = "AcceleratorError"
+
+    def load(self, device: str | None) -> Any:
+        """The predictor."""
+        super().load(device)
+        assert self.pids is not None
+        return FindsCapitalsUntil(getattr(torch, self.error), len(list(self.pids.iterdir())) <= self.failures)
+
+
+class FindsCapitalsUntil(FindsCapitals):
+    """Works for two batches."""
+
+    def __init__(self, error: type[Exception], is_bad: bool) -> None:
+        super().__init__(0.0)
+        self._error, self._left = error, 2 if is_bad else 10**9
+
+    def forward(self, windows: Sequence[tuple[int, str]]) -> list[list[tuple[int, int]]]:
+        """The places of capitalized words."""
+        self._left -= 1
+        if self._left < 0:
+            raise self._error("CUDA error: an illegal memory access was encountered")
+        return super().forward(windows)
 
 
 @dataclass(frozen=True)

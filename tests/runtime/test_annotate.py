@@ -169,7 +169,7 @@ def test_dropping_what_stands_twice_can_be_cut_short(tmp_path: Path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr("rayner.runtime.annotation.finish.pa.BufferOutputStream", stop)
+        cut.setattr("rayner.runtime.annotation.duplicates.pa.BufferOutputStream", stop)
         with pytest.raises(KeyboardInterrupt):
             here([again, first], tmp_path / "out", also=("jsonl",))
     assert here([again, first], tmp_path / "out", also=("jsonl",))["documents"] == 50

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rayner.errors import CheckpointError, InputError
+from rayner.runtime import storage
 from rayner.runtime.annotate import _pool, annotate
 from rayner.runtime.storage import place_of
 from tests.runtime.annotate_model import Capitals
@@ -143,6 +144,24 @@ def test_writers_of_one_file_do_not_share_their_partial_files(tmp_path: Path) ->
             second.write(b"second")
         assert place.read() == b"second"
     assert place.read() == b"first"
+
+
+def test_a_file_that_is_given_up_does_not_take_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it appears, with what there is of it, when its stream is closed, as in an object store."""
+    place = place_of("memory://store/file")
+    monkeypatch.setattr(storage, "_WHOLE_ON_CLOSE", {place.filesystem.type_name})
+
+    def give_up() -> None:
+        with place.writing() as stream:
+            stream.write(b"a part")
+            raise KeyboardInterrupt
+
+    for before in (None, b"whole"):
+        with pytest.raises(KeyboardInterrupt):
+            give_up()
+        assert place.read() == before
+        place.write(b"whole")
+        assert place.read() == b"whole"
 
 
 @pytest.mark.parametrize(("gpus", "device"), [(None, None), (0.0, "cpu")])

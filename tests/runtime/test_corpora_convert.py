@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,13 +10,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
-from rayner.errors import CorpusError
-from rayner.runtime import corpus_parts
+from rayner.errors import CorpusError, RaynerError
+from rayner.runtime import corpus_parts, faults
 from rayner.runtime.corpora import check, convert, label
 from rayner.tasks.registry import parse_recipe
 from tests.waiting import wait_for
@@ -183,6 +185,56 @@ def test_a_reader_that_fails_costs_one_file(
     assert "ZeroDivisionError: unforeseen" in (tmp_path / "out" / "rejects.jsonl").read_text()
 
 
+@pytest.mark.parametrize("form", ["conll", "parquet"])
+@pytest.mark.parametrize("failures", [2, 99])
+def test_a_disk_that_fails_is_no_reason_to_reject(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, failures: int
+) -> None:
+    monkeypatch.setattr(faults, "PAUSE", 0.0)
+    if form == "parquet":
+        convert([files], tmp_path / "tables", workers=0)
+        files = tmp_path / "tables"
+    wanted = convert([files], tmp_path / "undisturbed", workers=0)
+    left = [OSError(errno.EIO, "Input/output error")] * failures
+    read, parquet = Path.read_bytes, pq.ParquetFile
+
+    def fail(path: Any) -> None:
+        if left and ("f03" in str(path) or "documents-00003" in str(path)):
+            raise left.pop()
+
+    def reading(path: Path) -> bytes:
+        fail(path)
+        return read(path)
+
+    def opening(path: Any, *arguments: Any, **options: Any) -> Any:
+        fail(path)
+        return parquet(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    monkeypatch.setattr("rayner.data.readers.parquet.pq.ParquetFile", opening)
+    if failures > faults.TRIES:
+        with pytest.raises(
+            RaynerError, match=r"(f03|documents-00003)\.\w+: cannot be read \(Input/output error"
+        ):
+            convert([files], tmp_path / "out", workers=0)
+        left.clear()
+    assert timeless(convert([files], tmp_path / "out", workers=0)) == timeless(wanted)
+    assert content(tmp_path / "out") == content(tmp_path / "undisturbed")
+
+
+def test_memory_that_runs_out_is_no_reason_to_reject(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "PAUSE", 0.0)
+
+    def reader(unit: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(corpus_parts, "read_unit", reader)
+    with pytest.raises(RaynerError, match=r"f00\.conll: cannot be read \(MemoryError"):
+        convert([files], tmp_path / "out", workers=0)
+
+
 def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_bytes(b"word\xff O\n")
     with pytest.raises(CorpusError, match=r"a\.conll:1"):
@@ -205,7 +257,7 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime import corpus_parts
+from rayner.runtime import corpus_parts, faults
 from rayner.runtime.corpora import convert
 
 def slow(document):

@@ -16,8 +16,8 @@ from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.finish import finish
-from rayner.runtime.annotation.inputs import Source, cut_shards, digest_of, find_sources
-from rayner.runtime.annotation.output import SUMMARY, WORK, Output
+from rayner.runtime.annotation.inputs import Addition, find_sources, shards_of
+from rayner.runtime.annotation.output import WORK, Output
 from rayner.runtime.annotation.progress import Speed, follow
 from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.storage import Place, place_of
@@ -27,9 +27,6 @@ LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
 SMALL_BYTES = 2**18
 """Inputs below this are annotated faster in this process than Ray starts."""
-BLOCKS = 64
-LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
-"""Blocks are many, so that all actors have work until the end and a killed one loses little."""
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +47,8 @@ def annotate(
 ) -> dict[str, Any]:
     """Annotate Parquet, JSONL and text files, packed or not: `documents-*.parquet` and `_rejects.jsonl`.
 
-    A killed run goes on where it stopped, block by block; a finished one of the same files is not done again.
+    A killed run goes on where it stopped, block by block; a finished one of the same files is not done again,
+    and where files were added since, they alone are annotated.
     On a cluster, inputs, output and checkpoint must be on storage that all nodes see.
 
     Args:
@@ -96,19 +94,21 @@ def annotate(
     asked = source.options if isinstance(source, PipelineSettings) else None
     chosen = [asked, tokens_per_batch, sorted(set(also))]
     settings = {
-        "input": digest_of(sources),
         "model": version,
         "set of options": _digest(chosen),
         "cut into blocks": LAYOUT,
     }
     with output.locked():
-        if output.begin(settings, fresh):
+        additions = output.begin(settings, sources, fresh)
+        if additions is None:
             log.info("%s is up to date", output.place.shown)
             return {k: v for k, v in output.summary().items() if k != "settings"}
         if isinstance(source, PipelineSettings):
             source.check()
-        used = _run(source, sources, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch)
-        counts = finish(output, len(cut_shards(sources)))
+        used = _run(
+            source, additions, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch
+        )
+        counts = finish(output, len(shards_of(additions)))
         first = counts["first_reject"]
         if not counts["documents"]:
             output.place.below(WORK).delete()
@@ -123,14 +123,13 @@ def annotate(
             "seconds": round(speed.seconds, 3),
             "workers": used,
         }
-        output.write_json(output.place.below(SUMMARY), {**result, "settings": settings})
-        output.place.below(WORK).delete()
+        output.end(result)
     return result
 
 
 def _run(
     source: Model,
-    sources: Sequence[Source],
+    additions: Sequence[Addition],
     output: Output,
     also: Sequence[Also],
     speed: Speed,
@@ -141,33 +140,32 @@ def _run(
     tokens_per_batch: int,
 ) -> int:
     """Annotate what is not done; how many actors there may be at once, 0 for none."""
-    total = sum(source.size for source in sources)
-    block_bytes = max(LEAST_BLOCK, min(MOST_BLOCK, total // BLOCKS))
-    work, finished = _left(sources, output)
+    total = sum(source.size for added in additions for source in added.sources)
+    work, finished = _left(additions, output)
     if not work:
         return 0
     annotator = partial(BlockAnnotator, source, output, also, tokens_per_batch)
     is_small = total < SMALL_BYTES and workers is None and max_workers is None and not gpus
     if workers == 0 or is_small:
         device = "cpu" if gpus == 0 else None
-        follow(run_here(partial(annotator, device), work, output, block_bytes), total, finished, speed)
+        follow(run_here(partial(annotator, device), work, output), total, finished, speed)
         return 0
     pool = _pool(workers, max_workers, cpus, gpus)
     annotator = partial(annotator, "cuda" if pool.gpus else "cpu")
-    follow(run_on_ray(annotator, work, output, block_bytes, pool), total, finished, speed)
+    follow(run_on_ray(annotator, work, output, pool), total, finished, speed)
     return pool.most
 
 
-def _left(sources: Sequence[Source], output: Output) -> tuple[list[ToRead], float]:
+def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], float]:
     """The shards that have blocks to do, and the bytes of the others."""
-    done, read = output.finished_blocks(), output.shards()
+    done, read, before = output.finished_blocks(), output.shards(), output.before().get("shards", 0)
     work, finished = [], 0.0
-    for index, shard in enumerate(cut_shards(sources)):
+    for index, (shard, block_bytes) in enumerate(shards_of(additions)):
         blocks = frozenset(done.get(index, ()))
-        if index in read and len(blocks) == read[index]["blocks"]:
+        if index < before or (index in read and len(blocks) == read[index]["blocks"]):
             finished += sum(source.size for source in shard)
         else:
-            work.append(ToRead(index, shard, blocks))
+            work.append(ToRead(index, shard, block_bytes, blocks))
     if done:
         log.info("going on after %d blocks", sum(map(len, done.values())))
     return work, finished

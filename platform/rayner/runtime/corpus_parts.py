@@ -25,10 +25,12 @@ import pyarrow.parquet as pq
 
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Reading, Reject, Unit, read_unit
+from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, merge
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
 from rayner.data.writers.base import whole_file
+from rayner.runtime.faults import pause, read_fault
 from rayner.runtime.pipeline import each
 from rayner.runtime.progress import track
 
@@ -172,9 +174,31 @@ def _read_part(change: Change, folder: Path, part: Part) -> None:
 
 
 def _read(unit: Unit) -> Reading:
+    """What a unit holds; a unit that no reader gets through is one reject.
+
+    Raises:
+        ReadFault: the bytes of a file cannot be had, or there is no memory for them, try after try.
+    """
+    failures = 0
+    while True:
+        try:
+            return _read_once(unit)
+        except (OSError, MemoryError) as error:
+            failures += 1
+            pause(failures, read_fault(", ".join(unit.paths), error))
+
+
+def _read_once(unit: Unit) -> Reading:
     try:
+        for path in unit.paths:
+            # The driver has listed it: where it is not there, or closed to this worker, that is a fault.
+            Path(path).open("rb").close()
         return read_unit(unit)
-    except Exception as error:  # one file must not end the work on all others, whatever is wrong with it
+    except (
+        Exception
+    ) as error:  # one file must not end the work on all others, whatever is wrong with its content
+        if is_fault(error):
+            raise
         log.warning("%s could not be read", unit.paths[0], exc_info=True)
         reading = Reading()
         reading.reject(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 from pyarrow import fs
@@ -70,12 +73,16 @@ class Place:
             stream.write(data)
 
     @contextmanager
-    def writing(self) -> Iterator[pa.NativeFile]:
+    def writing(self) -> Iterator[IO[bytes]]:
         """A stream to write to; the file takes its place when all went well."""
         folder, _, name = self.path.rpartition("/")
         if self.filesystem.type_name in _WHOLE_ON_CLOSE:
-            with self.filesystem.open_output_stream(self.path, compression=None) as stream:
-                yield stream
+            # Arrow's streams cannot be given up: they put what they have in place, also when dropped.
+            with tempfile.TemporaryFile() as whole:
+                yield whole
+                whole.seek(0)
+                with self.filesystem.open_output_stream(self.path, compression=None) as stream:
+                    shutil.copyfileobj(whole, stream)
             return
         self.filesystem.create_dir(folder or "/", recursive=True)
         # Not the process's id: pods that share a folder number their processes alike.

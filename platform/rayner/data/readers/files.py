@@ -22,8 +22,23 @@ def read_bytes(path: str | Path) -> bytes:
         return gzip.decompress(data) if path.suffix == ".gz" else data
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise CorpusError(str(path), f"a broken gzip file ({error})", "pack it again") from None
+    except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        what = error.strerror or str(error)
+        raise CorpusError(str(path), what, "name a file that can be read") from None
     except OSError as error:
-        raise CorpusError(str(path), error.strerror or str(error), "name a file that can be read") from None
+        # The system's own error of a read does not say of which file.
+        error.filename = str(path)
+        raise
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether an error says nothing of a file's content: no memory, or a system that cannot read it.
+
+    What gzip, zlib and Arrow cannot decode they report without an `errno`, Arrow also as a plain `OSError`
+    (a damaged page); an error of the operating system (EIO, ESTALE, EMFILE) has one. Arrow's errors of object
+    stores have none either: who reads from there notes them where the bytes are read.
+    """
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) is not None
 
 
 def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False) -> str:

@@ -46,5 +46,7 @@ def read(unit: Unit) -> Reading:
                     add_row(row, f"{path}:row {row_number}", f"{unit.name}:{row_number}", reading)
                     row_number += 1
     except (pa.ArrowException, OSError) as error:
+        if files.is_fault(error):
+            raise
         raise CorpusError(path, f"not a Parquet file that can be read ({error})", "write it again") from None
     return reading

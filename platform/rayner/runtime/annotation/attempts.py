@@ -17,6 +17,8 @@ UNTROUBLED = 3
 """Over how many deaths the work on a block goes on as usual; a system short of memory kills at random."""
 DEATHS = 2
 """Over how many deaths a document is given up."""
+FAULTS = 3
+"""After how many workers that failed over a block the run fails."""
 
 
 @dataclass(slots=True)
@@ -26,20 +28,24 @@ class Attempts:
     Attributes:
         run: the driver's; empty where it does the work itself, and dies with it.
         deaths: by the place of the document; those before documents were worked on one by one are at "".
+        faults: how often a worker of this run gave the block up for a fault of its own.
     """
 
     place: Place
     run: str
     node: str
     deaths: Counter[str] = field(default_factory=Counter)
+    faults: int = 0
 
     @classmethod
     def begin(cls, place: Place, run: str) -> Attempts:
         """Note that the work begins; `place` is gone when it is done."""
         known = json.loads(place.read() or "{}")
         attempts = cls(place, run, this_node() if run else "", Counter(known.get("deaths", {})))
-        if run and known.get("run") == run and node_lives(known["node"]):
-            attempts.deaths[known["at"]] += 1
+        if run and known.get("run") == run:
+            attempts.faults = known["faults"]
+            if known["at"] is not None and node_lives(known["node"]):
+                attempts.deaths[known["at"]] += 1
         attempts._note("")
         return attempts
 
@@ -60,5 +66,18 @@ class Attempts:
         self.place.delete()
 
     def _note(self, at: str) -> None:
-        noted = {"run": self.run, "node": self.node, "deaths": self.deaths, "at": at}
+        """Note the document that the work has come to."""
+        noted = {"run": self.run, "node": self.node, "deaths": self.deaths, "faults": self.faults, "at": at}
         self.place.write(json.dumps(noted).encode())
+
+
+def note_fault(place: Place, run: str) -> int:
+    """Note that a worker gives a block up for a fault of its own; how often workers did in this run.
+
+    The end of its process is no death then.
+    """
+    known = json.loads(place.read() or "{}")
+    faults = 1 + (known.get("faults", 0) if known.get("run") == run else 0)
+    noted = {"node": "", "deaths": {}, **known, "run": run, "faults": faults, "at": None}
+    place.write(json.dumps(noted).encode())
+    return faults

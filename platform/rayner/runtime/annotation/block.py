@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Reject
@@ -23,22 +22,18 @@ from rayner.data.readers.rows import add_row
 from rayner.data.schema import Document, mention_to_row
 from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.annotation.attempts import Attempts
+from rayner.runtime.annotation.answering import Answering, DocumentPredictor
+from rayner.runtime.annotation.attempts import Attempts, note_fault
 from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output
 from rayner.runtime.annotation.reading import Block, Row
-from rayner.tasks.base import Predictor
-from rayner.tasks.predict import Predicted, predict_and_count
+from rayner.runtime.faults import WorkerFault
+from rayner.tasks.predict import Predicted
 
 Also = Literal["jsonl", "brat"]
 
 _SLICE = 2**16
-_PROBE = Document("probe", "A few plain words.")
 
 log = logging.getLogger(__name__)
-
-
-DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
-"""What finds mentions in documents."""
 
 
 class Model(Protocol):
@@ -96,9 +91,9 @@ class BlockAnnotator:
         device: str | None,
         run: str = "",
     ) -> None:
-        self._predictor = model.load(device)
+        self._answering = Answering(model.load(device), tokens_per_batch)
         self._version = model.version
-        self._output, self._also, self._tokens = output, tuple(also), tokens_per_batch
+        self._output, self._also = output, tuple(also)
         self._run = run
 
     def __call__(self, name: str, block: Block) -> Done:
@@ -130,14 +125,17 @@ class BlockAnnotator:
         attempts.end()
         return Done(len(found), lost, words, begun, time.time())
 
-    @torch.no_grad()
+    def fault(self, name: str) -> int:
+        """Note that this worker gives a block up for a fault of its own; how often that was in this run."""
+        return note_fault(self._output.attempts(name), self._run)
+
     def _predict(self, work: _Work, attempts: Attempts) -> list[Predicted]:
         """The answers; a document that the model fails on becomes a reject, and no other does."""
         answers = None
         if not attempts.is_careful:
             try:
-                answers = list(predict_and_count(self._predictor, work.documents, self._tokens))
-            except InputError:
+                answers = self._answering.answers(work.documents)
+            except WorkerFault:
                 raise
             except Exception:
                 log.warning("a batch failed; trying its documents one by one", exc_info=True)
@@ -152,20 +150,20 @@ class BlockAnnotator:
     def _one_by_one(self, work: _Work, attempts: Attempts) -> list[Predicted]:
         answers, sources = [], []
         for document, source in zip(work.documents, work.sources, strict=True):
-            if attempts.is_lethal(source):
-                what = "the worker died over it, more than once"
-                work.reject(Reject(source, what, "report this, with the document", document.document_id))
-                continue
-            try:
-                answers += predict_and_count(self._predictor, [document], self._tokens)
-                sources.append(source)
-            except Exception as error:
-                what = f"the model failed on it ({type(error).__name__}: {str(error)[:200]})"
-                work.reject(Reject(source, what, "report this, with the document", document.document_id))
+            what, cure = "the worker died over it, more than once", "report this, with the document"
+            if not attempts.is_lethal(source):
+                answer = self._answering.answer(document)
+                if not isinstance(answer, Exception):
+                    answers.append(answer)
+                    sources.append(source)
+                    continue
+                what = f"the model failed on it ({type(answer).__name__}: {str(answer)[:200]})"
+                if isinstance(answer, InputError):
+                    what, cure = answer.what, answer.cure
+            work.reject(Reject(source, what, cure, document.document_id))
         work.sources = sources
         if not answers and work.documents:
-            # A model that fails on anything is broken: that is no reason to reject documents.
-            list(predict_and_count(self._predictor, [_PROBE], self._tokens))
+            self._answering.probe()
         return answers
 
     def _write(self, name: str, predicted: Sequence[Predicted], sources: Sequence[str]) -> None:

@@ -1,12 +1,14 @@
-"""What `annotate` reads: the files of its inputs, and the shards in which they are read."""
+"""What `annotate` reads: the files of its inputs, also those added later, and the shards to read them in."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow as pa
 from pyarrow import fs
 
 from rayner.data.example_shards import canonical
@@ -25,6 +27,9 @@ FORMATS = {
 }
 TEXTS_PER_SHARD = 4096
 SHARD_BYTES = 64 * 2**20
+BLOCKS = 64
+LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
+"""Blocks are many, so that all actors have work until the end and a killed one loses little."""
 _ASIDE = ("readme", "license", "licence", "source", "changelog", "rejects")
 _CONVERT = "make Parquet of it with `rayner corpus convert`"
 
@@ -42,6 +47,17 @@ class Source:
 
 Shard = tuple[Source, ...]
 """What one task reads, in order: a file of many documents, or many texts."""
+
+
+class Addition(NamedTuple):
+    """Files that were added to the input together, and the bytes of their blocks.
+
+    The first are what it began with. Each addition has its own shards, after those of the others, so that
+    blocks keep their numbers.
+    """
+
+    sources: tuple[Source, ...]
+    block_bytes: int
 
 
 def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
@@ -87,6 +103,62 @@ def cut_shards(sources: Iterable[Source]) -> list[Shard]:
         texts.append(source)
         size += source.size
     return [*shards, tuple(texts)] if texts else shards
+
+
+def shards_of(additions: Iterable[Addition]) -> list[tuple[Shard, int]]:
+    """The shards of all additions in order, each with the bytes of its blocks."""
+    return [(shard, added.block_bytes) for added in additions for shard in cut_shards(added.sources)]
+
+
+def addition(sources: Sequence[Source]) -> Addition:
+    """Files as they were found."""
+    total = sum(source.size for source in sources)
+    return Addition(tuple(sources), max(LEAST_BLOCK, min(MOST_BLOCK, total // BLOCKS)))
+
+
+def grown(earlier: pa.Table, sources: Sequence[Source]) -> list[Addition] | None:
+    """The additions of an earlier run, and a last one with those files that it did not have, if any.
+
+    Args:
+        earlier: as `additions_to_table` makes it.
+
+    Returns:
+        None where a file of the earlier run is gone or is another one now.
+    """
+    new = {source.place.shown: source for source in sources}
+    known: dict[int, list[Source]] = {}
+    block_bytes: dict[int, int] = {}
+    for row in earlier.to_pylist():
+        found = new.pop(row["place"], None)
+        if found is None or any(getattr(found, key) != row[key] for key in ("format", "size", "modified")):
+            return None
+        # Its documents without an id have the name that it had when it was alone.
+        known.setdefault(row["addition"], []).append(replace(found, name=row["name"]))
+        block_bytes[row["addition"]] = row["block_bytes"]
+    additions = [Addition(tuple(files), block_bytes[number]) for number, files in sorted(known.items())]
+    if not new:
+        return additions
+    names = {(source.format, source.name) for added in additions for source in added.sources}
+    unique = [s if (s.format, s.name) not in names else replace(s, name=s.place.shown) for s in new.values()]
+    return [*additions, addition(unique)]
+
+
+def additions_to_table(additions: Iterable[Addition]) -> pa.Table:
+    """A row a file: what tells it from another one, its name, and of which addition it is."""
+    rows = [
+        {
+            "addition": number,
+            "block_bytes": added.block_bytes,
+            "place": source.place.shown,
+            "format": source.format,
+            "name": source.name,
+            "size": source.size,
+            "modified": source.modified,
+        }
+        for number, added in enumerate(additions)
+        for source in added.sources
+    ]
+    return pa.Table.from_pylist(rows)
 
 
 def digest_of(sources: Iterable[Source]) -> str:

@@ -1,6 +1,12 @@
 """Blocks of rows, read from a shard as a stream: memory is that of a block, not of a file.
 
 A block is a pure function of the files and of the block's size, whoever reads it and whenever.
+
+What cannot be decoded is a reject: a line, a row, an encoding, the structure of a gzip or Parquet file.
+What keeps the bytes from being read is a fault (`ReadFault`) and never a reject. The two are told apart by
+where an error comes from, as Arrow raises `OSError` for both: what is raised where a file is opened or its
+bytes are read (`_Bytes`) is a fault; what is raised above that is the content's, but for what `is_fault`
+knows: errors of memory and those with an `errno`, as Arrow's errors of local files have.
 """
 
 from __future__ import annotations
@@ -17,8 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.readers.base import Reject
+from rayner.data.readers.files import is_fault
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.runtime.annotation.inputs import Shard, Source
+from rayner.runtime.faults import read_fault
 
 LONGEST = 2**28
 """Bytes of the longest text or row that is read: what a worker holds must have a bound."""
@@ -62,6 +70,13 @@ class Block:
     def __len__(self) -> int:
         return len(self.rows) + self.count + len(self.rejects)
 
+    @property
+    def where(self) -> str:
+        """The place of its first row, or of what could not become one."""
+        if self.parquet is not None:
+            return f"{self.source[0]}:row {self.first}"
+        return next((found.where for found in (*self.rows, *self.rejects)), "no file")
+
     def all_rows(self) -> Iterator[Row]:
         """The rows, one by one."""
         yield from self.rows
@@ -76,7 +91,11 @@ class Block:
 
 
 def read_blocks(shard: Shard, block_bytes: int) -> Iterator[Block]:
-    """The blocks of a shard, in order. A file that cannot be read (to its end) becomes a reject."""
+    """The blocks of a shard, in order. A file that cannot be decoded (to its end) becomes a reject.
+
+    Raises:
+        ReadFault: the bytes of a file cannot be had, or there is no memory for them.
+    """
     if shard[0].format == "parquet":
         yield from _checked(shard[0], _parquet_blocks(shard[0], block_bytes))
         return
@@ -110,13 +129,6 @@ def _guarded(source: Source, found: Iterable[Found]) -> Iterator[Found]:
         yield from found
     except _BROKEN as error:
         yield Reject(source.place.shown, f"a broken gzip file ({error})", "pack it again"), 0.0
-    except OSError as error:
-        yield _unreadable(source, error), 0.0
-
-
-def _unreadable(source: Source, error: BaseException) -> Reject:
-    what = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
-    return Reject(source.place.shown, f"cannot be read ({what})", "restore it, or correct its rights")
 
 
 def _text(source: Source) -> Iterator[Found]:
@@ -150,14 +162,65 @@ def _lines(source: Source) -> Iterator[Found]:
         yield None, float(max(0, source.size - last))
 
 
+class _Bytes(io.RawIOBase):
+    """The bytes of a file. `fault`: the error that kept some from being read, whatever others make of it."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self.file = file
+        self.fault: Exception | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, fewer only at the end; all where the size is negative."""
+        try:
+            return self.file.read(size if size >= 0 else None)
+        except Exception as error:
+            self.fault = error
+            raise
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into the buffer; how many bytes, 0 at the end."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place in the file."""
+        return self.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The place in the file."""
+        return self.file.tell()
+
+
 @contextmanager
-def _opened(source: Source) -> Iterator[tuple[BinaryIO, Any]]:
+def _bytes_of(source: Source) -> Iterator[_Bytes]:
+    """The file, open. An error that its content is not to blame for becomes a `ReadFault`."""
+    place, raw = source.place, None
+    try:
+        with place.filesystem.open_input_file(place.path) as file:
+            raw = _Bytes(file)
+            yield raw
+    except Exception as error:
+        if raw is None or raw.fault or is_fault(error):
+            raise read_fault(place.shown, (raw and raw.fault) or error) from error
+        raise
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[tuple[BinaryIO, _Bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in .gz, and the file itself."""
-    place = source.place
-    with place.filesystem.open_input_file(place.path) as file:
-        buffered = io.BufferedReader(file, _CHUNK)  # type: ignore[arg-type]
-        is_packed = place.path.endswith(".gz")
-        yield (gzip.GzipFile(fileobj=buffered) if is_packed else buffered), file  # type: ignore[misc]
+    with _bytes_of(source) as raw:
+        buffered = io.BufferedReader(raw, _CHUNK)
+        is_packed = source.place.path.endswith(".gz")
+        yield (gzip.GzipFile(fileobj=buffered) if is_packed else buffered), raw  # type: ignore[misc]
 
 
 def _checked(source: Source, blocks: Iterable[Block]) -> Iterator[Block]:
@@ -171,8 +234,15 @@ def _checked(source: Source, blocks: Iterable[Block]) -> Iterator[Block]:
 
 def _parquet_blocks(source: Source, block_bytes: int) -> Iterator[Block]:
     place = source.place
-    stream = place.filesystem.open_input_file(place.path)
-    with stream, pq.ParquetFile(stream, buffer_size=_CHUNK, pre_buffer=False) as file:
+    with (
+        _bytes_of(source) as raw,
+        pq.ParquetFile(
+            # Arrow's errors of local files have an `errno`; its own reads spare a copy of each page.
+            raw.file if place.is_local else pa.PythonFile(raw, "r"),
+            buffer_size=_CHUNK,
+            pre_buffer=False,
+        ) as file,
+    ):
         names = file.schema_arrow.names
         missing = [name for name in ("document_id", "text") if name not in names]
         if missing or not file.metadata.num_rows:

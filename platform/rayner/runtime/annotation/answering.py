@@ -1,0 +1,138 @@
+"""Answers of a predictor to documents, and who is to blame where there is none.
+
+A document is rejected only for what any worker would make of it: the predictor raises an error over it
+alone, twice, and still answers a plain probe afterwards. Everything else is a fault of the worker, which no
+document pays for: memory that ran out (batches are halved first, down to one window), a device that failed,
+a file or a network below the predictor (`OSError`), and whatever keeps it from answering the probe, such as
+the other errors that a broken GPU raises. On Ray the worker then ends, so that another one does the block; in
+this process the run fails. What kills the process outright is judged by `attempts`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from rayner.data.schema import Document
+from rayner.runtime.faults import WorkerFault
+from rayner.tasks.base import Predictor
+from rayner.tasks.predict import Predicted, predict_and_count
+
+DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
+"""What finds mentions in documents."""
+
+_PROBE = Document("probe", "A few plain words.")
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED", "bad_alloc")
+"""How libraries say it that raise a plain `RuntimeError`: CUDA, PyTorch on CPUs, cuBLAS, FAISS."""
+
+log = logging.getLogger(__name__)
+
+
+class Answering:
+    """Answers documents with a predictor, in batches of what memory allows.
+
+    Args:
+        tokens_per_batch: padded tokens a batch, to begin with.
+    """
+
+    def __init__(self, predictor: DocumentPredictor, tokens_per_batch: int) -> None:
+        self._predictor = _Halving(predictor)
+        self._tokens = tokens_per_batch
+
+    @torch.no_grad()
+    def answers(self, documents: Sequence[Document]) -> list[Predicted]:
+        """The answers, in order.
+
+        Raises:
+            WorkerFault: no memory for a single window, or a device or a file below the predictor failed.
+            Exception: what the predictor raised over one of the documents.
+        """
+        predictor: Any = self._predictor
+        try:
+            return list(predict_and_count(predictor, documents, self._tokens))
+        except Exception as error:
+            if what := _fault(error):
+                raise WorkerFault(f"annotate: {what} ({type(error).__name__}: {_line(error)})") from error
+            raise
+        finally:
+            if self._predictor.was_short:
+                self._predictor.was_short = False
+                self._tokens = max(1, self._tokens // 2)
+                log.warning(
+                    "out of memory: going on with %d tokens a batch; give fewer from the start with "
+                    "--tokens-per-batch",
+                    self._tokens,
+                )
+
+    def answer(self, document: Document) -> Predicted | Exception:
+        """The answer to one document, or the error that is the document's own.
+
+        Raises:
+            WorkerFault: as `answers`.
+            Exception: what the predictor raises over the probe, too.
+        """
+        own = None
+        for _ in range(2):
+            try:
+                (answer,) = self.answers([document])
+                return answer
+            except WorkerFault:
+                raise
+            except Exception as error:
+                own = error
+        self.probe()
+        assert own is not None
+        return own
+
+    def probe(self) -> None:
+        """Answer a few plain words: a model that cannot do that is broken, which is no document's fault."""
+        self.answers([_PROBE])
+
+
+class _Halving:
+    """A predictor that works on a batch in halves where there is no memory for the whole."""
+
+    def __init__(self, predictor: DocumentPredictor) -> None:
+        self._predictor = predictor
+        self.was_short = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._predictor, name)
+
+    def forward(self, windows: Sequence[Any]) -> list[Any]:
+        """What the model says of each window."""
+        try:
+            return list(self._predictor.forward(windows))
+        except Exception as error:
+            if len(windows) < 2 or not _is_out_of_memory(error):
+                raise
+        # Not above: the error holds on to what was computed before it.
+        self.was_short = True
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        middle = len(windows) // 2
+        return self.forward(windows[:middle]) + self.forward(windows[middle:])
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with the worker; empty where it may be the document."""
+    if _is_out_of_memory(error):
+        return "out of memory, also with one window at a time; give each worker more"
+    if isinstance(error, torch.AcceleratorError):
+        return "the device failed; look after it, and run the same command again"
+    if isinstance(error, OSError):
+        return "the model cannot read what it needs; correct that, and run the same command again"
+    return ""
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")[:200]

@@ -1,0 +1,46 @@
+"""Faults of a run: no document is to blame for them, so they are tried again, and then end the run."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from rayner.errors import RaynerError
+
+TRIES = 4
+"""How often in a row a file is read without success before the run fails."""
+PAUSE = 1.0
+"""Seconds before the second try; twice as long before each further one."""
+
+log = logging.getLogger(__name__)
+
+
+class ReadFault(RaynerError):
+    """A file could not be read for a reason that does not lie in its content."""
+
+
+class WorkerFault(RaynerError):
+    """A worker cannot go on, whatever document it is given: no memory, or a device that failed."""
+
+
+def read_fault(where: str, error: BaseException) -> ReadFault:
+    """The fault of a file, from the error that was raised when it was read."""
+    reason = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
+    return ReadFault(
+        f"{where}: cannot be read ({reason}); what is done is kept: correct that, run the same command again"
+    )
+
+
+def pause(failures: int, fault: ReadFault) -> None:
+    """Wait before the next try.
+
+    Args:
+        failures: how often in a row it failed.
+
+    Raises:
+        ReadFault: it failed too often.
+    """
+    if failures >= TRIES:
+        raise fault
+    log.warning("%s (try %d of %d)", fault, failures, TRIES)
+    time.sleep(PAUSE * 2 ** (failures - 1))
