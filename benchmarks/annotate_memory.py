@@ -45,7 +45,7 @@ class Nothing:
 class PredictsNothing:
     """One window a document, without a look at it."""
 
-    forward_cost = 0
+    forward_cost, tokens_per_batch, whole = 0, 2048, False
 
     def prepare(self, item: Document) -> list[int]:
         """The length of the text."""

@@ -47,7 +47,7 @@ class Capitals:
 class FindsCapitals:
     """A predictor over documents."""
 
-    forward_cost = 0
+    forward_cost, tokens_per_batch, whole = 0, 2048, False
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation import attempts
+from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
 from rayner.runtime.storage import place_of
-from tests.runtime.annotate_model import BadDevice, Capitals
+from rayner.tasks.stages import chain
+from tests.runtime.annotate_model import BadDevice, Capitals, FindsCapitals
 from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
 LONG = [text * 20 for text in TEXTS]
@@ -73,6 +75,36 @@ def test_batches_are_halved_where_memory_runs_out(tmp_path: Path, error: Excepti
     assert rows(tmp_path / "out") == rows(tmp_path / "undisturbed")
     assert max(seen) == 8
     assert max(seen[-20:]) <= 2 * most, "the budget is not learned"
+
+
+class Shouts(FindsCapitals):
+    """A second stage, which has memory for one window at a time."""
+
+    def __init__(self, seen: list[int]) -> None:
+        super().__init__(0)
+        self.seen = seen
+
+    def forward(self, windows: Sequence[Any]) -> list[Any]:
+        self.seen.append(len(windows))
+        if len(windows) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super().forward(windows)
+
+    def finish(self, item: Document, windows: Sequence[Any], scores: Sequence[Any]) -> Document:
+        return replace(item, mentions=tuple(replace(m, type=m.type.upper()) for m in item.mentions))
+
+
+def test_the_second_stage_of_a_chain_is_halved_too() -> None:
+    seen: list[int] = []
+    documents = [Document(str(i), text) for i, text in enumerate(LONG)]
+    first = Capitals().load(None)
+    alone = [answer.out for answer in Answering(first, 2048).answers(documents)]
+    both = [answer.out for answer in Answering(chain([first, Shouts(seen)]), 2048).answers(documents)]
+    assert max(seen) > 1
+    assert seen.count(1) >= len(documents)
+    assert [[m.type for m in d.mentions] for d in both] == [
+        [m.type.upper() for m in d.mentions] for d in alone
+    ]
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=repr)

@@ -19,7 +19,8 @@ import torch
 from rayner.data.schema import Document
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.base import Predictor
-from rayner.tasks.predict import Predicted, predict_and_count
+from rayner.tasks.predict import Predicted, predict_and_count, stages_of
+from rayner.tasks.stages import chain
 
 DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
 """What finds mentions in documents."""
@@ -39,7 +40,8 @@ class Answering:
     """
 
     def __init__(self, predictor: DocumentPredictor, tokens_per_batch: int) -> None:
-        self._predictor = _Halving(predictor)
+        stages: list[Any] = [_Halving(stage) for stage in stages_of(predictor)]
+        self._first, self._predictor = stages[0], chain(stages)
         self._tokens = tokens_per_batch
 
     @torch.no_grad()
@@ -50,16 +52,15 @@ class Answering:
             WorkerFault: no memory for a single window, or a device or a file below the predictor failed.
             Exception: what the predictor raised over one of the documents.
         """
-        predictor: Any = self._predictor
         try:
-            return list(predict_and_count(predictor, documents, self._tokens))
+            return list(predict_and_count(self._predictor, documents, self._tokens))
         except Exception as error:
             if what := _fault(error):
                 raise WorkerFault(f"annotate: {what} ({type(error).__name__}: {_line(error)})") from error
             raise
         finally:
-            if self._predictor.was_short:
-                self._predictor.was_short = False
+            if self._first.was_short:
+                self._first.was_short = False
                 self._tokens = max(1, self._tokens // 2)
                 log.warning(
                     "out of memory: going on with %d tokens a batch; give fewer from the start with "
@@ -95,7 +96,7 @@ class Answering:
 class _Halving:
     """A predictor that works on a batch in halves where there is no memory for the whole."""
 
-    def __init__(self, predictor: DocumentPredictor) -> None:
+    def __init__(self, predictor: Any) -> None:
         self._predictor = predictor
         self.was_short = False
 
