@@ -27,8 +27,8 @@ Search = Annotated[
     Literal["grid", "random", "optuna"] | None, typer.Option(help="Who proposes settings; the space says.")
 ]
 Scheduler = Annotated[
-    Literal["none", "asha", "halving", "pbt"] | None,
-    typer.Option(help="Who stops or changes trials; the space says."),
+    Literal["none", "asha", "halving"] | None,
+    typer.Option(help="Who stops trials early; the space says."),
 ]
 Metrics = Annotated[
     list[str] | None,
@@ -50,7 +50,7 @@ AtOnce = Annotated[
     int | None,
     typer.Option(min=1, help="Trials at once; if unset, all that the cluster has room for as it is."),
 ]
-Grace = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped or changed.")]
+Grace = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")]
 Reduction = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")]
 Retries = Annotated[int, typer.Option(min=0, help="How often a trial that fails is begun again.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming the sweep in --out.")]

@@ -193,26 +193,19 @@ def test_a_trial_that_no_node_can_hold_is_refused(tmp_path: Path, recipe: Any) -
         sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe))
 
 
-def test_pbt_refuses_what_cannot_change(tmp_path: Path, recipe: Any) -> None:
-    space = space_of(tmp_path, {"model.scheme": ["BIO", "BIOES"]})
-    with pytest.raises(InputError, match=r"model\.scheme cannot change"):
-        sweep(space, recipe, tmp_path / "sweep", settings(recipe, search="random", scheduler="pbt"))
-
-
 def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path, recipe: Any) -> None:
     def nature(scheduler: str, trials: int) -> dict[str, Any]:
         chosen = settings(recipe, search="random", scheduler=scheduler, trials=trials)
         return {"settings": chosen.model_dump(mode="json")}
 
-    for scheduler in ("pbt", "halving", "asha"):
+    for scheduler in ("halving", "asha"):
         (tmp_path / scheduler).mkdir()
         with sweep_folder(tmp_path / scheduler, False, nature(scheduler, 4)):
             (tmp_path / scheduler / "trials" / "begun").mkdir(parents=True)
     with sweep_folder(tmp_path / "asha", False, nature("asha", 6)):
         pass
-    for scheduler in ("pbt", "halving"):
-        with (
-            pytest.raises(InputError, match=r"changed: settings\.trials"),
-            sweep_folder(tmp_path / scheduler, False, nature(scheduler, 6)),
-        ):
-            pass
+    with (
+        pytest.raises(InputError, match=r"changed: settings\.trials"),
+        sweep_folder(tmp_path / "halving", False, nature("halving", 6)),
+    ):
+        pass

@@ -1,10 +1,9 @@
-"""Sweeps that are killed, lose a trial's process, train on several workers, or are a population."""
+"""Sweeps that are killed, lose a trial's process, or train on several workers."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from tests.runtime.test_train_ray import wait_for
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
-RANGE = 'from ray import tune\ndef space(): return {"training.learning_rate": tune.loguniform(1e-6, 3e-2)}\n'
 
 
 @pytest.fixture
@@ -160,60 +158,6 @@ def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], sche
     assert result["settings"] == {"training.learning_rate": 0.01}
     assert sum(result["trials"].values()) == 2
     assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
-
-
-@pytest.mark.usefixtures("ray_cluster")
-def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str, Any]) -> None:
-    values["training"] |= {"epochs": 8, "log_every": 1, "tokens_per_step": 200}
-    (tmp_path / "space.py").write_text(RANGE)
-    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
-    given = settings(recipe, search="random", scheduler="pbt", grace=1, trials=4)
-    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, given)
-    assert result["trials"] == {"finished": 4}
-    changes = [read_lines(path) for path in out.glob("trials/*/schedule.jsonl")]
-    assert max(map(len, changes)) > 1
-    rates = [change["settings"]["training.learning_rate"] for trial in changes for change in trial]
-    assert all(1e-6 <= rate <= 3e-2 for rate in rates)
-    assert not list(out.glob("ray/*/*/checkpoint_*"))
-
-
-def test_a_killed_population_goes_on(
-    tmp_path: Path, root: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values["training"] |= {"epochs": 6, "tokens_per_step": 200}
-    (tmp_path / "space.py").write_text(RANGE)
-    # Ray Tune writes down a population every ten seconds, in which a small one may come to its end.
-    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "1")
-    tuning = Tuning(root, tmp_path, values, "--scheduler", "pbt", "--grace", "1", "--trials", "3")
-    out, population = tuning.out, tuning.out / "ray" / "population"
-
-    def changes() -> dict[str, list[Any]]:
-        return {path.parent.name: read_lines(path) for path in out.glob("trials/*/schedule.jsonl")}
-
-    def begun() -> bool:
-        """A checkpoint changed hands, which Ray Tune has written down."""
-        handed = [path for path in out.glob("trials/*/schedule.jsonl") if len(read_lines(path)) > 1]
-        known = list(population.glob("experiment_state-*.json"))
-        return bool(handed and known) and max(map(modified, known)) > min(map(modified, handed))
-
-    tuning.kill_once(begun)
-    before = changes()
-    assert "finished" not in states(out)
-    # A kill while Ray Tune copies its state over the one before leaves no whole one there.
-    for state in (*population.glob("*.json"), *population.glob("*.pkl")):
-        state.write_bytes(state.read_bytes()[:20])
-    result = tuning.run()
-    assert result["trials"] == {"finished": 3}
-    assert all(trial.last["epochs"] == 6 for trial in read_trials(plan_of(out)))
-    # The same trials, with all that they had gone through; none was begun anew.
-    after = changes()
-    assert {key: after[key][: len(rows)] for key, rows in before.items()} == before
-    assert not list(out.glob("ray/*/*/checkpoint_*"))
-    assert not re.search("Restored on|Wrote the latest", tuning.told), tuning.told[-3000:]
-
-
-def modified(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def in_background(call: Callable[[], None]) -> threading.Thread:

@@ -17,7 +17,6 @@ from rayner.config import BaseRecipe
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.population import check_population, run_population, tune_id
 from rayner.runtime.sweeps.rounds import run_rounds
 from rayner.runtime.sweeps.schedule import (
     DEFAULT_TRIALS,
@@ -76,9 +75,7 @@ def sweep(
     """
     begin = time.perf_counter()
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
-    if settings.scheduler == "pbt":
-        check_population(space)
-    planned = None if settings.scheduler == "pbt" else planned_settings(space, settings)
+    planned = planned_settings(space, settings)
     out = Path(out).absolute()
     nature = {
         "space": described(space),
@@ -138,8 +135,7 @@ def _prepare(plan: Plan) -> None:
 
 def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, room: Room) -> None:
     settings = plan.settings
-    if settings.scheduler != "pbt":
-        begin_mended(plan)
+    begin_mended(plan)
     trials = read_trials(plan)
     failed = {trial.key for trial in trials if trial.state == "failed"}
     total = len(planned) if planned is not None else settings.trials or DEFAULT_TRIALS
@@ -153,12 +149,8 @@ def _run(plan: Plan, space: Space, planned: Sequence[Mapping[str, Any]] | None, 
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):
         (plan.out / name).unlink(missing_ok=True)
-    turns = ", in turns" if settings.scheduler == "pbt" else f", {min(room.at_once, left)} at once"
-    log.info("%d trials%s", total, turns)
+    log.info("%d trials, %d at once", total, min(room.at_once, left))
     with _environment(room.at_once):
-        if settings.scheduler == "pbt":
-            run_population(plan, space, room)
-            return
         fit = partial(_fit, plan, space, room, total)
         if settings.scheduler == "halving" and planned is not None:
             # With those that failed: they have their places among the trials that they were compared with.
@@ -213,7 +205,6 @@ def _fit(
             max_concurrent_trials=room.at_once,
             # Importing torch takes as long as many a short trial. Workers of their own would outlive a trial.
             reuse_actors=not settings.workers,
-            trial_dirname_creator=tune_id,
         ),
         run_config=tune.RunConfig(
             name=f"launch-{time.time_ns()}",

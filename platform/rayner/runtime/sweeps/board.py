@@ -34,16 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class Board(Callback):
-    """Writes down what becomes of each trial, and shows it.
+    """Writes down what becomes of each trial, and shows it."""
 
-    Args:
-        by_id: whether folders have the names of Ray Tune's trials, because settings change meanwhile.
-    """
-
-    def __init__(self, plan: Plan, trials: int, by_id: bool = False) -> None:
+    def __init__(self, plan: Plan, trials: int) -> None:
         self._plan = plan
         self._trials = trials
-        self._by_id = by_id
         self._live: Any = None
         self._warned = False
 
@@ -93,8 +88,6 @@ class Board(Callback):
             self._live = None
 
     def _folder(self, trial: Any) -> Path:
-        if self._by_id:
-            return self._plan.out / TRIALS / trial.trial_id
         return self._plan.folder(settings_of(self._plan, trial.config))
 
     def _number(self, folder: Path, trial: Any) -> None:

@@ -12,7 +12,7 @@ from rayner.config import BaseRecipe, Settings
 from rayner.errors import InputError
 
 Search = Literal["grid", "random", "optuna"]
-Scheduler = Literal["none", "asha", "halving", "pbt"]
+Scheduler = Literal["none", "asha", "halving"]
 Mode = Literal["max", "min"]
 
 SECONDS = "seconds"
@@ -74,17 +74,6 @@ class SweepSettings(Settings):
                 "halving compares all trials with each other, and Optuna proposes them one by one: take the "
                 "search random or grid, or the scheduler asha"
             )
-        if self.scheduler == "pbt" and (self.folds or self.seeds > 1):
-            raise ValueError(
-                "population-based training changes a run while it goes on: it takes no folds and no seeds"
-            )
-        if self.scheduler == "pbt" and self.workers:
-            raise ValueError(
-                "population-based training hands checkpoints from trial to trial, which only trials within "
-                "their own process can do: take workers 0 or the scheduler asha"
-            )
-        if self.scheduler == "pbt" and self.search != "random":
-            raise ValueError(f"population-based training starts at random, not by {self.search}")
         return self
 
     @property

@@ -153,14 +153,6 @@ def extremes(domain: Any) -> Iterator[Any]:
         yield _rounded(domain.sample())
 
 
-def within(domain: Any, value: Any) -> Any:
-    """The value, or the end of the range that it lies beyond."""
-    if choices(domain) is not None or not hasattr(domain, "lower"):
-        return value
-    lowest, highest = extremes(domain)
-    return min(max(value, lowest), highest)
-
-
 def grid(space: Space) -> list[dict[str, Any]]:
     """Every combination, in the order of the space.
 

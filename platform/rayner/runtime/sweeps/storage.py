@@ -111,7 +111,7 @@ def _check_nature(out: Path, nature: Mapping[str, Any]) -> None:
     if not (out / SWEEP).exists():
         return
     before, now = dict(_flat(json.loads((out / SWEEP).read_text(encoding="utf-8")))), dict(_flat(nature))
-    together = now["settings.scheduler"] in ('"pbt"', '"halving"')
+    together = now["settings.scheduler"] == '"halving"'
     free = tuple(key for key in FREE_KEYS if not (together and key == "settings.trials"))
     changed = sorted(
         key

@@ -28,8 +28,6 @@ from rayner.runtime.tracking import LOG
 
 SWEEP, TRIALS = "sweep.json", "trials"
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
-SCHEDULE = "schedule.jsonl"
-"""Settings that a trial of a population took on, one line a change."""
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
 """A trial waits that has not reported yet, and one at a rung until all others are there."""
@@ -118,14 +116,12 @@ def read_trial(plan: Plan, folder: Path) -> Trial:
     """The trial in a folder."""
     known = json.loads((folder / TRIAL).read_text(encoding="utf-8"))
     outcome = read_outcome(folder)
-    changed = read_lines(folder / SCHEDULE)
-    settings = changed[-1]["settings"] if changed else known["settings"]
-    reports, values = read_progress(plan, folder, settings)
+    reports, values = read_progress(plan, folder, known["settings"])
     state = outcome["state"] if outcome else ("running" if reports else "waiting")
     return Trial(
         key=folder.name,
         number=known["number"],
-        settings=settings,
+        settings=known["settings"],
         state=state,
         error=(outcome or {}).get("error"),
         failures=len(read_lines(folder / FAILURES)),
@@ -202,7 +198,8 @@ def note_failure(folder: Path, error: Exception, lasting: bool = False) -> None:
         "diverged": diverged,
         "mendable": ours and not diverged and not lasting,
     }
-    add_line(folder / FAILURES, row)
+    with (folder / FAILURES).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def begin_mended(plan: Plan) -> None:
@@ -217,12 +214,6 @@ def begin_mended(plan: Plan) -> None:
 def failures_of(folder: Path) -> list[dict[str, Any]]:
     """The attempts that failed, in order."""
     return read_lines(folder / FAILURES)
-
-
-def add_line(path: Path, row: Mapping[str, Any]) -> None:
-    """Append a line of JSON."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def write_json(path: Path, value: Any) -> None:
