@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 from rayner.config import BaseRecipe
 from rayner.recipes import dump_recipe, load_recipe, with_settings
 from rayner.runtime.sweeps.corpora import cut_corpora
+from rayner.runtime.sweeps.plan import TRIALS, plan_of
+from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.settings import METRICS
-from rayner.runtime.sweeps.table import rank_of, short_names
-from rayner.runtime.sweeps.trials import TRIALS, Trial, plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.trials import Trial, rank_of, read_lines, read_trials
 from rayner.runtime.tracking import LOG
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,13 +57,13 @@ WHOLE, ROUNDS = ("--scheduler", "none"), ("--scheduler", "halving")
 FIGURES: Mapping[str, Figure] = {
     "figure_3": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_3", (*WHOLE, "--folds", "5")),
     "figure_4": Figure(ESAPPMOD, NAMES, f"{COSINES}:figure_4", (*WHOLE, "--folds", "3")),
-    "table_5": Figure(ESAPPMOD, NAMES, f"{COSINES}:table_5", (*ROUNDS, "--grace", "1")),
-    "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace", "1", "--trials", "24")),
+    "table_5": Figure(ESAPPMOD, NAMES, f"{COSINES}:table_5", (*ROUNDS, "--grace-period", "1")),
+    "esappmod": Figure(ESAPPMOD, (), COSINES, ("--grace-period", "1", "--trials", "24")),
     "loss_weights": Figure(
         NCBI,
         (SENTENCES, "training.epochs=3"),
         f"{BINDER}:loss_weights",
-        ("--grace", "1", "--reduction", "4"),
+        ("--grace-period", "1", "--reduction-factor", "4"),
     ),
     "beta": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:beta", WHOLE),
     "temperature": Figure(NCBI, (SENTENCES, "training.epochs=3"), f"{BINDER}:temperature", WHOLE),
@@ -145,7 +146,7 @@ def trials_of(name: str, runs: Path) -> list[Trial]:
 def by_epoch(name: str, runs: Path, trial: Trial, metric: str) -> list[float]:
     """The mean over a trial's trainings after each epoch that all of them went through."""
     plan = plan_of(runs / name)
-    logs = [read_lines(plan.out / TRIALS / trial.key / run / LOG) for run in plan.runs]
+    logs = [read_lines(plan.out / TRIALS / trial.name / run / LOG) for run in plan.runs]
     scores = [[row["metrics"][metric] for row in log if "metrics" in row] for log in logs]
     return [statistics.mean(after) for after in zip(*filter(None, scores), strict=False)]
 

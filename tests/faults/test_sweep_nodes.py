@@ -13,7 +13,8 @@ import pytest
 import yaml
 from ray.util.state import list_tasks
 
-from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.trials import read_lines, read_trials
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.runtime.several_workers import tiny_recipe
 

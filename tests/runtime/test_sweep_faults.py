@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from rayner.recipes import load_recipe, parse_recipe
-from rayner.runtime.sweep import sweep
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.run import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
-from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.trials import read_lines, read_trials
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.test_train_ray import wait_for
 
@@ -90,7 +91,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
     assert not any(out.glob("*/**/result.json")), "Ctrl-C began the run of a winner"
     tuning.kill_once(begun)
-    finished = {t.key for t in read_trials(plan_of(out)) if t.state == "finished"}
+    finished = {t.name for t in read_trials(plan_of(out)) if t.state == "finished"}
     written = {
         path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
     }
@@ -111,7 +112,7 @@ def test_a_sweep_that_is_killed_between_rungs_goes_on(
     tmp_path: Path, root: Path, values: dict[str, Any]
 ) -> None:
     values["training"]["epochs"] = 16
-    halving = ("--scheduler", "halving", "--grace", "4", "--reduction", "2")
+    halving = ("--scheduler", "halving", "--grace-period", "4", "--reduction-factor", "2")
     tuning = Tuning(root, tmp_path, values, "--search", "grid", *halving)
     out = tuning.out
 
@@ -121,16 +122,16 @@ def test_a_sweep_that_is_killed_between_rungs_goes_on(
         return any(trial.state == "running" for trial in read_trials(plan_of(out)))
 
     tuning.kill_once(in_the_second_round)
-    stopped = {trial.key: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
+    stopped = {trial.name: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
     assert len(stopped) == 2
     result = tuning.run()
     assert result["trials"] == {"finished": 1, "stopped": 3}
     trials = read_trials(plan_of(out))
     assert sorted(trial.last["epochs"] for trial in trials) == [4, 4, 8, 16]
-    assert {trial.key: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
+    assert {trial.name: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
     for key, steps in steps_of(out).items():
         assert steps == list(range(1, steps[-1] + 1)), key
-    assert "after 8 of 16 epochs 1 of 2 trials go on" in tuning.told
+    assert "after 8 of 16 epochs 1 of 2 trials continue" in tuning.told
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -148,12 +149,30 @@ def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: d
 
 
 @pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_resumed(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    space, given = load_space(str(tmp_path / "space.py")), settings(recipe, max_failures=0)
+    killer = threading.Thread(target=kill_a_trial, args=(out,))
+    killer.start()
+    result = sweep(space, recipe, out, given)
+    killer.join()
+    assert result["trials"] == {"finished": 3, "failed": 1}
+    [failed] = [trial for trial in read_trials(plan_of(out)) if trial.state == "failed"]
+    assert failed.lost
+    assert str(failed.error).startswith("the process of the trial died: ")
+    assert sweep(space, recipe, out, given)["trials"] == {"finished": 4}
+    assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
+
+
+@pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("scheduler", ["asha", "halving"])
 def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
     values["training"]["epochs"] = 3
     (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
     recipe = parse_recipe(values, "recipe")
-    given = settings(recipe, workers=2, scheduler=scheduler, grace=1)
+    given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
     assert result["settings"] == {"training.learning_rate": 0.01}
     assert sum(result["trials"].values()) == 2

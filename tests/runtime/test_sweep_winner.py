@@ -11,9 +11,9 @@ import pytest
 from rayner.errors import DivergedError
 from rayner.recipes import dump_recipe, parse_recipe, with_settings
 from rayner.runtime.sweeps import winner
-from rayner.runtime.sweeps.schedule import Room
+from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.trials import Plan
 from tests.runtime.several_workers import tiny_recipe
 
 
@@ -21,7 +21,7 @@ from tests.runtime.several_workers import tiny_recipe
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.chdir(tmp_path)
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
-    settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), retries=2)
+    settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), max_failures=2)
     return Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path)
 
 
@@ -95,5 +95,5 @@ def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
     monkeypatch.setattr("ray.remote", lambda function: Remote())
     monkeypatch.setattr("ray.get", lambda reply: reply)
     monkeypatch.setattr(winner, "train", Trainings())
-    winner._train_on_a_node(plan, plan.recipe, Room({"CPU": 1, "GPU": 1}, 1))
+    winner._train_on_a_node(plan, plan.recipe, TrialResources({"CPU": 1, "GPU": 1}, 1))
     assert asked == ([] if here else [{"num_cpus": 1, "num_gpus": 1}])

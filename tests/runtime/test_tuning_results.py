@@ -10,9 +10,11 @@ import pytest
 from benchmarks import tuning_results
 from benchmarks.tuning_results import FIGURES, Figure, markdown, rows
 from rayner.recipes import load_recipe, parse_recipe
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.sampling import grid
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.space import check_space, grid, load_space
-from rayner.runtime.sweeps.trials import plan_of, write_json, write_outcome
+from rayner.runtime.sweeps.space import check_space, load_space
+from rayner.runtime.sweeps.trials import write_json, write_outcome
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.test_sweep_trials import EPOCHS, write_trial
 
