@@ -91,6 +91,9 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
     assert not any(out.glob("*/**/result.json")), "Ctrl-C began the run of a winner"
     tuning.kill_once(begun)
+    # Whoever looks now sees the trials that were under way, too.
+    known = {path.parent.name for path in out.glob("trials/*/trial.json")}
+    assert {path.parent.name for path in out.glob("tensorboard/*/events*")} == known
     finished = {t.name for t in read_trials(plan_of(out)) if t.state == "finished"}
     written = {
         path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")

@@ -1,4 +1,4 @@
-"""Successive halving: all trials train up to a rung, and only the best of them go on to the next.
+"""Successive halving: all trials train up to a rung, and only the best of them continue to the next.
 
 Source: Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, 2016.
 ASHA compares a trial with those before it, so that no node ever waits; here each is compared with all, which

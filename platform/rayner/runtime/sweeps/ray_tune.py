@@ -1,4 +1,4 @@
-"""What Ray Tune is told: resources of trials, schedulers, search algorithms, and a launch with them."""
+"""A launch of Ray Tune: resources of trials, schedulers, search algorithms, environment."""
 
 from __future__ import annotations
 
