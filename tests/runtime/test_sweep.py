@@ -76,6 +76,11 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
         1e-2,
     }
     assert not any(result.error for result in results)
+    # A trial has one name wherever one meets it; Ray Tune adds its own id.
+    names = sorted(path.name for path in (out / "trials").iterdir())
+    assert [name.rpartition("-")[0] for name in names] == ["learning_rate=0.01", "learning_rate=1e-05"]
+    assert sorted(path.name for path in (out / "tensorboard").iterdir()) == names
+    assert sorted("-".join(Path(result.path).name.split("-")[:-1]) for result in results) == names
     restored = tune.Tuner.restore(str(out / "ray/trials"), trainable=trainable_of(plan_of(out))).get_results()
     assert len(restored.get_dataframe()) == 2
     left = [path for path in (out / "ray").rglob("*") if path.is_file()]

@@ -80,7 +80,7 @@ class Tuning:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
+def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
     tuning = Tuning(root, tmp_path, values, "--search", "grid")
     out = tuning.out
 
@@ -111,7 +111,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
 
 
-def test_a_sweep_that_is_killed_between_rungs_goes_on(
+def test_a_sweep_that_is_killed_between_rungs_is_resumed(
     tmp_path: Path, root: Path, values: dict[str, Any]
 ) -> None:
     values["training"]["epochs"] = 16
@@ -138,7 +138,7 @@ def test_a_sweep_that_is_killed_between_rungs_goes_on(
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: dict[str, Any]) -> None:
+def test_a_trial_that_loses_its_process_is_restarted(tmp_path: Path, values: dict[str, Any]) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     before: dict[Path, Any] = {}
     killer = in_background(lambda: before.update(kill_a_trial(out)))

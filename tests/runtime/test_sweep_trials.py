@@ -400,9 +400,12 @@ def failed_in_ray(folder: Path, settings: dict[str, Any], error: Exception) -> A
 
 def test_a_trial_whose_process_never_started_is_recorded(plan: Plan, tmp_path: Path) -> None:
     given = {"training.learning_rate": 0.1}
-    SweepCallback(plan, 1).on_trial_error(1, [], failed_in_ray(tmp_path, given, NodeDiedError("it was lost")))
+    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
+    SweepCallback(plan, 1).on_trial_recover(1, [], dead)
+    # Another launch, which knows of the failure before.
+    SweepCallback(plan, 1).on_trial_error(2, [], dead)
     [trial] = read_trials(plan)
-    assert (trial.number, trial.state, trial.lost) == (1, "failed", True)
+    assert (trial.number, trial.state, trial.lost, trial.failures) == (1, "failed", True, 2)
     assert trial.error == "the process of the trial died: it was lost"
     assert trial.settings == given
 

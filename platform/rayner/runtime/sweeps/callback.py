@@ -54,7 +54,7 @@ class SweepCallback(Callback):
         self._plan = plan
         self._trials = trials
         self._trackers = trackers
-        self._failures: dict[str, int] = {}
+        self._failures = {trial.name: trial.failures for trial in read_trials(plan)}
         self._live: Live | None = None
         self._warned = False
 
@@ -95,12 +95,13 @@ class SweepCallback(Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record a failure after which the trial is restarted."""
-        self._record_failure(self._folder(trial), trial)
+        folder = self._folder(trial)
+        self._number(folder, trial)
+        self._record_failure(folder, trial)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record why it failed, after all restarts."""
         folder = self._folder(trial)
-        # Its process may not even have started.
         self._number(folder, trial)
         self._record_failure(folder, trial)
         if self.not_shared is not None:
@@ -120,6 +121,7 @@ class SweepCallback(Callback):
         return self._plan.folder(settings_of(self._plan, trial.config))
 
     def _number(self, folder: Path, trial: Any) -> None:
+        """Give the trial its number and its folder; its process may fail before it has started."""
         if not (folder / TRIAL).exists():
             number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
             settings = settings_of(self._plan, trial.config)
