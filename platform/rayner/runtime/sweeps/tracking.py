@@ -119,7 +119,6 @@ class MlflowTrials:
         # A killed driver may have left out the last reports of the trial.
         logged = self._client.get_metric_history(known.read_text().strip(), SECONDS)
         self._written[trial.name] = len(logged)
-        self.update(trial)
 
     def update(self, trial: Trial) -> None:
         """Log the reports that are new."""
