@@ -4,7 +4,7 @@ Nodes are raylets of this machine that claim CPUs, and the pipeline has the shap
 without a CPU stream blocks, a pool of actors takes them, counts come back. The actors predict nothing. On two
 cores the wall time is that of the actors too; so what counts is the CPU time of the driver, where Ray Data's
 scheduler runs, and of the head node's processes: on a cluster these are one machine's, whatever the number of
-nodes. The fit is `fixed + blocks * (block + actors * actor + alone / actors)` by least squares: the scheduler
+nodes. The fit is `fixed + blocks * (block + actors * actor + round / actors)` by least squares: the scheduler
 looks at each actor in every round, and a round that few actors feed handles few blocks.
 
     PYTHONPATH=platform python -m benchmarks.scheduling --json
@@ -30,11 +30,11 @@ from scipy import stats
 from benchmarks.figures import add_out, measured, record
 
 READERS = 4
-BEYOND = (64, 256, 1024)
+EXTRAPOLATED = (64, 256, 1024)
 """Numbers of actors that the fit is read at."""
 
 
-class Spent(NamedTuple):
+class Times(NamedTuple):
     """Seconds: of CPU in the driver and in the processes of the head node, and on the clock."""
 
     driver: float
@@ -42,7 +42,7 @@ class Spent(NamedTuple):
     wall: float
 
 
-class Nothing:
+class NoModel:
     """A model that predicts nothing."""
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -97,7 +97,7 @@ def measure(cluster: Any, actors: int, blocks: int, options: argparse.Namespace)
             compute=ray.data.TaskPoolStrategy(size=READERS),
         )
         .map_batches(
-            Nothing,
+            NoModel,
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=1,
@@ -109,7 +109,7 @@ def measure(cluster: Any, actors: int, blocks: int, options: argparse.Namespace)
     next(results)
     begin = _now(cluster)
     seen = 1 + sum(1 for _ in results)
-    spent = Spent(*(after - before for after, before in zip(_now(cluster), begin, strict=True)))
+    spent = Times(*(after - before for after, before in zip(_now(cluster), begin, strict=True)))
     assert seen == blocks, f"{seen} of {blocks} blocks came back"
     row = {
         "actors": actors,
@@ -142,7 +142,7 @@ def fit(rows: Sequence[Mapping[str, float]], key: str) -> dict[str, Any]:
         middle, spread = float(at @ solution), reach * float(np.sqrt(at @ covariance @ at + variance))
         return [round(1000 * value, 3) for value in (middle, middle - spread, middle + spread)]
 
-    names = ("fixed_seconds", "block_ms", "actor_ms", "alone_ms")
+    names = ("fixed_seconds", "block_ms", "actor_ms", "round_ms")
     errors = reach * np.sqrt(np.diag(covariance))
     found = {
         name: [
@@ -151,17 +151,17 @@ def fit(rows: Sequence[Mapping[str, float]], key: str) -> dict[str, Any]:
         ]
         for i, (name, scale) in enumerate(zip(names, (1, 1000, 1000, 1000), strict=True))
     }
-    return found | {"ms_per_block_at": {str(actors): per_block(actors) for actors in BEYOND}}
+    return found | {"ms_per_block_at": {str(actors): per_block(actors) for actors in EXTRAPOLATED}}
 
 
 def _of_block(actors: float) -> tuple[float, float, float]:
     return 1.0, actors, 1 / actors
 
 
-def _now(cluster: Any) -> Spent:
+def _now(cluster: Any) -> Times:
     processes = [info.process.pid for infos in cluster.head_node.all_processes.values() for info in infos]
     times = [psutil.Process(pid).cpu_times() for pid in processes]
-    return Spent(time.process_time(), sum(t.user + t.system for t in times), time.perf_counter())
+    return Times(time.process_time(), sum(t.user + t.system for t in times), time.perf_counter())
 
 
 def _cluster(folder: str, nodes: int, cpus: int) -> Any:
@@ -198,9 +198,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     add_out(parser, "scheduling")
     options = parser.parse_args()
-    room = options.nodes * options.cpus
-    if max(options.actors) > room:
-        parser.error(f"--actors: the nodes have room for {room}")
+    cpus = options.nodes * options.cpus
+    if max(options.actors) > cpus:
+        parser.error(f"--actors: the nodes have {cpus} CPUs")
     if len(set(options.actors)) < 3 or len(set(options.blocks)) < 2:
         parser.error("the fit needs three numbers of actors and two of blocks")
     return options

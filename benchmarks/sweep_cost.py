@@ -1,9 +1,9 @@
-"""What a sweep costs beside the same trainings in a loop, and what stopping early saves and loses.
+"""What a sweep costs beside the same trainings in a loop, and what early stopping saves and loses.
 
     python -m benchmarks.sweep_cost cost RECIPE SPACE --trials 16 --out DIR
     python -m benchmarks.sweep_cost stopping RECIPE SPACE --trials 16 --out DIR
 
-Both go on where they stopped: time is counted only while one runs. `cost` has each settings once, with Ray
+Both resume where they stopped: time is counted only while one runs. `cost` has each settings once, with Ray
 Tune and one after the other in one process with all cores. `stopping` has the same settings with a scheduler
 and without, and three seeds of the best of all. Nothing else may run on the machine for `cost`. Rows of JSON
 on standard output: `ratio` is to be at most 1.15 with trials of at least 60 s, `saved` at least 0.5 with
@@ -28,12 +28,14 @@ import typer
 from benchmarks.figures import RESULTS, measured, record
 from rayner.config import BaseRecipe
 from rayner.config.reading import with_settings
-from rayner.runtime.sweep import sweep
-from rayner.runtime.sweeps.settings import Scheduler, SweepSettings, objectives
-from rayner.runtime.sweeps.space import Space, key_of, load_space
-from rayner.runtime.sweeps.trials import plan_of, read_trials
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.run import sweep
+from rayner.runtime.sweeps.sampling import key_of
+from rayner.runtime.sweeps.settings import Scheduler, SweepSettings, resolve_settings
+from rayner.runtime.sweeps.space import Space, load_space
+from rayner.runtime.sweeps.trials import read_trials
 from rayner.runtime.train import train
-from rayner.tasks.registry import load_recipe, train_task
+from rayner.tasks.registry import load_recipe
 
 BEAT_SECONDS = 1.0
 SEEDS = (11, 12, 13)
@@ -56,21 +58,25 @@ def main(
         list[str] | None, typer.Option("--set", help="Override a key of the recipe.")
     ] = None,
     scheduler: Annotated[Literal["asha", "halving"], typer.Option(help="What stops trials.")] = "halving",
-    grace: Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")] = 2,
-    reduction: Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")] = 3,
+    grace_period: Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")] = 2,
+    reduction_factor: Annotated[
+        int, typer.Option(min=2, help="Of so many trials, the best one continues.")
+    ] = 3,
     file: Annotated[
         Path | None, typer.Option(help="The file of the figures; one in docs/results if unset.")
     ] = None,
 ) -> None:
-    """Measure, or go on measuring."""
+    """Measure, or resume measuring."""
     base, searched = load_recipe(recipe, overrides or []), load_space(space)
-    settings = SweepSettings(
+    settings = resolve_settings(
+        searched,
+        base,
         trials=trials,
         search="grid",
-        objectives=objectives([train_task(base).metric.name], base),
-        grace=grace,
-        reduction=reduction,
-        seed=base.seed,
+        scheduler="none",
+        workers=0,
+        grace_period=grace_period,
+        reduction_factor=reduction_factor,
     )
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,7 @@ def cost(recipe: BaseRecipe, space: Space, settings: SweepSettings, out: Path) -
     with timed(folder / "sweep_seconds"):
         result = sweep(space, recipe, folder / "sweep", settings)
     rows = read_trials(plan_of(folder / "sweep"))
-    runs = {trial.key: (trial.settings, recipe.seed) for trial in rows}
+    runs = {trial.name: (trial.settings, recipe.seed) for trial in rows}
     runs["winner"] = (result["settings"], result["winner"]["seed"])
     loop = []
     for name, (chosen, seed) in runs.items():

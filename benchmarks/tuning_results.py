@@ -27,8 +27,9 @@ from benchmarks.tuning_figures import FIGURES, Figure
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe, with_settings
 from rayner.runtime.sweeps.corpora import cut_corpora
-from rayner.runtime.sweeps.table import rank_of, short_names
-from rayner.runtime.sweeps.trials import TRIALS, Trial, plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.plan import TRIALS, plan_of
+from rayner.runtime.sweeps.sampling import short_names
+from rayner.runtime.sweeps.trials import Trial, rank_of, read_lines, read_trials
 from rayner.runtime.tracking import LOG
 from rayner.tasks.registry import load_recipe, task_of
 
@@ -119,7 +120,7 @@ def trials_of(name: str, runs: Path) -> list[Trial]:
 def by_epoch(name: str, runs: Path, trial: Trial, metric: str) -> list[float]:
     """The mean over a trial's trainings after each epoch that all of them went through."""
     plan = plan_of(runs / name)
-    logs = [read_lines(plan.out / TRIALS / trial.key / run / LOG) for run in plan.runs]
+    logs = [read_lines(plan.out / TRIALS / trial.name / run / LOG) for run in plan.runs]
     scores = [[row["metrics"][metric] for row in log if "metrics" in row] for log in logs]
     return [statistics.mean(after) for after in zip(*filter(None, scores), strict=False)]
 

@@ -49,13 +49,3 @@ def temperature() -> dict[str, Any]:
 def thresholds() -> dict[str, Any]:
     """The three ways to tell mentions from other spans (table 6)."""
     return {"model.threshold": tune.grid_search(["dynamic", "learned", "tuned"])}
-
-
-def population() -> dict[str, Any]:
-    """What population-based training may change while a run goes on."""
-    return {
-        "training.learning_rate": tune.loguniform(2e-5, 8e-4),
-        "training.head_learning_rate": tune.loguniform(2e-4, 5e-3),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
-        "loss.beta": tune.uniform(0.2, 0.8),
-    }

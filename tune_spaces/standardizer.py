@@ -49,15 +49,6 @@ def figure_4() -> dict[str, Any]:
     }
 
 
-def population() -> dict[str, Any]:
-    """What population-based training may change while a run goes on."""
-    return {
-        "training.learning_rate": tune.loguniform(1e-6, 1e-3),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
-        "loss.margin": tune.loguniform(0.05, 1.0),
-    }
-
-
 def _as_published() -> dict[str, Any]:
     """Euclidean distances of vectors as they come: on cosines, a margin of 5 would have no meaning."""
     return {

@@ -27,12 +27,3 @@ def space() -> dict[str, Any]:
 def learning_rates() -> dict[str, Any]:
     """Powers of ten and their halves."""
     return {"training.learning_rate": tune.grid_search([1e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3])}
-
-
-def population() -> dict[str, Any]:
-    """What population-based training may change while a run goes on."""
-    return {
-        "training.learning_rate": tune.loguniform(2e-5, 1e-3),
-        "training.head_learning_rate": tune.loguniform(2e-4, 1e-2),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
-    }

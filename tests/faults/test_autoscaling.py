@@ -111,14 +111,14 @@ def test_pools_grow_with_what_is_asked_of_them_and_idleness_empties_them(root: P
             text=True,
         )
         # On pools that are empty again.
-        refused, grown = (sweep(head, tmp_path, *options) for options in ((), ("--at-once", "1")))
+        refused, grown = (sweep(head, tmp_path, *options) for options in ((), ("--max-concurrent", "1")))
         monitor = "\n".join(p.read_text() for p in head.folder.glob("session_latest/logs/monitor*"))
     assert done.returncode == 0, done.stderr[-3000:] + monitor[-9000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["seen"] == [[], ["gpu"], []]
     assert told["given"]["GPU"] == 1
     assert refused.returncode == 2, refused.stderr
-    assert "there are 0 CPUs; add nodes, or say with --at-once" in refused.stderr
+    assert "there are 0 CPUs; add nodes, or give --max-concurrent" in refused.stderr
     assert grown.returncode == 0, grown.stderr[-3000:] + monitor[-9000:]
     assert json.loads(grown.stdout.splitlines()[-1])["trials"] == {"finished": 1}
 

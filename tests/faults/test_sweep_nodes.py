@@ -13,7 +13,8 @@ import pytest
 import yaml
 from ray.util.state import list_tasks
 
-from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.trials import read_lines, read_trials
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.runtime.several_workers import tiny_recipe
 
@@ -67,7 +68,35 @@ def test_a_node_that_does_not_see_the_folder_is_named(
     assert not (head.folder / "sweep/trials").exists()
 
 
-def test_a_trial_that_loses_its_node_is_begun_again(
+def test_a_node_that_joins_later_and_does_not_see_the_folder_is_named(
+    root: Path, command: list[str], tmp_path: Path
+) -> None:
+    """A cluster that starts from nothing: when the sweep checks its nodes, there are none but the head."""
+    with own_head(options=["--num-cpus", "0"], environment=environment_of_nodes(root)) as head:
+        out, log = head.folder / "sweep", tmp_path / "driver.log"
+        with log.open("wb") as file:
+            driver = subprocess.Popen(
+                [*command, "--out", "/proc/self/cwd/sweep", "--max-concurrent", "1"],
+                env=dict(head.environment) | {"RAY_ADDRESS": head.gcs},
+                cwd=head.folder,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            wait_for(lambda: driver.poll() is not None or (out / "sweep.json").exists())
+            assert driver.poll() is None, log.read_text()[-3000:]
+            elsewhere = tmp_path / "elsewhere"
+            elsewhere.mkdir()
+            with own_node(head, ADDRESSES[1], ["--num-cpus", "1"], elsewhere):
+                assert driver.wait(400) == 2, log.read_text()[-3000:]
+            assert not list(out.glob("trials/*/outcome.json"))
+        finally:
+            end(driver.pid)
+    assert f"the node {ADDRESSES[1]} does not see this folder" in log.read_text()
+    assert not (elsewhere / "sweep").exists()
+
+
+def test_a_trial_that_loses_its_node_is_restarted(
     nodes: tuple[Head, list[int]], command: list[str], tmp_path: Path
 ) -> None:
     head, started = nodes

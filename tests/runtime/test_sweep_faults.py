@@ -1,10 +1,9 @@
-"""Sweeps that are killed, lose a trial's process, train on several workers, or are a population."""
+"""Sweeps that are killed, lose a trial's process, or train on several workers."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,10 +17,11 @@ import psutil
 import pytest
 import yaml
 
-from rayner.runtime.sweep import sweep
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.run import sweep
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
-from rayner.runtime.sweeps.trials import plan_of, read_lines, read_trials
+from rayner.runtime.sweeps.trials import read_lines, read_trials
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 from tests.waiting import wait_for
@@ -29,7 +29,6 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
-RANGE = 'from ray import tune\ndef space(): return {"training.learning_rate": tune.loguniform(1e-6, 3e-2)}\n'
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def _environment(process: psutil.Process) -> ItemsView[str, str]:
         return {}.items()
 
 
-def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
+def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
     tuning = Tuning(root, tmp_path, values, "--search", "grid")
     out = tuning.out
 
@@ -104,9 +103,14 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
         return "finished" in states(out) and len(under_way) > 1
 
     assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
-    assert not any(out.glob("*/**/result.json")), "Ctrl-C began the run of a winner"
+    # Ray Tune has files of that name, too.
+    ended = [*out.glob("trials/*/*/result.json"), *out.glob("winner/*")]
+    assert not ended, "Ctrl-C began the run of a winner"
     tuning.kill_once(begun)
-    finished = {t.key for t in read_trials(plan_of(out)) if t.state == "finished"}
+    # Whoever looks now sees the trials that were under way, too.
+    known = {path.parent.name for path in out.glob("trials/*/trial.json")}
+    assert {path.parent.name for path in out.glob("tensorboard/*/events*")} == known
+    finished = {t.name for t in read_trials(plan_of(out)) if t.state == "finished"}
     written = {
         path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
     }
@@ -123,11 +127,11 @@ def test_a_killed_sweep_goes_on(tmp_path: Path, root: Path, values: dict[str, An
     assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
 
 
-def test_a_sweep_that_is_killed_between_rungs_goes_on(
+def test_a_sweep_that_is_killed_between_rungs_is_resumed(
     tmp_path: Path, root: Path, values: dict[str, Any]
 ) -> None:
     values["training"]["epochs"] = 16
-    halving = ("--scheduler", "halving", "--grace", "4", "--reduction", "2")
+    halving = ("--scheduler", "halving", "--grace-period", "4", "--reduction-factor", "2")
     tuning = Tuning(root, tmp_path, values, "--search", "grid", *halving)
     out = tuning.out
 
@@ -137,20 +141,20 @@ def test_a_sweep_that_is_killed_between_rungs_goes_on(
         return any(trial.state == "running" for trial in read_trials(plan_of(out)))
 
     tuning.kill_once(in_the_second_round)
-    stopped = {trial.key: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
+    stopped = {trial.name: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
     assert len(stopped) == 2
     result = tuning.run()
     assert result["trials"] == {"finished": 1, "stopped": 3}
     trials = read_trials(plan_of(out))
     assert sorted(trial.last["epochs"] for trial in trials) == [4, 4, 8, 16]
-    assert {trial.key: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
+    assert {trial.name: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
     for key, steps in steps_of(out).items():
         assert steps == list(range(1, steps[-1] + 1)), key
-    assert "after 8 of 16 epochs 1 of 2 trials go on" in tuning.told
+    assert "after 8 of 16 epochs 1 of 2 trials continue" in tuning.told
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: dict[str, Any]) -> None:
+def test_a_trial_that_loses_its_process_is_restarted(tmp_path: Path, values: dict[str, Any]) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     before: dict[Path, Any] = {}
     killer = in_background(lambda: before.update(kill_a_trial(out)))
@@ -164,70 +168,34 @@ def test_a_trial_that_loses_its_process_is_begun_again(tmp_path: Path, values: d
 
 
 @pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_resumed(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    space, given = load_space(str(tmp_path / "space.py")), settings(recipe, max_failures=0)
+    killer = threading.Thread(target=kill_a_trial, args=(out,))
+    killer.start()
+    result = sweep(space, recipe, out, given)
+    killer.join()
+    assert result["trials"] == {"finished": 3, "failed": 1}
+    [failed] = [trial for trial in read_trials(plan_of(out)) if trial.state == "failed"]
+    assert failed.lost
+    assert str(failed.error).startswith("the process of the trial died: ")
+    assert sweep(space, recipe, out, given)["trials"] == {"finished": 4}
+    assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
+
+
+@pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("scheduler", ["asha", "halving"])
 def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
     values["training"]["epochs"] = 3
     (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
     recipe = parse_recipe(values, "recipe")
-    given = settings(recipe, workers=2, scheduler=scheduler, grace=1)
+    given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
     assert result["settings"] == {"training.learning_rate": 0.01}
     assert sum(result["trials"].values()) == 2
     assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
-
-
-@pytest.mark.usefixtures("ray_cluster")
-def test_a_population_hands_on_what_it_learned(tmp_path: Path, values: dict[str, Any]) -> None:
-    values["training"] |= {"epochs": 8, "log_every": 1, "tokens_per_step": 200}
-    (tmp_path / "space.py").write_text(RANGE)
-    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
-    given = settings(recipe, search="random", scheduler="pbt", grace=1, trials=4)
-    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, given)
-    assert result["trials"] == {"finished": 4}
-    changes = [read_lines(path) for path in out.glob("trials/*/schedule.jsonl")]
-    assert max(map(len, changes)) > 1
-    rates = [change["settings"]["training.learning_rate"] for trial in changes for change in trial]
-    assert all(1e-6 <= rate <= 3e-2 for rate in rates)
-    assert not list(out.glob("ray/*/*/checkpoint_*"))
-
-
-def test_a_killed_population_goes_on(
-    tmp_path: Path, root: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values["training"] |= {"epochs": 6, "tokens_per_step": 200}
-    (tmp_path / "space.py").write_text(RANGE)
-    # Ray Tune writes down a population every ten seconds, in which a small one may come to its end.
-    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "1")
-    tuning = Tuning(root, tmp_path, values, "--scheduler", "pbt", "--grace", "1", "--trials", "3")
-    out, population = tuning.out, tuning.out / "ray" / "population"
-
-    def changes() -> dict[str, list[Any]]:
-        return {path.parent.name: read_lines(path) for path in out.glob("trials/*/schedule.jsonl")}
-
-    def begun() -> bool:
-        """A checkpoint changed hands, which Ray Tune has written down."""
-        handed = [path for path in out.glob("trials/*/schedule.jsonl") if len(read_lines(path)) > 1]
-        known = list(population.glob("experiment_state-*.json"))
-        return bool(handed and known) and max(map(modified, known)) > min(map(modified, handed))
-
-    tuning.kill_once(begun)
-    before = changes()
-    assert "finished" not in states(out)
-    # A kill while Ray Tune copies its state over the one before leaves no whole one there.
-    for state in (*population.glob("*.json"), *population.glob("*.pkl")):
-        state.write_bytes(state.read_bytes()[:20])
-    result = tuning.run()
-    assert result["trials"] == {"finished": 3}
-    assert all(trial.last["epochs"] == 6 for trial in read_trials(plan_of(out)))
-    # The same trials, with all that they had gone through; none was begun anew.
-    after = changes()
-    assert {key: after[key][: len(rows)] for key, rows in before.items()} == before
-    assert not list(out.glob("ray/*/*/checkpoint_*"))
-    assert not re.search("Restored on|Wrote the latest", tuning.told), tuning.told[-3000:]
-
-
-def modified(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def in_background(call: Callable[[], None]) -> threading.Thread:

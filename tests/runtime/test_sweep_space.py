@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError, RecipeError
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.space import check_space, choices, draws, grid, key_of, load_space, within
-from rayner.runtime.sweeps.trial import settings_of
-from rayner.runtime.sweeps.trials import Plan
+from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.sampling import draws, grid, key_of, trial_name
+from rayner.runtime.sweeps.settings import objectives, resolve_settings, sweep_settings
+from rayner.runtime.sweeps.space import Space, check_space, choices, load_space
+from rayner.runtime.sweeps.trainable import settings_of
 from rayner.tasks.registry import parse_recipe
 
 SPACE = """
@@ -97,7 +98,7 @@ def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
 
 
 def test_a_space_for_another_task_is_refused(file: Path) -> None:
-    with pytest.raises(InputError, match=r"for the task 'tagger'.*recipe is of 'recognizer'"):
+    with pytest.raises(InputError, match=r"for the task 'tagger'.*recipe is for the task 'recognizer'"):
         check_space(load_space(str(file)), recipe("recognizer"))
 
 
@@ -125,16 +126,6 @@ def test_a_corpus_may_be_searched_where_nothing_is_cut(tmp_path: Path) -> None:
     assert [row["corpus.train"] for row in grid(space)] == [["a"], ["c"]]
 
 
-def test_a_value_beyond_a_range_becomes_its_end(file: Path) -> None:
-    domains = load_space(str(file)).domains
-    assert [within(domains["training.learning_rate"], rate) for rate in (1e-6, 1e-3, 1.0)] == [
-        1e-5,
-        1e-3,
-        1e-2,
-    ]
-    assert within(domains["model.scheme"], "BIOES") == "BIOES"
-
-
 def test_a_grid_has_every_combination_and_no_range(file: Path) -> None:
     rows = grid(load_space(f"{file}:rates"))
     assert len(rows) == len({key_of(row) for row in rows}) == 4
@@ -157,9 +148,37 @@ def test_a_key_does_not_depend_on_the_order_of_settings() -> None:
     assert key_of({"a": 1}) != key_of({"a": 2})
 
 
+def test_a_trial_is_named_by_its_searched_settings(tmp_path: Path) -> None:
+    settings = {"training.learning_rate": 0.01, "model.scheme": "BIO", "corpus.train": ["a/b.tsv", "c"]}
+    name = trial_name(settings, fixed=("model.scheme",))
+    assert name == f"train=_a_b.tsv_,_c_,learning_rate=0.01-{key_of(settings)}"
+    assert trial_name({"loss.beta": 0.5}, fixed=("loss.beta",)).startswith("trial-")
+    many = {f"loss.weight_of_{number}": number / 7 for number in range(20)}
+    assert len(trial_name(many)) <= 91
+    assert trial_name(many) != trial_name({**many, "loss.weight_of_19": 0.0})
+    (tmp_path / trial_name(settings)).mkdir()
+
+
+def test_what_is_not_given_is_as_the_space_recommends() -> None:
+    space = Space("mine", {}, metric="macro_f1", mode="max", scheduler="asha", search="grid")
+    plain = resolve_settings(Space("mine", {}), recipe())
+    assert (plain.search, plain.scheduler, plain.objectives[0].metric) == ("random", "none", "f1")
+    assert (plain.workers, plain.seed) == (recipe().scaling.workers, recipe().seed)
+    settings = resolve_settings(space, recipe(), trials=None, grace_period=3)
+    assert (settings.search, settings.scheduler, settings.grace_period) == ("grid", "asha", 3)
+    assert [(o.metric, o.mode) for o in settings.objectives] == [("macro_f1", "max")]
+    given = resolve_settings(space, recipe(), ["f1"], search="random", scheduler="none", workers=0)
+    assert (given.search, given.scheduler, given.objectives[0].metric) == ("random", "none", "f1")
+    # Several metrics are searched by Optuna, and no scheduler compares by more than one.
+    several = resolve_settings(space, recipe(), ["f1", "seconds"])
+    assert (several.search, several.scheduler) == ("optuna", "none")
+    with pytest.raises(InputError, match="is for the task 'tagger'"):
+        resolve_settings(Space("mine", {}, task="tagger", metric="top1"), recipe("recognizer"))
+
+
 def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
     with pytest.raises(
-        InputError, match="'macrof1' is nothing that the task tagger reports; did you mean 'macro_f1'"
+        InputError, match="the task tagger does not report 'macrof1'; did you mean 'macro_f1'"
     ):
         objectives(["macrof1"], recipe())
     with pytest.raises(InputError, match="mode 'up'"):
@@ -177,11 +196,8 @@ def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
     [
         ({"trials": 0}, "--trials"),
         ({"folds": 1}, "at least 2"),
-        ({"scheduler": "pbt", "workers": 2}, "own process"),
-        ({"scheduler": "pbt", "folds": 3}, "no folds"),
-        ({"scheduler": "pbt", "search": "grid"}, "at random"),
         ({"scheduler": "halving", "search": "optuna"}, "proposes them one by one"),
-        ({"scheduler": "asha", "objectives": ["f1", "seconds"]}, "judges by one metric"),
+        ({"scheduler": "asha", "objectives": ["f1", "seconds"]}, "compares by one metric"),
     ],
 )
 def test_settings_that_do_not_go_together(values: dict[str, Any], message: str) -> None:
@@ -196,10 +212,10 @@ SPACES = [
         (
             "recognizer",
             "recognizer",
-            ("space", "loss_weights", "beta", "temperature", "thresholds", "population"),
+            ("space", "loss_weights", "beta", "temperature", "thresholds"),
         ),
-        ("tagger", "tagger", ("space", "learning_rates", "population")),
-        ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4", "population")),
+        ("tagger", "tagger", ("space", "learning_rates")),
+        ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4")),
     )
     for name in names
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
+import pickle
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,25 +14,34 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ray.exceptions import (
+    ActorDiedError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+from ray.train.v2.api.exceptions import WorkerGroupError
 from rich.console import Console
 
 from rayner.errors import DivergedError, InputError, RaynerError
 from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
-from rayner.runtime.sweeps.board import Board
+from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, line_of, trials_table
 from rayner.runtime.sweeps.corpora import Corpora
-from rayner.runtime.sweeps.schedule import Room
+from rayner.runtime.sweeps.folder import NotSharedError
+from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.ray_tune import TrialResources
+from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.space import key_of
-from rayner.runtime.sweeps.table import line_of, short_names, trials_table
-from rayner.runtime.sweeps.trial import run_trial
+from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
 from rayner.runtime.sweeps.trials import (
-    Plan,
-    begin_mended,
-    note_failure,
-    plan_of,
+    failures_of,
     read_progress,
     read_trials,
+    record_failure,
+    restart_failed,
     write_json,
     write_outcome,
 )
@@ -46,12 +57,12 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     out = tmp_path / "sweep"
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
     settings = sweep_settings(objectives=objectives(["f1", "seconds"], recipe), folds=2)
-    nature = {
+    config = {
         "space": {"training.learning_rate": "1e-05 to 0.01 (log)"},
         "recipe": recipe.model_dump(mode="json"),
         "settings": settings.model_dump(mode="json"),
     }
-    write_json(out / "sweep.json", nature)
+    write_json(out / "sweep.json", config)
     return plan_of(out)
 
 
@@ -81,7 +92,7 @@ def fill(plan: Plan) -> None:
     folder = plan.folder({"training.learning_rate": 9.0, "model.scheme": "BIO"})
     settings = {"training.learning_rate": 9.0, "model.scheme": "BIO"}
     write_json(folder / "trial.json", {"number": 11, "settings": settings})
-    note_failure(folder, DivergedError("step 3", "a <bad> loss"))
+    record_failure(folder, "a <bad> loss", diverged=True)
     write_outcome(folder, "failed", "a <bad> loss")
 
 
@@ -90,15 +101,14 @@ def test_the_table_shows_the_searched_keys_and_the_best_first(plan: Plan) -> Non
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(trials_table(read_trials(plan), plan, rows=4))
     lines = console.export_text().splitlines()
-    assert lines[0].split() == ["learning_rate", "scheme", "f1", "seconds", "epochs", "state"]
+    assert lines[0].split() == ["trial", "learning_rate", "scheme", "f1", "seconds", "epochs", "state", "key"]
     assert lines[1].split()[0] == "4"
     assert "and 7 more" in lines[-1]
     plain = replace(plan, fixed=frozenset({"model.scheme"}))
     heading = trials_table(read_trials(plan), plain, rows=4).columns[1].header
-    assert (heading, len(trials_table(read_trials(plan), plain).columns)) == ("learning_rate", 6)
-    assert "scheme" not in line_of(read_trials(plan)[10], plain, 11)
+    assert (heading, len(trials_table(read_trials(plan), plain).columns)) == ("learning_rate", 7)
     line = line_of(read_trials(plan)[10], plan, 11)
-    assert line.startswith("trial 11/11  learning_rate 9.0  scheme BIO")
+    assert line.startswith("trial 11/11  scheme=BIO,learning_rate=9.0-")
     assert line.endswith("failed: a <bad> loss")
 
 
@@ -194,7 +204,7 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
     plan = replace(plan, settings=settings)
     write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
     with pytest.raises(RaynerError, match="dev has nothing to compute macro_f1 from"):
-        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), Room({"CPU": 1}, 1))
+        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
 
 
 def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:
@@ -218,8 +228,15 @@ def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(p
     assert "within its 95 % interval1 other70.0 to 85.0" in text
 
 
-def test_a_key_is_the_folder_of_its_settings(plan: Plan) -> None:
-    assert plan.folder({"a": 1}).name == key_of({"a": 1})
+def test_a_trial_has_the_name_of_its_settings(plan: Plan) -> None:
+    settings = {"training.learning_rate": 0.1, "model.scheme": "BIO"}
+    plan = replace(plan, fixed=frozenset({"model.scheme"}))
+    folder = write_trial(plan, 1, settings, [[0.2]])
+    [trial] = read_trials(plan)
+    assert folder.name == trial.name == trial_name(settings, {"model.scheme"})
+    assert trial.name == f"learning_rate=0.1-{key_of(settings)}"
+    assert trial.key == key_of(settings)
+    assert trial.name in report(plan.out).read_text()
 
 
 def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
@@ -227,29 +244,29 @@ def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
 ) -> None:
     settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
     plan = replace(plan, settings=settings)
-    board = Board(plan, 2)
+    callback = SweepCallback(plan, 2)
     for number, rate in enumerate((0.1, 0.2), 1):
         given = {"training.learning_rate": rate}
         write_trial(plan, number, given, [[0.5] * EPOCHS] * 2)
-        board.on_trial_complete(number, [], SimpleNamespace(config=given))
+        callback.on_trial_complete(number, [], SimpleNamespace(config=given))
         warned = [row.getMessage() for row in caplog.records if row.levelname == "WARNING"]
         assert len(warned) == 1
         assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "state", "kept"), [("asha", "stopped", []), ("halving", "waiting", ["last"])]
+    ("scheduler", "state", "kept"), [("asha", "stopped", []), ("halving", "paused", ["last"])]
 )
 def test_a_trial_that_ends_before_its_end(plan: Plan, scheduler: str, state: str, kept: list[str]) -> None:
     plan = replace(plan, settings=plan.settings.model_copy(update={"scheduler": scheduler}))
     given = {"training.learning_rate": 0.1}
     folder = write_trial(plan, 1, given, [[0.5]])
     (folder / "fold0-seed1" / "last").mkdir()
-    board, trial = Board(plan, 2), SimpleNamespace(config=given)
-    board.on_trial_complete(1, [], trial)
+    callback, trial = SweepCallback(plan, 2), SimpleNamespace(config=given)
+    callback.on_trial_complete(1, [], trial)
     assert [one.state for one in read_trials(plan)] == [state]
     assert [path.name for path in folder.glob("*/last")] == kept
-    board.on_trial_start(2, [], trial)
+    callback.on_trial_start(2, [], trial)
     assert [one.state for one in read_trials(plan)] == ["stopped" if state == "stopped" else "running"]
 
 
@@ -279,22 +296,60 @@ def test_the_legend_of_the_curves_lies_beside_them() -> None:
     assert page.find(".//*[@id='axes_1']//*[@id='legend_1']") is None
 
 
-def test_what_a_user_can_mend_is_begun_again_by_the_next_launch(plan: Plan) -> None:
-    full = InputError("out", "no room for 3 MB", "free some space and run the same command again")
-    failures = {
-        0.1: (full, False, "waiting"),
-        0.2: (DivergedError("step 3", "the loss is no number"), False, "failed"),
-        0.3: (MemoryError("no memory"), False, "failed"),
-        0.4: (InputError("trial", "settings that do not go together"), True, "failed"),
-    }
-    for number, (rate, (error, lasting, _)) in enumerate(failures.items(), 1):
+def full_disk() -> InputError:
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise InputError("out", "the disk is full", "free some space") from error
+    except InputError as error:
+        return error
+
+
+def of_a_worker(cause: Exception) -> RaynerError:
+    """What a trial on Ray Train workers raises when they fail."""
+    error = RaynerError("the workers failed")
+    error.__cause__ = WorkerGroupError("failed", {1: cause})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "infrastructure"),
+    [
+        (ActorDiedError(), True),
+        (NodeDiedError("lost"), True),
+        (OutOfMemoryError("the node is low on memory"), True),
+        (RayTaskError("build", "traceback", WorkerCrashedError()), True),
+        (of_a_worker(WorkerHealthCheckFailedError("unhealthy", ActorDiedError())), True),
+        (full_disk(), True),
+        (ActorDiedError(RayTaskError("init", "traceback", ValueError("no"))), False),
+        (of_a_worker(ValueError("a bug")), False),
+        (MemoryError("no memory"), False),
+        (InputError("corpus.train", "no such file"), False),
+        (FileNotFoundError(errno.ENOENT, "No such file"), False),
+        (DivergedError("step 3", "the loss is not finite"), False),
+    ],
+)
+def test_what_is_a_failure_of_the_infrastructure(error: Exception, infrastructure: bool) -> None:
+    assert is_infrastructure(error) is infrastructure
+
+
+def test_a_trial_that_was_lost_is_run_again_by_the_next_launch(plan: Plan) -> None:
+    rates = {"lost": 0.1, "diverged": 0.2, "wrong": 0.3}
+    for number, (way, rate) in enumerate(rates.items(), 1):
         folder = write_trial(plan, number, {"training.learning_rate": rate}, [])
-        note_failure(folder, error, lasting)
-        write_outcome(folder, "failed", str(error))
-    (plan.folder({"training.learning_rate": 0.3}) / "failures.jsonl").write_text('{"error": "of old"}\n')
-    begin_mended(plan)
-    states = {trial.settings["training.learning_rate"]: trial.state for trial in read_trials(plan)}
-    assert states == {rate: state for rate, (*_, state) in failures.items()}
+        if way == "lost":
+            record_failure(folder, "the loss is not finite", diverged=True)
+        record_failure(folder, way, diverged=way == "diverged", infrastructure=way == "lost")
+        write_outcome(folder, "failed", way)
+
+    def states() -> list[str]:
+        return [trial.state for trial in read_trials(plan)]
+
+    assert restart_failed(plan) == 2
+    assert states() == ["pending", "failed", "failed"]
+    assert restart_failed(plan, resume_errored=True) == 0
+    assert states() == ["pending"] * 3
 
 
 def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not(
@@ -307,7 +362,7 @@ def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not
         where = "windows.length" if "windows.length" in settings else "out"
         raise InputError(where, "no room", "free some space")
 
-    monkeypatch.setattr("rayner.runtime.sweeps.trial._train", fails)
+    monkeypatch.setattr("rayner.runtime.sweeps.trainable._train", fails)
     cases = (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0), ({"windows.length": 100_000}, 1))
     for settings, attempts in cases:
         tried.clear()
@@ -317,10 +372,53 @@ def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not
         assert len(tried) == attempts
 
 
-def test_a_trial_whose_process_never_started_is_recorded(plan: Plan) -> None:
+def failed_in_ray(folder: Path, settings: dict[str, Any], error: Exception) -> Any:
+    """A trial of Ray Tune, with the files that Ray Tune writes of an error."""
+    (folder / "error.txt").write_text(f"Failure # 1 (occurred at 12:00)\n{error}\n")
+    (folder / "error.pkl").write_bytes(pickle.dumps(error))
+    files = {"error_file": str(folder / "error.txt"), "pickled_error_file": str(folder / "error.pkl")}
+    return SimpleNamespace(config=settings, **files)
+
+
+def test_a_trial_whose_process_never_started_is_recorded(plan: Plan, tmp_path: Path) -> None:
     given = {"training.learning_rate": 0.1}
-    dead = SimpleNamespace(config=given, get_error=lambda: "the actor died")
-    Board(plan, 1).on_trial_error(1, [], dead)
+    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
+    SweepCallback(plan, 1).on_trial_recover(1, [], dead)
+    # Another launch, which knows of the failure before.
+    SweepCallback(plan, 1).on_trial_error(2, [], dead)
     [trial] = read_trials(plan)
-    assert (trial.number, trial.state, trial.error) == (1, "failed", "the actor died")
+    assert (trial.number, trial.state, trial.lost, trial.failures) == (1, "failed", True, 2)
+    assert trial.error == "the process of the trial died: it was lost"
     assert trial.settings == given
+
+
+def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    callback = SweepCallback(plan, 1)
+    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
+    callback.on_trial_start(1, [], dead)
+    folder = plan.folder(given)
+    for _ in range(2):
+        record_failure(folder, "the loss is not finite", diverged=True)
+        callback.on_trial_recover(1, [], dead)
+    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False]
+    callback.on_trial_recover(1, [], dead)
+    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False, True]
+    record_failure(folder, "the loss is not finite", diverged=True)
+    callback.on_trial_error(1, [], dead)
+    [trial] = read_trials(plan)
+    assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
+
+
+def test_a_node_that_does_not_see_the_folder_fails_no_trial(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    error = RayTaskError(
+        "train", "traceback", NotSharedError("--out here", "the node 10.0.0.2 does not see it")
+    )
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], failed_in_ray(tmp_path, given, error))
+    assert not NotSharedStopper(callback).stop_all()
+    callback.on_trial_error(1, [], failed_in_ray(tmp_path, given, error))
+    assert NotSharedStopper(callback).stop_all()
+    assert "10.0.0.2" in str(callback.not_shared)
+    assert [trial.state for trial in read_trials(plan)] == ["pending"]

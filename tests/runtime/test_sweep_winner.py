@@ -10,10 +10,10 @@ import torch
 
 from rayner.config.reading import with_settings
 from rayner.runtime.sweeps import winner
-from rayner.runtime.sweeps.schedule import Room
+from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.trials import Plan
-from rayner.tasks.base import Progress
+from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger import TaggerTask
 from tests.runtime.several_workers import tiny_recipe
@@ -23,20 +23,20 @@ from tests.runtime.several_workers import tiny_recipe
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.chdir(tmp_path)
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=400), "recipe")
-    settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), retries=2)
+    settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), max_failures=2)
     return Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path)
 
 
 def diverge(monkeypatch: pytest.MonkeyPatch, *seeds: int) -> None:
     """Let the loss of trainings with these seeds be no number from the second step on."""
-    loss = TaggerTask.loss
+    forward = TaggerTask.forward
 
     def diverging(task: TaggerTask, model: Any, batch: Any, progress: Progress) -> Any:
-        sums = loss(task, model, batch, progress)
+        output = forward(task, model, batch, progress)
         bad = task.recipe.seed in seeds and progress.step > 0
-        return {name: value * torch.nan for name, value in sums.items()} if bad else sums
+        return Output({name: value * torch.nan for name, value in output.sums.items()}) if bad else output
 
-    monkeypatch.setattr(TaggerTask, "loss", diverging)
+    monkeypatch.setattr(TaggerTask, "forward", diverging)
 
 
 def weights_written(plan: Plan) -> int:
@@ -91,4 +91,4 @@ def test_a_metric_that_dev_has_nothing_for_is_left_out() -> None:
 def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
     nodes: list[dict[str, float]], here: bool
 ) -> None:
-    assert winner.only_here(nodes, Room({"CPU": 1, "GPU": 1}, 1)) is here
+    assert winner.only_here(nodes, TrialResources({"CPU": 1, "GPU": 1}, 1)) is here

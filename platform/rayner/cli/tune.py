@@ -21,18 +21,19 @@ Overrides = Annotated[
 Out = Annotated[Path | None, typer.Option(help="The sweep's folder; runs/tune_RECIPE if unset.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="How many; 16, or the whole grid, if unset.")]
 Search = Annotated[
-    Literal["grid", "random", "optuna"] | None, typer.Option(help="Who proposes settings; the space says.")
+    Literal["grid", "random", "optuna"] | None,
+    typer.Option(help="What proposes settings; if unset, as the space recommends."),
 ]
 Scheduler = Annotated[
-    Literal["none", "asha", "halving", "pbt"] | None,
-    typer.Option(help="Who stops or changes trials; the space says."),
+    Literal["none", "asha", "halving"] | None,
+    typer.Option(help="What stops trials early; if unset, as the space recommends."),
 ]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
         metavar="NAME[:max|min]",
-        help="What is searched for; several with Optuna.",
+        help="The objective; several with Optuna.",
     ),
 ]
 Folds = Annotated[int, typer.Option(min=0, help="Cross-validation of the training items; 0 for none.")]
@@ -43,14 +44,21 @@ HeldOut = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=0, help="Ray Train workers of each trial; 0 trains in its own process.")
 ]
-AtOnce = Annotated[
+MaxConcurrent = Annotated[
     int | None,
-    typer.Option(min=1, help="Trials at once; if unset, all that the cluster has room for as it is."),
+    typer.Option(min=1, help="Concurrent trials; if unset, all that the cluster has resources for now."),
 ]
-Grace = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped or changed.")]
-Reduction = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one goes on.")]
-Retries = Annotated[int, typer.Option(min=0, help="How often a trial that fails is begun again.")]
+GracePeriod = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")]
+ReductionFactor = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one continues.")]
+MaxFailures = Annotated[int, typer.Option(min=0, help="How often a trial that fails is restarted.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming the sweep in --out.")]
+ResumeErrored = Annotated[
+    bool,
+    typer.Option(
+        "--resume-errored",
+        help="Run again all trials that failed, not only those that lost their process, node or storage.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
 ]
@@ -69,45 +77,41 @@ def tune(
     seeds: Seeds = 1,
     held_out: HeldOut = 0.0,
     workers: Workers = None,
-    at_once: AtOnce = None,
-    grace: Grace = 2,
-    reduction: Reduction = 3,
-    retries: Retries = 2,
+    max_concurrent: MaxConcurrent = None,
+    grace_period: GracePeriod = 2,
+    reduction_factor: ReductionFactor = 3,
+    max_failures: MaxFailures = 2,
     fresh: Fresh = False,
+    resume_errored: ResumeErrored = False,
     as_json: Json = False,
 ) -> None:
     """Search settings; resume the sweep in --out if there is one. Its best.yaml is a recipe for train."""
     folder = out or run_folder(f"tune_{recipe.stem}")
 
     with logs_on_stderr():
-        from rayner.runtime.sweep import sweep
-        from rayner.runtime.sweeps.settings import objectives, sweep_settings
-        from rayner.runtime.sweeps.space import check_task, load_space
-        from rayner.tasks.registry import load_recipe, train_task
+        from rayner.runtime.sweeps.run import sweep
+        from rayner.runtime.sweeps.settings import resolve_settings
+        from rayner.runtime.sweeps.space import load_space
+        from rayner.tasks.registry import load_recipe
 
-        base = load_recipe(recipe, overrides or [])
-        searched = load_space(space)
-        # Before its metric, which another task need not report.
-        check_task(searched, base)
-        several = len(metric or ()) > 1
-        said = searched.metric and searched.metric + (f":{searched.mode}" if searched.mode else "")
-        default = said or train_task(base).metric.name
-        settings = sweep_settings(
+        base, searched = load_recipe(recipe, overrides or []), load_space(space)
+        settings = resolve_settings(
+            searched,
+            base,
+            metric or (),
             trials=trials,
-            search=search or ("optuna" if several else searched.search) or "random",
-            scheduler=scheduler or ("none" if several else searched.scheduler) or "none",
-            objectives=objectives(metric or [default], base),
+            search=search,
+            scheduler=scheduler,
             folds=folds,
             seeds=seeds,
             held_out=held_out,
-            workers=base.scaling.workers if workers is None else workers,
-            at_once=at_once,
-            grace=grace,
-            reduction=reduction,
-            retries=retries,
-            seed=base.seed,
+            workers=workers,
+            max_concurrent=max_concurrent,
+            grace_period=grace_period,
+            reduction_factor=reduction_factor,
+            max_failures=max_failures,
         )
-        result = sweep(searched, base, folder, settings, fresh)
+        result = sweep(searched, base, folder, settings, fresh, resume_errored)
     print_result(result, as_json, lambda result: _show(result, folder))
 
 
@@ -138,8 +142,8 @@ def _doubt(result: dict[str, Any]) -> dict[str, str]:
     low, high = map(percent, result["interval"])
     within = result["within_interval"]
     others = f"{within or 'no'} other trial{'' if within == 1 else 's'}"
-    cure = "; --folds tells more of them apart" if within else ""
-    return {"its interval": f"{low} to {high} (95 %), with {others} in it{cure}"}
+    hint = "; --folds tells more of them apart" if within else ""
+    return {"its interval": f"{low} to {high} (95 %), with {others} in it{hint}"}
 
 
 def _scores(scores: dict[str, float]) -> str:

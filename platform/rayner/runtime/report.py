@@ -10,7 +10,7 @@ from rayner.runtime.reports.inputs import Absent, read_recipe
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
 from rayner.runtime.reports.sweep import sweep_report
-from rayner.runtime.sweeps.trials import SWEEP
+from rayner.runtime.sweeps.plan import SWEEP
 from rayner.tasks.registry import tasks
 
 

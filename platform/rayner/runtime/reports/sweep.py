@@ -14,9 +14,10 @@ import numpy as np
 from rayner.errors import InputError
 from rayner.runtime.reports import figures_sweep as figures
 from rayner.runtime.reports.page import render
+from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.settings import SECONDS
-from rayner.runtime.sweeps.table import rank_of, short_names
-from rayner.runtime.sweeps.trials import Plan, Trial, plan_of, read_trials
+from rayner.runtime.sweeps.trials import Trial, rank_of, read_trials
 from rayner.runtime.sweeps.winner import BEST_RECIPE, pareto_of
 
 FEWEST_FOR_IMPORTANCE = 8
@@ -141,8 +142,8 @@ def _front(scored: Sequence[Trial], plan: Plan) -> str | None:
     if len(finished) < 2 or objective.metric == SECONDS:
         return None
     signs = {objective.metric: 1 if objective.mode == "max" else -1, SECONDS: -1}
-    front = {trial.key for trial in pareto_of(finished, signs)}
-    rows = [(t.number, t.last[SECONDS], t.last[objective.metric], t.key in front) for t in finished]
+    front = {trial.name for trial in pareto_of(finished, signs)}
+    rows = [(t.number, t.last[SECONDS], t.last[objective.metric], t.name in front) for t in finished]
     return figures.pareto_front(rows, objective.metric, objective.mode == "max")
 
 

@@ -1,1 +1,1 @@
-"""The parts of `rayner tune`."""
+"""All of `rayner tune`; `run.sweep` is the call."""

@@ -46,8 +46,8 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     source = task_of(recipe).kind.source(recipe)
     section = getattr(recipe, source.section)
     if not folds and not section.dev and not section.dev_fraction:
-        cure = f"give {source.section}.dev, {source.section}.dev_fraction or --folds"
-        raise InputError(source.section, "has no dev to choose settings by", cure)
+        hint = f"give {source.section}.dev, {source.section}.dev_fraction or --folds"
+        raise InputError(source.section, "has no dev to choose settings by", hint)
     if not folds and not held_out:
         return Corpora([{}], {}, None)
 

@@ -1,19 +1,20 @@
-"""What a sweep is told: how many trials, chosen and stopped how, judged by what."""
+"""The settings of a sweep: how many trials, how they are chosen and stopped, by what they are compared."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from rayner.config import BaseRecipe, Settings
 from rayner.errors import InputError
-from rayner.tasks.registry import task_of
+from rayner.runtime.sweeps.space import Space, check_task
+from rayner.tasks.registry import task_of, train_task
 
 Search = Literal["grid", "random", "optuna"]
-Scheduler = Literal["none", "asha", "halving", "pbt"]
+Scheduler = Literal["none", "asha", "halving"]
 Mode = Literal["max", "min"]
 
 SECONDS = "seconds"
@@ -32,10 +33,11 @@ class SweepSettings(Settings):
 
     `trials` None is the whole grid, or 16. A trial is `folds` times `seeds` runs (`folds` 0: one split, the
     recipe's own), one after the other, and its score the mean over them. `held_out` is the part of the
-    training items that no trial sees. ASHA stops a trial that, after `grace` epochs, `grace * reduction` and
-    so on, is not among the best one of `reduction` of those before it; halving waits there for all trials. A
-    trial that fails is begun again `retries` times. `workers` are Ray Train workers of each trial; 0 trains
-    within the trial's own process. `at_once` None is as many trials as the cluster has room for now.
+    training items that no trial sees. ASHA compares a trial after `grace_period` epochs, `reduction_factor`
+    times as many and so on with those before it, and stops it unless it is among the best of them, one of
+    `reduction_factor`; halving waits there for all trials. A trial that fails is restarted `max_failures`
+    times. `workers` are Ray Train workers of each trial; 0 trains within the trial's own process.
+    `max_concurrent` None is as many trials as the cluster has resources for now.
     """
 
     trials: PositiveInt | None = None
@@ -46,37 +48,26 @@ class SweepSettings(Settings):
     seeds: PositiveInt = 1
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0
     workers: Annotated[int, Field(ge=0)] = 0
-    at_once: PositiveInt | None = None
-    grace: PositiveInt = 2
-    reduction: Annotated[int, Field(ge=2)] = 3
-    retries: Annotated[int, Field(ge=0)] = 2
+    max_concurrent: PositiveInt | None = None
+    grace_period: PositiveInt = 2
+    reduction_factor: Annotated[int, Field(ge=2)] = 3
+    max_failures: Annotated[int, Field(ge=0)] = 2
     seed: int = 1
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSettings:
         if self.folds == 1:
-            raise ValueError("folds is 1: a cross-validation has at least 2, 0 is for none")
+            raise ValueError("folds is 1: cross-validation needs at least 2, and 0 is for none")
         if len(self.objectives) > 1 and self.scheduler != "none":
             raise ValueError(
-                f"the scheduler {self.scheduler} judges by one metric, and there are {len(self.objectives)}: "
-                "take the scheduler none or one metric"
+                f"the scheduler {self.scheduler} compares by one metric, and there are "
+                f"{len(self.objectives)}: choose the scheduler none or one metric"
             )
         if self.scheduler == "halving" and self.search == "optuna":
             raise ValueError(
-                "halving compares all trials with each other, and Optuna proposes them one by one: take the "
-                "search random or grid, or the scheduler asha"
+                "halving compares all trials with each other, and Optuna proposes them one by one: "
+                "choose the search random or grid, or the scheduler asha"
             )
-        if self.scheduler == "pbt" and (self.folds or self.seeds > 1):
-            raise ValueError(
-                "population-based training changes a run while it goes on: it takes no folds and no seeds"
-            )
-        if self.scheduler == "pbt" and self.workers:
-            raise ValueError(
-                "population-based training hands checkpoints from trial to trial, which only trials within "
-                "their own process can do: take workers 0 or the scheduler asha"
-            )
-        if self.scheduler == "pbt" and self.search != "random":
-            raise ValueError(f"population-based training starts at random, not by {self.search}")
         return self
 
     @property
@@ -85,8 +76,36 @@ class SweepSettings(Settings):
         return max(self.folds, 1) * self.seeds
 
 
+def resolve_settings(
+    space: Space, recipe: BaseRecipe, metrics: Sequence[str] = (), **given: Any
+) -> SweepSettings:
+    """The settings of a sweep: what is given, else what the space recommends, else the defaults.
+
+    Args:
+        metrics: objectives as `objectives` reads them; more than one are searched by Optuna and stop nothing.
+        given: fields of `SweepSettings`; None is for one that is not given.
+
+    Raises:
+        InputError: the space is for another task, or the value that is wrong.
+    """
+    # Before its metric, which another task need not report.
+    check_task(space, recipe)
+    recommended = space.metric or train_task(recipe).metric.name
+    if space.metric and space.mode:
+        recommended += f":{space.mode}"
+    several = len(metrics) > 1
+    defaults = {
+        "search": "optuna" if several else space.search or "random",
+        "scheduler": "none" if several else space.scheduler or "none",
+        "workers": recipe.scaling.workers,
+        "seed": recipe.seed,
+    }
+    chosen = {key: value for key, value in given.items() if value is not None}
+    return sweep_settings(objectives=objectives(metrics or [recommended], recipe), **defaults | chosen)
+
+
 def sweep_settings(**values: object) -> SweepSettings:
-    """The settings from values as a user gives them.
+    """Settings from values as a user gives them.
 
     Raises:
         InputError: the value that is wrong.
@@ -118,8 +137,8 @@ def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...
         metric, _, mode = text.partition(":")
         if metric not in known:
             near = difflib.get_close_matches(metric, known, n=1, cutoff=0.5)
-            cure = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
-            raise InputError("metric", f"{metric!r} is nothing that the task {recipe.task} reports", cure)
+            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
+            raise InputError("metric", f"the task {recipe.task} does not report {metric!r}", hint)
         if mode not in ("", "max", "min"):
             raise InputError("metric", f"{text!r} has the mode {mode!r}", "write max or min after the colon")
         found.append(Objective(metric=metric, mode=cast(Mode, mode or modes[metric])))
@@ -127,6 +146,6 @@ def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...
         raise InputError("metric", "the same metric twice", "name each objective once")
     found.sort(key=lambda objective: objective.metric == SECONDS)
     if found and found[0].metric == SECONDS:
-        what, cure = "seconds alone are least for what learns nothing", f"name {known[0]}, too"
-        raise InputError("metric", what, cure)
+        what, hint = "seconds alone choose the trial that learns nothing", f"name {known[0]}, too"
+        raise InputError("metric", what, hint)
     return tuple(found)

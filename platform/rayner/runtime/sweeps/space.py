@@ -1,21 +1,16 @@
-"""Search spaces: read, checked against the recipe, and cut into the settings of trials."""
+"""Search spaces: read from their files and checked against the recipe."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import importlib
 import importlib.util
-import itertools
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from rayner.config import BaseRecipe, Settings
 from rayner.config.reading import with_settings
@@ -27,7 +22,6 @@ _PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 """Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""
-_DRAWS_OF_ONE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +103,8 @@ def check_task(space: Space, recipe: BaseRecipe) -> None:
     """
     task = getattr(recipe, "task", None)
     if space.task is not None and space.task != task:
-        cure = f"take the space or a recipe of the other task: the recipe is of {task!r}"
-        raise InputError(f"space {space.name}", f"is for the task {space.task!r}", cure)
+        hint = f"the recipe is for the task {task!r}: choose a space for that"
+        raise InputError(f"space {space.name}", f"is for the task {space.task!r}", hint)
 
 
 def _refuse_own(place: str, key: str, cut: bool) -> None:
@@ -119,8 +113,8 @@ def _refuse_own(place: str, key: str, cut: bool) -> None:
             raise InputError(place, f"{key} is set by the sweep", f"leave it out, and give {option}")
     section, _, part = key.partition(".")
     if cut and section in ("corpus", "mentions") and part in ("", *_PARTS):
-        cure = "leave it out, or give neither --folds nor --held-out"
-        raise InputError(place, f"{key} is set by the sweep, which cuts the corpus", cure)
+        hint = "leave it out, or give neither --folds nor --held-out"
+        raise InputError(place, f"{key} is set by the sweep, which cuts the corpus", hint)
 
 
 def _refuse_section(place: str, recipe: BaseRecipe, key: str, value: Any) -> None:
@@ -148,70 +142,22 @@ def extremes(domain: Any) -> Iterator[Any]:
         yield from values
     elif hasattr(domain, "lower"):
         whole = "Integer" in type(domain).__name__
-        yield from (_rounded(domain.lower), _rounded(domain.upper - 1 if whole else domain.upper))
+        yield from (rounded(domain.lower), rounded(domain.upper - 1 if whole else domain.upper))
     else:
-        yield _rounded(domain.sample())
+        yield rounded(domain.sample())
 
 
-def within(domain: Any, value: Any) -> Any:
-    """The value, or the end of the range that it lies beyond."""
-    if choices(domain) is not None or not hasattr(domain, "lower"):
-        return value
-    lowest, highest = extremes(domain)
-    return min(max(value, lowest), highest)
+def plain(value: Any) -> Any:
+    """A value of Python's own types."""
+    if hasattr(value, "item"):
+        value = value.item()
+    return list(value) if isinstance(value, tuple) else value
 
 
-def grid(space: Space) -> list[dict[str, Any]]:
-    """Every combination, in the order of the space.
-
-    Raises:
-        InputError: a range, which has no end of values.
-    """
-    lists = {}
-    for key, domain in space.domains.items():
-        values = choices(domain)
-        if values is None:
-            what, cure = f"{key} is a range, which no grid can hold", "list its values, or search at random"
-            raise InputError(f"space {space.name}", what, cure)
-        lists[key] = values
-    return [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
-
-
-def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
-    """Different settings at random; fewer than `count` where the space has no more.
-
-    The first ones do not depend on `count`.
-    """
-    rng = np.random.RandomState(seed)
-    found: dict[str, dict[str, Any]] = {}
-    for _ in range(count * _DRAWS_OF_ONE):
-        sample = {key: domain.sample(random_state=rng) for key, domain in space.domains.items()}
-        drawn = tidy(sample, ranges(space))
-        found.setdefault(key_of(drawn), drawn)
-        if len(found) == count:
-            break
-    return list(found.values())
-
-
-def ranges(space: Space) -> frozenset[str]:
-    """The keys whose values are drawn from a range, not listed."""
-    return frozenset(key for key, domain in space.domains.items() if choices(domain) is None)
-
-
-def single_values(space: Space) -> frozenset[str]:
-    """The keys that have one value."""
-    return frozenset(key for key, domain in space.domains.items() if len(choices(domain) or ()) == 1)
-
-
-def tidy(settings: Mapping[str, Any], drawn: Collection[str] = ()) -> dict[str, Any]:
-    """The settings as plain values, keys in order; numbers of the keys in `drawn` with few digits."""
-    return {key: (_rounded if key in drawn else _plain)(settings[key]) for key in sorted(settings)}
-
-
-def key_of(settings: Mapping[str, Any]) -> str:
-    """The name of a trial's folder: the same for the same settings, so that no work is done twice."""
-    text = json.dumps(tidy(settings), sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+def rounded(value: Any) -> Any:
+    """A value of Python's own types, a number with `DIGITS` digits."""
+    value = plain(value)
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
 
 
 def described(space: Space) -> dict[str, str]:
@@ -275,14 +221,3 @@ def _domain(where: str, value: Any) -> Any:
     if not values:
         raise InputError(where, "a key without any value", "list at least one")
     return tune.choice(list(values))
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):
-        value = value.item()
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _rounded(value: Any) -> Any:
-    value = _plain(value)
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value

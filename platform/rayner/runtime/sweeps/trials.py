@@ -1,8 +1,8 @@
 """What the trials of a sweep leave on disk: settings, progress, outcome.
 
-`OUT/trials/KEY/` has `trial.json` (number and settings), a training's folder for each run, `failures.jsonl`
-(a line for each attempt that failed) and, once it is over or waits at a rung, `outcome.json`. All that a
-sweep needs to go on after a kill is there.
+`OUT/trials/NAME/` has `trial.json` (number and settings), a training's folder for each run, `failures.jsonl`
+(a line for each attempt that failed) and, once it is over or paused at a rung, `outcome.json`. All that a
+sweep needs to be resumed after a kill is there.
 """
 
 from __future__ import annotations
@@ -18,61 +18,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rayner.config import BaseRecipe
-from rayner.config.reading import with_settings
-from rayner.errors import DivergedError, InputError
 from rayner.runtime.checkpoints import LAST
-from rayner.runtime.sweeps.settings import SECONDS, SweepSettings
-from rayner.runtime.sweeps.space import key_of
+from rayner.runtime.sweeps.plan import TRIALS, Plan
+from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.tracking import LOG
-from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.registry import train_task
 
-SWEEP, TRIALS = "sweep.json", "trials"
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
-SCHEDULE = "schedule.jsonl"
-"""Settings that a trial of a population took on, one line a change."""
 
-State = Literal["waiting", "running", "finished", "stopped", "failed"]
-"""A trial waits that has not reported yet, and one at a rung until all others are there."""
+State = Literal["pending", "running", "paused", "finished", "stopped", "failed"]
+"""A pending trial has not reported yet; a paused one waits at a rung for all others."""
 Report = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What every trial is given.
+class Trial:
+    """A trial as its folder describes it.
 
-    `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
-    Tune draws from ranges; `fixed`: those with one value, which need not be shown.
+    `name` is that of its folder, `reports` are in order of time, `values` the first objective of each run so
+    far. `lost`: its last attempt failed because a process, a node or the storage did.
     """
 
-    recipe: BaseRecipe
-    settings: SweepSettings
-    out: Path
-    cache: Path
-    runs: Mapping[str, Mapping[str, Any]]
-    working_folder: Path
-    mlflow_parent: str | None = None
-    drawn: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-
-    def epochs_of(self, settings: Mapping[str, Any]) -> int:
-        """The epochs of each run of the trial with these settings."""
-        return int(settings.get("training.epochs", self.recipe.training.epochs))
-
-    def folder(self, settings: Mapping[str, Any]) -> Path:
-        """The folder of the trial with these settings."""
-        return self.out / TRIALS / key_of(settings)
-
-    def recipe_of(self, settings: Mapping[str, Any], changes: Mapping[str, Any]) -> BaseRecipe:
-        """The recipe of a run of a trial; raises RecipeError if the settings do not go together."""
-        return with_settings(self.recipe, {**settings, **changes}, "trial")
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A trial as its folder tells. `reports` are in order of time, `values` the metric of each run so far."""
-
-    key: str
+    name: str
     number: int
     settings: Mapping[str, Any]
     state: State
@@ -80,6 +47,12 @@ class Trial:
     failures: int
     reports: Sequence[Report]
     values: Sequence[float]
+    lost: bool = False
+
+    @property
+    def key(self) -> str:
+        """The end of its name, which no other trial has."""
+        return self.name.rpartition("-")[2]
 
     @property
     def last(self) -> Report:
@@ -92,23 +65,6 @@ class Trial:
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
 
-def plan_of(out: Path) -> Plan:
-    """The plan of the sweep in a folder, as far as reading its trials needs it."""
-    nature = json.loads((out / SWEEP).read_text(encoding="utf-8"))
-    recipe = parse_recipe(nature["recipe"], str(out / SWEEP))
-    settings = SweepSettings.model_validate(nature["settings"])
-    runs = {name: {} for name, _, _ in run_names(recipe, settings)}
-    return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd())
-
-
-def run_names(recipe: BaseRecipe, settings: SweepSettings) -> list[tuple[str, int, int]]:
-    """The name, fold and seed of each run of a trial, in order."""
-    seeds = range(recipe.seed, recipe.seed + settings.seeds)
-    if not settings.folds:
-        return [(f"seed{seed}", 0, seed) for seed in seeds]
-    return [(f"fold{fold}-seed{seed}", fold, seed) for fold in range(settings.folds) for seed in seeds]
-
-
 def read_trials(plan: Plan) -> list[Trial]:
     """All trials that were begun, by number."""
     folders = [path.parent for path in (plan.out / TRIALS).glob(f"*/{TRIAL}")]
@@ -118,21 +74,29 @@ def read_trials(plan: Plan) -> list[Trial]:
 def read_trial(plan: Plan, folder: Path) -> Trial:
     """The trial in a folder."""
     known = json.loads((folder / TRIAL).read_text(encoding="utf-8"))
-    outcome = read_outcome(folder)
-    changed = read_lines(folder / SCHEDULE)
-    settings = changed[-1]["settings"] if changed else known["settings"]
-    reports, values = read_progress(plan, folder, settings)
-    state = outcome["state"] if outcome else ("running" if reports else "waiting")
+    outcome, failures = read_outcome(folder), failures_of(folder)
+    reports, values = read_progress(plan, folder, known["settings"])
+    state = outcome["state"] if outcome else ("running" if reports else "pending")
     return Trial(
-        key=folder.name,
+        name=folder.name,
         number=known["number"],
-        settings=settings,
+        settings=known["settings"],
         state=state,
         error=(outcome or {}).get("error"),
-        failures=len(read_lines(folder / FAILURES)),
+        failures=len(failures),
         reports=reports,
         values=values,
+        lost=bool(failures) and failures[-1]["infrastructure"],
     )
+
+
+def rank_of(trial: Trial, plan: Plan) -> tuple[bool, float]:
+    """Sorts finished trials from the best to the worst by the first objective, and others after them."""
+    objective = plan.settings.objectives[0]
+    value = trial.last.get(objective.metric)
+    if value is None or value != value:
+        return True, 0.0
+    return trial.state != "finished", -value if objective.mode == "max" else value
 
 
 def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Report], list[float]]:
@@ -175,55 +139,52 @@ def is_finished(plan: Plan, folder: Path) -> bool:
 
 
 def read_outcome(folder: Path) -> dict[str, Any] | None:
-    """`state` and `error` of a trial that is over or waits at a rung; None for any other."""
+    """`state` and `error` of a trial that is over or paused; None for any other."""
     return _read(folder / OUTCOME)
 
 
 def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
-    """Note that a trial is over, or waits at a rung."""
+    """Record that a trial is over, or paused at a rung."""
     write_json(folder / OUTCOME, {"state": state, "error": error})
 
 
 def remove_last(plan: Plan, folder: Path) -> None:
-    """Remove what a trial would go on from, once it is over: three times as much as the model."""
+    """Remove what a trial that is over would continue from: three times as much as the model."""
     for run in plan.runs:
         shutil.rmtree(folder / run / LAST, ignore_errors=True)
 
 
-def note_failure(folder: Path, error: Exception, lasting: bool = False) -> None:
+def record_failure(folder: Path, error: str, diverged: bool = False, infrastructure: bool = False) -> None:
     """Add an attempt that failed.
 
     Args:
-        lasting: the settings themselves are wrong, so that nothing can be mended.
+        diverged: the loss was not finite.
+        infrastructure: a process, a node or the storage failed, and not the training.
     """
-    ours = isinstance(error, InputError)
-    diverged = isinstance(error, DivergedError)
-    row = {
-        "error": str(error) if ours else f"{type(error).__name__}: {error}",
-        "diverged": diverged,
-        "mendable": ours and not diverged and not lasting,
-    }
-    add_line(folder / FAILURES, row)
+    row = {"error": error, "diverged": diverged, "infrastructure": infrastructure}
+    with (folder / FAILURES).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
 
 
-def begin_mended(plan: Plan) -> None:
-    """Let trials begin again that failed by what a user can mend between two launches, as a full disk."""
-    for trial in read_trials(plan):
-        folder = plan.out / TRIALS / trial.key
-        failures = failures_of(folder)
-        if trial.state == "failed" and failures and failures[-1].get("mendable"):
-            (folder / OUTCOME).unlink()
+def restart_failed(plan: Plan, resume_errored: bool = False) -> int:
+    """Let trials that failed run again; they continue from their checkpoints.
+
+    Args:
+        resume_errored: all of them, not only those whose process, node or storage failed.
+
+    Returns:
+        How many stay failed.
+    """
+    failed = [trial for trial in read_trials(plan) if trial.state == "failed"]
+    again = [trial for trial in failed if resume_errored or trial.lost]
+    for trial in again:
+        (plan.out / TRIALS / trial.name / OUTCOME).unlink()
+    return len(failed) - len(again)
 
 
 def failures_of(folder: Path) -> list[dict[str, Any]]:
     """The attempts that failed, in order."""
     return read_lines(folder / FAILURES)
-
-
-def add_line(path: Path, row: Mapping[str, Any]) -> None:
-    """Append a line of JSON."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def write_json(path: Path, value: Any) -> None:

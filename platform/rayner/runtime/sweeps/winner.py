@@ -18,12 +18,12 @@ from rayner.runtime.checkpoints import FREE_KEYS
 from rayner.runtime.evaluate import default_device, score
 from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.corpora import Changes, Corpora
-from rayner.runtime.sweeps.schedule import Room
+from rayner.runtime.sweeps.plan import TRIALS, Plan
+from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.settings import SECONDS
-from rayner.runtime.sweeps.table import rank_of
-from rayner.runtime.sweeps.tracking import note_parent
-from rayner.runtime.sweeps.trial import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
-from rayner.runtime.sweeps.trials import RUN_RESULT, TRIALS, Plan, Trial, remove_last
+from rayner.runtime.sweeps.tracking import link_to_parent
+from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
+from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of, remove_last
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import RECIPE, load_model
 from rayner.tasks.registry import load_recipe, train_task
@@ -34,7 +34,9 @@ WINNER = "winner"
 log = logging.getLogger(__name__)
 
 
-def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial], room: Room) -> dict[str, Any]:
+def conclude_sweep(
+    plan: Plan, corpora: Corpora, trials: Sequence[Trial], resources: TrialResources
+) -> dict[str, Any]:
     """Write the recipe of the best trial and train it once more, on all that is not held out.
 
     That run has a seed that no trial had: what it scores below the best trial is what choosing the best of
@@ -55,7 +57,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial], room: 
     recipe = with_settings(plan.recipe, best.settings, "best trial")
     (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
     for trial in trials:
-        remove_last(plan, plan.out / TRIALS / trial.key)
+        remove_last(plan, plan.out / TRIALS / trial.name)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
         "best": str(plan.out / BEST_RECIPE),
@@ -65,7 +67,7 @@ def conclude_sweep(plan: Plan, corpora: Corpora, trials: Sequence[Trial], room: 
         "spread": best.spread,
         **_doubt(plan, best, trials),
         "trials": dict(Counter(trial.state for trial in trials)),
-        "winner": _train_again(plan, corpora, best, room),
+        "winner": _train_again(plan, corpora, best, resources),
     }
     if len(objectives) > 1:
         signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
@@ -82,7 +84,7 @@ def interval_of(plan: Plan, trial: Trial) -> tuple[float, float] | None:
     if len(plan.runs) > 1:
         return None
     (run,) = plan.runs
-    result = json.loads((plan.out / TRIALS / trial.key / run / RUN_RESULT).read_text(encoding="utf-8"))
+    result = json.loads((plan.out / TRIALS / trial.name / run / RUN_RESULT).read_text(encoding="utf-8"))
     found = result.get("metrics", {}).get("intervals", {}).get(plan.settings.objectives[0].metric)
     return tuple(found) if found else None
 
@@ -103,8 +105,8 @@ def pareto_of(trials: Sequence[Trial], signs: Mapping[str, int]) -> list[Trial]:
     Args:
         signs: of each objective 1 where more is better, -1 where less is.
     """
-    points = {trial.key: tuple(sign * trial.last[name] for name, sign in signs.items()) for trial in trials}
-    return [trial for trial in trials if not any(_beats(points[o.key], points[trial.key]) for o in trials)]
+    points = {trial.name: tuple(sign * trial.last[name] for name, sign in signs.items()) for trial in trials}
+    return [trial for trial in trials if not any(_beats(points[o.name], points[trial.name]) for o in trials)]
 
 
 def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -116,11 +118,11 @@ def _row(trial: Trial, objectives: Sequence[str]) -> dict[str, Any]:
     return {"trial": trial.number, "settings": dict(trial.settings), "score": scores}
 
 
-def _train_again(plan: Plan, corpora: Corpora, best: Trial, room: Room) -> dict[str, Any]:
+def _train_again(plan: Plan, corpora: Corpora, best: Trial, resources: TrialResources) -> dict[str, Any]:
     seed = plan.recipe.seed + plan.settings.seeds
     recipe = plan.recipe_of(best.settings, {**corpora.rest, "seed": seed})
     log.info("training the best settings once more, with the seed %d", seed)
-    trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, room)
+    trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, resources)
     names = [o.metric for o in plan.settings.objectives if o.metric != SECONDS]
     result = {key: trained[key] for key in ("checkpoint", "seed", SECONDS, "error") if key in trained}
     result["score"] = _known(trained["metrics"], names)
@@ -129,23 +131,23 @@ def _train_again(plan: Plan, corpora: Corpora, best: Trial, room: Room) -> dict[
     return result
 
 
-def _train_on_a_node(plan: Plan, recipe: BaseRecipe, room: Room) -> dict[str, Any]:
+def _train_on_a_node(plan: Plan, recipe: BaseRecipe, resources: TrialResources) -> dict[str, Any]:
     """Train where a trial could: a job's driver may be on a head that is there for no work, without a GPU.
 
     Returns:
-        What `train` does, and the `seed`; with an `error` and no checkpoint where its loss is never a number.
+        What `train` does, and the `seed`; with an `error` and no checkpoint where its loss was never finite.
     """
     import ray
 
-    if only_here([node["Resources"] for node in ray.nodes() if node["Alive"]], room):
+    if only_here([node["Resources"] for node in ray.nodes() if node["Alive"]], resources):
         return _train(plan, recipe)
-    given = {"num_cpus": room.resources["CPU"], "num_gpus": room.resources.get("GPU", 0)}
+    given = {"num_cpus": resources.each["CPU"], "num_gpus": resources.each.get("GPU", 0)}
     return ray.get(ray.remote(_train_as_a_trial).options(**given).remote(plan, recipe))
 
 
-def only_here(nodes: Sequence[Mapping[str, float]], room: Room) -> bool:
+def only_here(nodes: Sequence[Mapping[str, float]], resources: TrialResources) -> bool:
     """Whether the driver's node is the only one, and has room for a trial."""
-    return len(nodes) == 1 and all(nodes[0].get(name, 0) >= part for name, part in room.resources.items())
+    return len(nodes) == 1 and all(nodes[0].get(name, 0) >= part for name, part in resources.each.items())
 
 
 def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
@@ -158,8 +160,10 @@ def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
 def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     os.chdir(plan.working_folder)
     out = plan.out / WINNER
-    note_parent(plan, out)
-    seeds = [recipe.seed + SEED_AFTER_DIVERGING * attempt for attempt in range(plan.settings.retries + 1)]
+    link_to_parent(plan.mlflow_parent, out)
+    seeds = [
+        recipe.seed + SEED_AFTER_DIVERGING * attempt for attempt in range(plan.settings.max_failures + 1)
+    ]
     attempts = [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
     # Another launch may have come as far as a later seed, or have found other settings better.
     begun = next((number for number, attempt in enumerate(attempts) if _holds(out, attempt)), 0)

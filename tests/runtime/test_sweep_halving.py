@@ -1,4 +1,4 @@
-"""Which trials go on at a rung, and what a kill leaves of a round."""
+"""Which trials continue at a rung, and what a kill leaves of successive halving."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from rayner.runtime.sweeps.rounds import best_at, run_rounds, rungs_of
+from rayner.runtime.sweeps.halving import best_at, rungs_of, successive_halving
+from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.settings import Objective, objectives, sweep_settings
-from rayner.runtime.sweeps.trials import Plan, Trial, is_finished, read_trials, write_json, write_outcome
+from rayner.runtime.sweeps.trials import Trial, is_finished, read_trials, write_json, write_outcome
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe
 
@@ -25,10 +26,10 @@ CURVES[SETTINGS[3]["training.learning_rate"]] = [0.95] + [0.96] * 8
 
 
 class Killed(Exception):
-    """Stands for a kill -9."""
+    """In place of a kill -9."""
 
 
-def trial(number: int, scores: Sequence[float], state: Any = "waiting") -> Trial:
+def trial(number: int, scores: Sequence[float], state: Any = "paused") -> Trial:
     reports = [{"f1": score, "epochs": float(epoch)} for epoch, score in enumerate(scores, 1)]
     return Trial(str(number), number, {}, state, None, 0, reports, scores[-1:])
 
@@ -41,7 +42,7 @@ def test_rungs_lie_before_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "rung", "reduction", "best"),
+    ("scores", "rung", "reduction_factor", "best"),
     [
         ([[0.1], [0.3], [0.2]], 1, 3, [2]),
         ([[0.1], [0.3], [0.2], [0.4]], 1, 2, [4, 2]),
@@ -56,9 +57,11 @@ def test_rungs_lie_before_the_end() -> None:
         ([[0.9]], 2, 2, []),
     ],
 )
-def test_the_best_at_a_rung(scores: list[list[float]], rung: int, reduction: int, best: list[int]) -> None:
+def test_the_best_at_a_rung(
+    scores: list[list[float]], rung: int, reduction_factor: int, best: list[int]
+) -> None:
     trials = [trial(number, run) for number, run in enumerate(scores, 1)]
-    chosen = best_at(trials, rung, reduction, Objective(metric="f1"))
+    chosen = best_at(trials, rung, reduction_factor, Objective(metric="f1"))
     assert [one.number for one in chosen] == best
 
 
@@ -71,7 +74,11 @@ def test_less_may_be_better_and_a_short_trial_takes_part() -> None:
 def plan(tmp_path: Path) -> Plan:
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
     settings = sweep_settings(
-        objectives=objectives(["f1"], recipe), scheduler="halving", search="grid", grace=1, reduction=3
+        objectives=objectives(["f1"], recipe),
+        scheduler="halving",
+        search="grid",
+        grace_period=1,
+        reduction_factor=3,
     )
     return Plan(recipe, settings, tmp_path / "sweep", tmp_path, {"seed1": {}}, tmp_path)
 
@@ -103,16 +110,16 @@ class Trainings:
                     file.write(json.dumps(row) + "\n")
             if until is None:
                 write_json(folder / "seed1/result.json", {"steps": 10 * EPOCHS, "seconds": 1.0})
-            write_outcome(folder, "finished" if is_finished(self.plan, folder) else "waiting")
+            write_outcome(folder, "finished" if is_finished(self.plan, folder) else "paused")
 
 
 def states(plan: Plan) -> dict[float, tuple[str, float]]:
     return {t.settings["training.learning_rate"]: (t.state, t.last["epochs"]) for t in read_trials(plan)}
 
 
-def test_a_third_goes_on_at_each_rung(plan: Plan) -> None:
+def test_a_third_continues_at_each_rung(plan: Plan) -> None:
     trainings = Trainings(plan)
-    run_rounds(plan, SETTINGS, EPOCHS, trainings)
+    successive_halving(plan, SETTINGS, EPOCHS, trainings)
     reached = states(plan)
     assert [reached[one["training.learning_rate"]] for one in SETTINGS] == [
         *[("stopped", 1)] * 3,
@@ -130,26 +137,26 @@ def test_a_third_goes_on_at_each_rung(plan: Plan) -> None:
 def test_a_kill_changes_nothing_of_what_is_chosen(plan: Plan, lives: int) -> None:
     cut, rest = Trainings(plan, lives), Trainings(plan)
     with pytest.raises(Killed):
-        run_rounds(plan, SETTINGS, EPOCHS, cut)
-    run_rounds(plan, SETTINGS, EPOCHS, rest)
+        successive_halving(plan, SETTINGS, EPOCHS, cut)
+    successive_halving(plan, SETTINGS, EPOCHS, rest)
     assert cut.epochs + rest.epochs == 21
     assert sorted(states(plan).values()) == [("finished", 9), *[("stopped", 1)] * 6, *[("stopped", 3)] * 2]
-    run_rounds(plan, SETTINGS, EPOCHS, Trainings(plan, 0))
+    successive_halving(plan, SETTINGS, EPOCHS, Trainings(plan, 0))
 
 
 def test_a_trial_that_fails_later_keeps_its_place(plan: Plan) -> None:
-    run_rounds(plan, SETTINGS, 3, Trainings(plan))
+    successive_halving(plan, SETTINGS, 3, Trainings(plan))
     write_outcome(plan.folder(SETTINGS[3]), "failed", "diverged")
-    run_rounds(plan, SETTINGS, EPOCHS, Trainings(plan))
+    successive_halving(plan, SETTINGS, EPOCHS, Trainings(plan))
     assert sorted(states(plan).values()).count(("stopped", 1)) == 6
 
 
-def test_without_a_trial_left_nothing_goes_on(plan: Plan) -> None:
+def test_without_a_trial_left_nothing_continues(plan: Plan) -> None:
     def failing(planned: Sequence[Mapping[str, Any]], until: int | None) -> None:
         for number, settings in enumerate(planned, 1):
             folder = plan.folder(settings)
             write_json(folder / "trial.json", {"number": number, "settings": dict(settings)})
             write_outcome(folder, "failed", "no memory")
 
-    run_rounds(plan, SETTINGS, EPOCHS, failing)
+    successive_halving(plan, SETTINGS, EPOCHS, failing)
     assert {trial.state for trial in read_trials(plan)} == {"failed"}

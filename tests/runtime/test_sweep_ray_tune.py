@@ -1,4 +1,4 @@
-"""How many trials there are, how many at once on clusters of many shapes, and how long they are."""
+"""How many trials there are, how many run concurrently on clusters of many shapes, how long they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from ray import tune
 
 from rayner.errors import InputError
-from rayner.runtime.sweep import _search
-from rayner.runtime.sweeps.schedule import Room, most_epochs, room_for
+from rayner.runtime.sweeps.ray_tune import TrialResources, most_epochs, trial_resources
+from rayner.runtime.sweeps.run import _search
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space
 from rayner.tasks.registry import parse_recipe
@@ -30,45 +30,49 @@ def cluster(monkeypatch: pytest.MonkeyPatch):
 
     def of(*nodes: dict[str, float]) -> None:
         known = [{"Alive": True, "Resources": node} for node in nodes]
-        monkeypatch.setattr("rayner.runtime.sweeps.schedule.ensure_ray", lambda: None)
+        monkeypatch.setattr("rayner.runtime.sweeps.ray_tune.ensure_ray", lambda: None)
         monkeypatch.setattr("ray.nodes", lambda: [*known, {"Alive": False, "Resources": {"CPU": 64}}])
 
     return of
 
 
 @pytest.mark.parametrize(
-    ("nodes", "scaling", "workers", "room"),
+    ("nodes", "scaling", "workers", "resources"),
     [
-        ((CPUS,), {}, 0, Room({"CPU": 1}, 5)),
-        ((HEAD, CPUS, CPUS), {"cpus_per_worker": 2}, 0, Room({"CPU": 2}, 4)),
-        ((CPUS, GPUS), {"cpus_per_worker": 1}, 0, Room({"CPU": 1, "GPU": 1}, 2)),
-        ((CPUS, GPUS), {"gpus_per_worker": 2}, 0, Room({"CPU": 1, "GPU": 2}, 1)),
-        ((CPUS,), {}, 2, Room({"memory": 1}, 2)),
-        ((CPUS, CPUS), {"cpus_per_worker": 3}, 2, Room({"memory": 1}, 1)),
+        ((CPUS,), {}, 0, TrialResources({"CPU": 1}, 5)),
+        ((HEAD, CPUS, CPUS), {"cpus_per_worker": 2}, 0, TrialResources({"CPU": 2}, 4)),
+        ((CPUS, GPUS), {"cpus_per_worker": 1}, 0, TrialResources({"CPU": 1, "GPU": 1}, 2)),
+        ((CPUS, GPUS), {"gpus_per_worker": 2}, 0, TrialResources({"CPU": 1, "GPU": 2}, 1)),
+        ((CPUS,), {}, 2, TrialResources({"memory": 1}, 2)),
+        ((CPUS, CPUS), {"cpus_per_worker": 3}, 2, TrialResources({"memory": 1}, 1)),
     ],
 )
-def test_as_many_at_once_as_fit_on_the_nodes(
-    cluster: Any, nodes: tuple[dict[str, float], ...], scaling: dict[str, Any], workers: int, room: Room
+def test_as_many_run_concurrently_as_fit_on_the_nodes(
+    cluster: Any,
+    nodes: tuple[dict[str, float], ...],
+    scaling: dict[str, Any],
+    workers: int,
+    resources: TrialResources,
 ) -> None:
     cluster(*nodes)
-    assert room_for(recipe(**scaling), workers) == room
+    assert trial_resources(recipe(**scaling), workers) == resources
 
 
-def test_a_cluster_without_room_says_how_it_may_grow(cluster: Any) -> None:
+def test_a_cluster_without_resources_says_how_it_may_grow(cluster: Any) -> None:
     cluster(HEAD)
-    with pytest.raises(InputError, match=r"needs 2 x 1 CPU on one node each.*are 0 CPUs; .*--at-once"):
-        room_for(recipe(), 2)
+    with pytest.raises(InputError, match=r"needs 2 x 1 CPU on one node each.*are 0 CPUs; .*--max-concurrent"):
+        trial_resources(recipe(), 2)
 
 
 def test_a_cluster_that_grows_is_asked_for_as_many_trials_as_are_wanted(
     cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster(HEAD)
-    assert room_for(recipe(), 0, at_once=3) == Room({"CPU": 1}, 3)
-    assert "room for 0 of 3 trials" in caplog.text
+    assert trial_resources(recipe(), 0, max_concurrent=3) == TrialResources({"CPU": 1}, 3)
+    assert "resources for 0 of 3 trials" in caplog.text
     cluster(CPUS)
     caplog.clear()
-    assert room_for(recipe(), 0, at_once=3) == Room({"CPU": 1}, 3)
+    assert trial_resources(recipe(), 0, max_concurrent=3) == TrialResources({"CPU": 1}, 3)
     assert not caplog.text
 
 
@@ -85,14 +89,14 @@ def test_the_longest_trial_is_that_of_the_space(domain: Any, epochs: int) -> Non
 def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     proposals = iter([["a", "b", "a"], ["a", "b", "c"], ["c"], ["never"]])
     found: set[str] = set()
-    monkeypatch.setattr("rayner.runtime.sweep.read_trials", lambda plan: list(found))
+    monkeypatch.setattr("rayner.runtime.sweeps.run.read_trials", lambda plan: list(found))
 
-    def fit(planned: None) -> None:
+    def launch(planned: None) -> None:
         found.update(next(proposals))
 
     search: Any = _search
-    search(None, 4, fit)
+    search(None, 4, launch)
     assert found == {"a", "b", "c"}
-    # Trials that a kill cut short go on, though there are as many as are asked for.
-    search(None, 3, fit)
+    # Trials that a kill cut short continue, though there are as many as are asked for.
+    search(None, 3, launch)
     assert found == {"a", "b", "c", "never"}

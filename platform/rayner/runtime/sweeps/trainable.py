@@ -1,28 +1,31 @@
-"""A trial, in a process of Ray Tune's: its runs one after the other, reported at each evaluation."""
+"""The function with which Ray Tune trains a trial: its runs in turn, reported at each evaluation."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rayner.config import ScalingSettings
-from rayner.errors import InputError
+from rayner.errors import DivergedError, InputError
 from rayner.runtime.checkpoints import LAST
 from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
-from rayner.runtime.sweeps.tracking import note_parent
+from rayner.runtime.sweeps.folder import check_visible
+from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.sampling import tidy
+from rayner.runtime.sweeps.tracking import link_to_trial
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
-    Plan,
     Report,
     failures_of,
-    note_failure,
     read_outcome,
     read_progress,
+    record_failure,
     write_outcome,
 )
 from rayner.runtime.tracking import Record
@@ -30,30 +33,29 @@ from rayner.runtime.train import train_until
 from rayner.tasks.registry import train_task
 
 SEED_AFTER_DIVERGING = 1000
-"""Added to the seed of a run that begins again because its loss was no number."""
+"""Added to the seed of a run that starts over because its loss was not finite."""
+_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT}
 
 SECONDS_TO_DIE = 600
 """How long to wait for the process of a trial that was killed."""
 
 
-def trial_of(plan: Plan, until: int | None = None) -> Callable[[dict[str, Any]], None]:
+def trainable_of(plan: Plan, until: int | None = None) -> Callable[[dict[str, Any]], None]:
     """The function that Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
 
-    def trial(config: dict[str, Any]) -> None:
-        run_trial(plan, settings_of(plan, config), _tell_tune, until)
+    def trainable(config: dict[str, Any]) -> None:
+        run_trial(plan, settings_of(plan, config), _report_to_tune, until)
 
-    return trial
+    return trainable
 
 
 def settings_of(plan: Plan, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a configuration of Ray Tune's: those of a list of trials have a key of their own."""
-    from rayner.runtime.sweeps.space import tidy
-
     return tidy(config.get("settings", config), plan.drawn)
 
 
 def run_trial(
-    plan: Plan, settings: Mapping[str, Any], tell: Callable[[Report], None], until: int | None = None
+    plan: Plan, settings: Mapping[str, Any], report: Callable[[Report], None], until: int | None = None
 ) -> None:
     """Do what is left to do of a trial; what was done before a kill is reported again, in its order.
 
@@ -61,9 +63,12 @@ def run_trial(
         until: epochs, over all runs, after which it pauses.
 
     Raises:
-        DivergedError: the loss is no number; called again, it starts the run over with another seed.
+        NotSharedError: this node does not see the folder of the sweep.
+        DivergedError: the loss is not finite; called again, it starts the run over with another seed.
         InputError: the settings do not go together; called again, it fails at once.
     """
+    if plan.marker is not None:
+        check_visible(plan.marker)
     os.chdir(plan.working_folder)
     folder = plan.folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,29 +78,29 @@ def run_trial(
         if outcome is not None and outcome["state"] == "failed":
             raise InputError("trial", outcome["error"])
         reports, _ = read_progress(plan, folder, settings)
-        for report in reports:
-            tell(report)
-        if outcome is None or outcome["state"] == "waiting":
-            _run_all(plan, settings, folder, tell, until)
+        for done in reports:
+            report(done)
+        if outcome is None or outcome["state"] == "paused":
+            _run_all(plan, settings, folder, report, until)
 
 
 def _run_all(
     plan: Plan,
     settings: Mapping[str, Any],
     folder: Path,
-    tell: Callable[[Report], None],
+    report: Callable[[Report], None],
     until: int | None,
 ) -> None:
     epochs = plan.epochs_of(settings)
 
-    def latest() -> None:
-        tell(read_progress(plan, folder, settings)[0][-1])
+    def report_latest() -> None:
+        report(read_progress(plan, folder, settings)[0][-1])
 
     try:
         for changes in plan.runs.values():
             plan.recipe_of(settings, changes)
     except InputError as error:
-        note_failure(folder, error, lasting=True)
+        record_failure(folder, str(error))
         write_outcome(folder, "failed", str(error))
         raise
     try:
@@ -104,16 +109,16 @@ def _run_all(
             if left is not None and left <= 0:
                 return
             if not (folder / name / RUN_RESULT).exists():
-                if not _train(plan, settings, changes, folder / name, _AtEvaluations(latest), left):
+                if not _train(plan, settings, changes, folder / name, _AtEvaluations(report_latest), left):
                     return
-                latest()
-            # The run is over, and its optimizer takes twice the room of its model.
+                report_latest()
+            # The run is over, and its optimizer takes twice as much as its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
     except Exception as error:
-        # A place that is searched is one that nobody else can mend.
-        lasting = isinstance(error, InputError) and error.where in settings
-        note_failure(folder, error, lasting)
-        if lasting:
+        text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        record_failure(folder, text, isinstance(error, DivergedError), is_infrastructure(error))
+        # The settings of the trial are wrong: no other attempt can succeed.
+        if isinstance(error, InputError) and error.where in settings:
             write_outcome(folder, "failed", str(error))
         raise
 
@@ -137,7 +142,7 @@ def _train(
         build_examples(train_task(recipe), "train", plan.cache)
     else:
         set_threads(scaling)
-    note_parent(plan, out)
+    link_to_trial(plan, out)
     begun = out / "recipe.yaml"
     fresh = bool(failures) and failures[-1]["diverged"] and begun.exists() and not _has_seed(begun, seed)
     return train_until(until, recipe, out, fresh, workers, plan.cache, watch) is not None
@@ -169,7 +174,48 @@ class _AtEvaluations:
         """Nothing is open."""
 
 
-def _tell_tune(report: Report) -> None:
+def is_infrastructure(error: BaseException) -> bool:
+    """Whether a process, a node or the storage failed, and not the training.
+
+    Memory that runs out in the training itself is no such failure: its settings may be why.
+    """
+    from ray.exceptions import (
+        LocalRayletDiedError,
+        NodeDiedError,
+        ObjectLostError,
+        OutOfDiskError,
+        OutOfMemoryError,
+        RayActorError,
+        RaySystemError,
+        WorkerCrashedError,
+    )
+
+    lost = (
+        *(LocalRayletDiedError, NodeDiedError, ObjectLostError, OutOfDiskError, OutOfMemoryError),
+        *(RaySystemError, WorkerCrashedError),
+    )
+    return not isinstance(error, DivergedError) and any(
+        isinstance(one, lost)
+        # One that failed as it was made raised an exception of its own.
+        or (isinstance(one, RayActorError) and not one.actor_init_failed)
+        or (isinstance(one, OSError) and one.errno in _STORAGE_ERRORS)
+        for one in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what caused it, in Ray's workers too."""
+    yield error
+    # Of Ray's tasks, and of Ray Train's controller, workers and their health checks.
+    names = ("cause", "controller_failure", "health_check_failure")
+    inner = [error.__cause__, *(getattr(error, name, None) for name in names)]
+    inner += getattr(error, "worker_failures", {}).values()
+    for one in inner:
+        if isinstance(one, BaseException) and one is not error:
+            yield from _causes(one)
+
+
+def _report_to_tune(report: Report) -> None:
     from ray import tune
 
     tune.report(json.loads(json.dumps(report)))

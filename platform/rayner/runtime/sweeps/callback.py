@@ -1,0 +1,250 @@
+"""What happens to each trial: recorded, tracked, and shown as a table while the sweep runs."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ray import cloudpickle
+from ray.tune import Callback, Stopper
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from rayner.runtime.sweeps.folder import NotSharedError
+from rayner.runtime.sweeps.plan import TRIALS, Plan
+from rayner.runtime.sweeps.sampling import short_names
+from rayner.runtime.sweeps.settings import SECONDS
+from rayner.runtime.sweeps.tracking import TrialTracker
+from rayner.runtime.sweeps.trainable import settings_of
+from rayner.runtime.sweeps.trials import (
+    OUTCOME,
+    TRIAL,
+    Trial,
+    failures_of,
+    is_finished,
+    rank_of,
+    read_outcome,
+    read_trial,
+    read_trials,
+    record_failure,
+    remove_last,
+    write_json,
+    write_outcome,
+)
+
+ROWS = 24
+"""Rows of the live table: the trials that run, then the best."""
+
+log = logging.getLogger(__name__)
+
+
+class SweepCallback(Callback):
+    """Records, tracks and shows what happens to each trial.
+
+    `not_shared` is the error of a node that does not see the folder of the sweep, None while there is none.
+    """
+
+    def __init__(self, plan: Plan, trials: int, trackers: Sequence[TrialTracker] = ()) -> None:
+        self.not_shared: NotSharedError | None = None
+        self._plan = plan
+        self._trials = trials
+        self._trackers = trackers
+        self._failures = {trial.name: trial.failures for trial in read_trials(plan)}
+        self._live: Live | None = None
+        self._warned = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None, "_trackers": ()}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Give the trial its number and its folder; it is no longer paused."""
+        folder = self._folder(trial)
+        self._number(folder, trial)
+        self._failures[folder.name] = len(failures_of(folder))
+        outcome = read_outcome(folder)
+        if outcome is not None and outcome["state"] == "paused":
+            (folder / OUTCOME).unlink()
+        known = read_trial(self._plan, folder)
+        for tracker in self._trackers:
+            tracker.start(known)
+        self._show()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Track and show the score."""
+        known = read_trial(self._plan, self._folder(trial))
+        for tracker in self._trackers:
+            tracker.update(known)
+        self._show()
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Record whether it was stopped early, or is paused at a rung."""
+        folder = self._folder(trial)
+        if read_outcome(folder) is None:
+            early = "paused" if self._plan.settings.scheduler == "halving" else "stopped"
+            write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
+            if early == "stopped":
+                remove_last(self._plan, folder)
+        self._over(folder)
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Record a failure after which the trial is restarted."""
+        folder = self._folder(trial)
+        self._number(folder, trial)
+        self._record_failure(folder, trial)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Record why it failed, after all restarts."""
+        folder = self._folder(trial)
+        self._number(folder, trial)
+        self._record_failure(folder, trial)
+        if self.not_shared is not None:
+            return
+        if read_outcome(folder) is None:
+            write_outcome(folder, "failed", failures_of(folder)[-1]["error"])
+        self._over(folder)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Leave the last table on the terminal."""
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+            self._live.stop()
+            self._live = None
+
+    def _folder(self, trial: Any) -> Path:
+        return self._plan.folder(settings_of(self._plan, trial.config))
+
+    def _number(self, folder: Path, trial: Any) -> None:
+        """Give the trial its number and its folder; its process may fail before it has started."""
+        if not (folder / TRIAL).exists():
+            number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
+            settings = settings_of(self._plan, trial.config)
+            write_json(folder / TRIAL, {"number": number, "settings": settings})
+
+    def _record_failure(self, folder: Path, trial: Any) -> None:
+        """Record a failure that the trial's process did not record itself: it died, or never started."""
+        error = _raised(trial)
+        if isinstance(error, NotSharedError):
+            self.not_shared = error
+            return
+        before, now = self._failures.get(folder.name, 0), len(failures_of(folder))
+        if now == before and read_outcome(folder) is None:
+            record_failure(folder, _reason(trial), infrastructure=True)
+            now += 1
+        self._failures[folder.name] = now
+
+    def _over(self, folder: Path) -> None:
+        trial = read_trial(self._plan, folder)
+        for tracker in self._trackers:
+            tracker.end(trial)
+        missing = [
+            o.metric for o in self._plan.settings.objectives if math.isnan(trial.last.get(o.metric, 0))
+        ]
+        if missing and not self._warned:
+            self._warned = True
+            hint = "if dev has nothing to compute it from, no trial will: stop, and name another --metric"
+            log.warning("trial %d has no %s; %s", trial.number, " and no ".join(missing), hint)
+        if not sys.stderr.isatty():
+            log.info("%s", line_of(trial, self._plan, self._trials))
+        self._show()
+
+    def _show(self) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._live is None:
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
+            self._live.start()
+        self._live.update(self._table(), refresh=True)
+
+    def _table(self) -> Table:
+        return trials_table(read_trials(self._plan), self._plan, ROWS)
+
+
+class NotSharedStopper(Stopper):
+    """Stops a sweep once a trial has found that its node does not see the folder of the sweep."""
+
+    def __init__(self, callback: SweepCallback) -> None:
+        self._callback = callback
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stops no trial by its result."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether a node was found."""
+        return self._callback.not_shared is not None
+
+
+def trials_table(trials: Sequence[Trial], plan: Plan, rows: int | None = None) -> Table:
+    """Trials that run first, then by the first objective; the rest in one line."""
+    objectives = [objective.metric for objective in plan.settings.objectives]
+    known = dict.fromkeys(key for trial in trials for key in trial.settings)
+    keys = [key for key in known if key not in plan.fixed]
+    names = short_names(keys)
+    table = Table(title_justify="left", box=None, pad_edge=False)
+    for name in ("trial", *names.values()):
+        table.add_column(name, justify="right")
+    columns = list(dict.fromkeys((*objectives, "epochs", SECONDS)))
+    for name in columns:
+        table.add_column(name, justify="right")
+    table.add_column("state")
+    # The end of its name, by which its folder is found.
+    table.add_column("key")
+    ordered = sorted(trials, key=lambda t: (t.state != "running", *rank_of(t, plan)))
+    for trial in ordered[:rows]:
+        numbers = [_shown(name, trial.last.get(name)) for name in columns]
+        values = [str(trial.settings.get(key, "")) for key in keys]
+        style = "bold" if trial.state == "running" else "dim" if trial.state in ("stopped", "failed") else ""
+        table.add_row(str(trial.number), *values, *numbers, trial.state, trial.key, style=style)
+    if rows is not None and len(ordered) > rows:
+        table.caption = f"and {len(ordered) - rows} more"
+    return table
+
+
+def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
+    """A trial on one line."""
+    shown = trial.last
+    scores = "  ".join(
+        f"{o.metric} {_shown(o.metric, shown.get(o.metric))}" for o in plan.settings.objectives
+    )
+    total = f"/{trials}" if trials else ""
+    spread = "" if trial.spread is None else f" (deviation {100 * trial.spread:.1f})"
+    end = f"{trial.state}: {trial.error}" if trial.error else trial.state
+    return (
+        f"trial {trial.number}{total}  {trial.name}  {scores}{spread}  {shown.get('epochs', 0):g} epochs  "
+        f"{shown.get(SECONDS, 0):.0f} s  {end}"
+    )
+
+
+def show_cursor() -> None:
+    """Give the terminal its cursor back, which a table that Ctrl-C cut short still hides."""
+    Console(stderr=True).show_cursor()
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if name in (SECONDS, "epochs") else f"{100 * value:.1f}"
+
+
+def _raised(trial: Any) -> BaseException | None:
+    """What the trial's process raised last, as Ray Tune on this machine has just written it down."""
+    path = trial.pickled_error_file
+    if path is None or not Path(path).exists():
+        return None
+    error = cloudpickle.loads(Path(path).read_bytes())
+    return getattr(error, "cause", error)
+
+
+def _reason(trial: Any) -> str:
+    """Ray's reason why the process of a trial died."""
+    path = trial.error_file
+    text = Path(path).read_text(encoding="utf-8") if path is not None and Path(path).exists() else ""
+    words = " ".join(text.rpartition("Failure # ")[2].split("\n", 1)[-1].split())
+    return f"the process of the trial died: {words}"[:500] if words else "the process of the trial died"

@@ -1,0 +1,166 @@
+"""The folder of a sweep: it can be written, every node sees it, and it holds one sweep."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError
+from rayner.runtime.cluster import this_node
+from rayner.runtime.locks import locked
+from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
+from rayner.runtime.sweeps.plan import SWEEP, TRIALS
+from rayner.runtime.sweeps.trials import write_json
+
+FREE_KEYS = (
+    *("recipe.scaling.", "recipe.tracking."),
+    *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
+)
+"""What may change when a sweep is resumed; with halving not the number of trials."""
+RAY = "ray"
+"""Where Ray Tune leaves its own files."""
+_MARKER = ".shared-"
+
+
+class NotSharedError(InputError):
+    """A folder that a node of the cluster does not see."""
+
+
+@contextlib.contextmanager
+def lock_sweep(out: Path) -> Iterator[None]:
+    """Keep other processes from working in the folder of a sweep.
+
+    Raises:
+        InputError: another process works there.
+    """
+    with locked(out / ".lock", "runs a sweep in this folder"):
+        yield
+
+
+def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> None:
+    """Make a folder that is locked the folder of this sweep.
+
+    Args:
+        config: what the sweep is, as plain values; kept in `sweep.json`.
+
+    Raises:
+        InputError: it holds another sweep.
+    """
+    if fresh:
+        _clear(out)
+    elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):
+        # Refused, or stopped, before its first trial: any sweep may have the folder. Example sets are kept.
+        _remove(out, (SWEEP, CORPORA, RAY))
+    _check_config(out, config)
+    write_json(out / SWEEP, config)
+
+
+def check_writable(out: Path) -> None:
+    """Make the folder of a sweep.
+
+    Raises:
+        InputError: it is no folder, or cannot be written.
+    """
+    if ":/" in str(out):
+        hint = "mount the storage, and name the folder that all nodes see"
+        raise InputError(f"--out {out}", "is no folder", hint)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / f".probe-{uuid.uuid4().hex}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise InputError(f"--out {out}", what, "name a folder that you may write to") from None
+
+
+@contextlib.contextmanager
+def marker_file(out: Path) -> Iterator[Path]:
+    """A new file in the locked folder of a sweep: a node without it does not see the folder."""
+    for old in out.glob(f"{_MARKER}*"):
+        old.unlink()
+    marker = out / f"{_MARKER}{uuid.uuid4().hex}"
+    marker.touch()
+    try:
+        yield marker
+    finally:
+        marker.unlink(missing_ok=True)
+
+
+def check_visible(marker: Path) -> None:
+    """Refuse to work on a node that does not see the folder of the sweep.
+
+    Raises:
+        NotSharedError: it names the node.
+    """
+    import ray
+
+    if not marker.exists():
+        what = f"the node {ray.util.get_node_ip_address()} does not see this folder"
+        raise NotSharedError(f"--out {marker.parent}", what, "name a folder on storage that all nodes share")
+
+
+def check_nodes(marker: Path) -> None:
+    """Check each node that the cluster has by now; one that joins later is checked by the trials on it.
+
+    Raises:
+        NotSharedError: it names the first node that does not see the folder of the sweep.
+    """
+    import ray
+    from ray.exceptions import RayTaskError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    check = ray.remote(num_cpus=0)(check_visible)
+    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != this_node()]
+    checks = [
+        check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(marker)
+        for node in others
+    ]
+    try:
+        ray.get(checks)
+    except RayTaskError as error:
+        raise error.cause from None
+
+
+def _check_config(out: Path, config: Mapping[str, Any]) -> None:
+    if not (out / SWEEP).exists():
+        return
+    before, now = dict(_flat(json.loads((out / SWEEP).read_text(encoding="utf-8")))), dict(_flat(config))
+    # Its trials are compared with all others.
+    halving = now["settings.scheduler"] == '"halving"'
+    free = tuple(key for key in FREE_KEYS if not (halving and key == "settings.trials"))
+    changed = sorted(
+        key
+        for key in before.keys() | now.keys()
+        if before.get(key) != now.get(key) and not key.startswith(free)
+    )
+    if changed:
+        what = f"holds another sweep; changed: {', '.join(changed[:8])}"
+        raise InputError(str(out), what, "start over with --fresh, or name another --out")
+
+
+def _clear(out: Path) -> None:
+    """Remove what a sweep writes, and nothing else that may lie in the folder."""
+    folders = (TRIALS, CORPORA, RAY, "tensorboard", "winner", ".examples")
+    _remove(out, (*folders, SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run"))
+
+
+def _remove(out: Path, names: Iterable[str]) -> None:
+    for path in (out / name for name in names):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, json.dumps(values, sort_keys=True)

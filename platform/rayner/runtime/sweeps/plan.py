@@ -1,0 +1,83 @@
+"""What a sweep is: its configuration in `OUT/sweep.json`, and what every trial is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rayner.config import BaseRecipe
+from rayner.config.reading import with_settings
+from rayner.runtime.sweeps.sampling import single_values, trial_name
+from rayner.runtime.sweeps.settings import SweepSettings
+from rayner.runtime.sweeps.space import Space, described
+from rayner.tasks.registry import parse_recipe
+
+SWEEP, TRIALS = "sweep.json", "trials"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every trial is given.
+
+    `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
+    Tune draws from ranges; `fixed`: those with one value, which need not be shown; `marker`: a file that a
+    node must see before a trial begins on it.
+    """
+
+    recipe: BaseRecipe
+    settings: SweepSettings
+    out: Path
+    cache: Path
+    runs: Mapping[str, Mapping[str, Any]]
+    working_folder: Path
+    mlflow_parent: str | None = None
+    drawn: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    marker: Path | None = None
+
+    def epochs_of(self, settings: Mapping[str, Any]) -> int:
+        """The epochs of each run of the trial with these settings."""
+        return int(settings.get("training.epochs", self.recipe.training.epochs))
+
+    def name_of(self, settings: Mapping[str, Any]) -> str:
+        """The name of the trial with these settings."""
+        return trial_name(settings, self.fixed)
+
+    def folder(self, settings: Mapping[str, Any]) -> Path:
+        """The folder of the trial with these settings."""
+        return self.out / TRIALS / self.name_of(settings)
+
+    def recipe_of(self, settings: Mapping[str, Any], changes: Mapping[str, Any]) -> BaseRecipe:
+        """The recipe of a run of a trial; raises RecipeError if the settings do not go together."""
+        return with_settings(self.recipe, {**settings, **changes}, "trial")
+
+
+def sweep_config(space: Space, recipe: BaseRecipe, settings: SweepSettings) -> dict[str, Any]:
+    """What `sweep.json` holds: the space, the recipe and the settings as plain values."""
+    return {
+        "space": described(space),
+        "fixed": sorted(single_values(space)),
+        "recipe": recipe.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+def plan_of(out: Path) -> Plan:
+    """The plan of the sweep in a folder, as far as reading its trials needs it."""
+    config = json.loads((out / SWEEP).read_text(encoding="utf-8"))
+    recipe = parse_recipe(config["recipe"], str(out / SWEEP))
+    settings = SweepSettings.model_validate(config["settings"])
+    runs = {name: {} for name, _, _ in run_names(recipe, settings)}
+    fixed = frozenset(config.get("fixed", ()))
+    return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd(), fixed=fixed)
+
+
+def run_names(recipe: BaseRecipe, settings: SweepSettings) -> list[tuple[str, int, int]]:
+    """The name, fold and seed of each run of a trial, in order."""
+    seeds = range(recipe.seed, recipe.seed + settings.seeds)
+    if not settings.folds:
+        return [(f"seed{seed}", 0, seed) for seed in seeds]
+    return [(f"fold{fold}-seed{seed}", fold, seed) for fold in range(settings.folds) for seed in seeds]

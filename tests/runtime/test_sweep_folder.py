@@ -1,0 +1,74 @@
+"""The folder of a sweep: which sweep it belongs to, who works there, and who sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.errors import InputError
+from rayner.runtime.sweeps.folder import (
+    NotSharedError,
+    check_visible,
+    claim_folder,
+    lock_sweep,
+    marker_file,
+)
+
+
+def config(epochs: int, scheduler: str = "asha", trials: int = 4) -> dict[str, Any]:
+    settings = {"scheduler": scheduler, "trials": trials}
+    return {"recipe": {"training": {"epochs": epochs}}, "settings": settings}
+
+
+def test_a_sweep_that_was_refused_before_its_first_trial_leaves_the_folder_to_others(tmp_path: Path) -> None:
+    claim_folder(tmp_path, False, config(1))
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / ".examples").mkdir()
+    claim_folder(tmp_path, False, config(2))
+    assert not (tmp_path / "corpora").exists()
+    assert (tmp_path / ".examples").exists()
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"changed: recipe\.training\.epochs; start over with --fresh"):
+        claim_folder(tmp_path, False, config(1))
+    claim_folder(tmp_path, True, config(1))
+    assert not (tmp_path / "trials").exists()
+
+
+def test_a_folder_without_a_sweep_keeps_what_lies_in_it(tmp_path: Path) -> None:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "corpora" / "mine.txt").write_text("Ada")
+    claim_folder(tmp_path, False, config(1))
+    assert (tmp_path / "corpora" / "mine.txt").exists()
+
+
+def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path) -> None:
+    for scheduler in ("halving", "asha"):
+        claim_folder(tmp_path, True, config(1, scheduler))
+        (tmp_path / "trials" / "begun").mkdir(parents=True)
+        if scheduler == "asha":
+            claim_folder(tmp_path, False, config(1, scheduler, trials=6))
+        else:
+            with pytest.raises(InputError, match=r"changed: settings\.trials"):
+                claim_folder(tmp_path, False, config(1, scheduler, trials=6))
+
+
+def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
+    with (
+        lock_sweep(tmp_path),
+        pytest.raises(InputError, match="runs a sweep in this folder"),
+        lock_sweep(tmp_path),
+    ):
+        pass
+    with lock_sweep(tmp_path):
+        pass
+
+
+def test_a_node_without_the_file_of_this_launch_does_not_see_the_folder(tmp_path: Path) -> None:
+    (tmp_path / ".shared-of-a-killed-launch").touch()
+    with marker_file(tmp_path) as marker:
+        check_visible(marker)
+        assert list(tmp_path.iterdir()) == [marker]
+    with pytest.raises(NotSharedError, match=r"the node [\d.]+ does not see this folder; name a folder on"):
+        check_visible(marker)
