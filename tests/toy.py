@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence as pad
 
 from rayner.config import DocumentRecipe
 from rayner.data.schema import Document, Mention
@@ -52,12 +53,12 @@ class ToyTask(EncoderTask[ToyRecipe]):
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         for document in items:
-            gold, words = {(m.start, m.end) for m in document.mentions}, find_words(document.text)
+            words = find_words(document.text)
+            gold = {(m.start, m.end) for m in document.mentions if m.type == self.recipe.types[0].name}
             ids = [zlib.crc32(document.text[a:b].encode()) % 64 for a, b in words]
             yield {"ids": ids, "gold": [w in gold for w in words], "length": len(ids)}
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> ToyBatch:
-        pad = nn.utils.rnn.pad_sequence
         rows = [[torch.tensor(list(e[name])) for e in examples] for name in ("ids", "gold")]
         mask = pad([torch.ones(len(row), dtype=torch.bool) for row in rows[0]], batch_first=True)
         return ToyBatch(pad(rows[0], batch_first=True), mask, pad(rows[1], batch_first=True).double())
