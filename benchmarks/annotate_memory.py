@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.figures import add_out, measured, record
 from benchmarks.memory import peak_memory
 from rayner.data.schema import Document
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 
 OBJECT_STORE = 10**9
 WORDS = ("the", "of", "kelp", "growth", "storm", "harbour", "Harwich", "Ingrid", "seven", "letters", "was")

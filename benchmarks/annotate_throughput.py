@@ -103,7 +103,7 @@ def annotate_rate(checkpoint: Path, given: Path, actors: int) -> tuple[float, in
     """Words a second of actors after start-up, the mentions that they found, and the start-up in seconds."""
     import ray
 
-    from rayner.runtime.annotate import annotate
+    from rayner.runtime.annotation.annotate import annotate
 
     with tempfile.TemporaryDirectory() as folder:
         counts = annotate(checkpoint, [given], folder, workers=actors, cpus=1.0 if actors == 1 else 0.5)

@@ -21,7 +21,7 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_parquet
 from rayner.metrics.spans import score_spans
-from rayner.runtime.train import train
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.stages import load_pipeline
 

@@ -34,7 +34,7 @@ from rayner.runtime.sweeps.sampling import key_of
 from rayner.runtime.sweeps.settings import Scheduler, SweepSettings, resolve_settings
 from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.trials import read_trials
-from rayner.runtime.train import train
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import load_recipe
 
 BEAT_SECONDS = 1.0

@@ -120,9 +120,9 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
 
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
-    replaced("corpora", "check", interrupt)
+    replaced("corpora.convert", "check", interrupt)
     assert run("corpus", "check", tmp_path) == (130, "", "error: interrupted\n")
-    replaced("train", "train", interrupt)
+    replaced("training.train", "train", interrupt)
     status, _, told = run("train", recipe, "--out", tmp_path / "run")
     assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
 

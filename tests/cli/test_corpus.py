@@ -69,7 +69,7 @@ def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced
         return {"severity": severity, "where": f"x:{line}", "what": "[wrong]", "cure": "fix it"}
 
     found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
-    replaced("corpora", "check", lambda paths, recipe: found)
+    replaced("corpora.convert", "check", lambda paths, recipe: found)
     status, out, _ = run("corpus", "check", tmp_path)
     assert status == 1
     assert out.splitlines() == [

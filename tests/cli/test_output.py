@@ -24,9 +24,9 @@ def path(tmp_path):
 
 
 def test_a_call_that_the_runtime_would_not_take_is_an_error(replaced):
-    from rayner.runtime import report
+    from rayner.runtime.reports import report
 
-    replaced("report", "report", lambda *arguments: "page")
+    replaced("reports.report", "report", lambda *arguments: "page")
     assert report.report(Path("run"), None) == "page"
     with pytest.raises(TypeError, match="outt"):
         report.report(Path("run"), outt=None)  # pyright: ignore[reportCallIssue]
@@ -36,7 +36,7 @@ def test_an_input_error_is_one_line_and_status_2(run, replaced, path):
     def evaluate(checkpoint, corpus, **options):
         raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
 
-    replaced("evaluate", "evaluate", evaluate)
+    replaced("evaluation.evaluate", "evaluate", evaluate)
     status, out, err = run("evaluate", path, path, "--json")
     assert (status, out) == (2, "")
     assert err == f"error: {path}:3: 'end' lies beyond the text; count code points\n"
@@ -50,13 +50,13 @@ def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(ru
     def evaluate(checkpoint, corpus, **options):
         raise RayTaskError("task", "Traceback of the worker\n...", cause).as_instanceof_cause()
 
-    replaced("evaluate", "evaluate", evaluate)
+    replaced("evaluation.evaluate", "evaluate", evaluate)
     assert run("evaluate", path, path) == (2, "", "error: a.txt:1: not UTF-8\n")
 
 
 def test_a_bug_keeps_its_traceback_and_status_1(root):
     program = (
-        "import sys, types; sys.modules['rayner.runtime.report'] = module = types.ModuleType('report')\n"
+        "import sys, types; sys.modules['rayner.runtime.reports.report'] = module = types.ModuleType('report')\n"
         "module.report = lambda *a: 1 / 0\n"
         "from rayner.cli import main; main(['report', '.'])"
     )
@@ -72,7 +72,7 @@ def test_json_is_the_last_line_and_prints_go_to_standard_error(run, replaced, pa
         print("a library that prints")
         return {"f1": 0.5, "per_type": {"PER": {"f1": 1.0}}}
 
-    replaced("evaluate", "evaluate", evaluate)
+    replaced("evaluation.evaluate", "evaluate", evaluate)
     status, out, err = run("evaluate", path, path, "--json")
     assert status == 0
     assert json.loads(out.splitlines()[-1]) == {"f1": 0.5, "per_type": {"PER": {"f1": 1.0}}}
@@ -114,10 +114,10 @@ def test_a_full_disk_is_an_error_of_one_line_and_a_missing_file_of_ours_is_not(r
     def convert(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    replaced("corpora", "convert", convert)
+    replaced("corpora.convert", "convert", convert)
     status, _, err = run("corpus", "convert", path, "--out", "out")
     assert status == 2
     assert "No space left" in err
-    replaced("corpora", "convert", lambda *_: Path("no such file").read_text())
+    replaced("corpora.convert", "convert", lambda *_: Path("no such file").read_text())
     with pytest.raises(FileNotFoundError):
         main(["corpus", "convert", path, "--out", "out"])

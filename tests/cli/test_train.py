@@ -22,7 +22,7 @@ def test_train_passes_its_arguments_on(run, replaced, recipe, monkeypatch):
         seen.update(epochs=recipe.training.epochs, out=out, fresh=fresh, workers=workers)
         return {"checkpoint": out / "best", "metrics": {"f1": 0.9}, "steps": 3, "seconds": 1.0}
 
-    replaced("train", "train", train)
+    replaced("training.train", "train", train)
     status, out, _ = run("train", recipe, "--set", "training.epochs=3", "--workers", "2", "--fresh")
     assert status == 0
     assert seen == {"epochs": 3, "out": Path("runs/mine"), "fresh": True, "workers": 2}

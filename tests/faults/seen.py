@@ -18,7 +18,7 @@ FOLDER_VARIABLE = "SEEN_FOLDER"
 
 def record() -> None:
     from rayner.data import batches
-    from rayner.runtime import worker
+    from rayner.runtime.training import loop as worker
     from rayner.runtime.training.distributed import rank, world_size
 
     share, take_step = batches.share, worker.take_step

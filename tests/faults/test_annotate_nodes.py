@@ -16,7 +16,7 @@ DRIVER = """
 import os, sys
 from pathlib import Path
 import ray
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 given, out, pids, workers = sys.argv[1:]
 pool = {"workers": 2} if workers == "2" else {"max_workers": 2}

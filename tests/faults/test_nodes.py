@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.runtime.train import train
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
@@ -30,7 +30,7 @@ import os, sys
 from pathlib import Path
 import ray
 from rayner.tasks.registry import load_recipe
-from rayner.runtime.train import train
+from rayner.runtime.training.train import train
 ray.init(
     address=os.environ["RAY_ADDRESS"],
     runtime_env={{

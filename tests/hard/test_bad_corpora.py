@@ -12,8 +12,8 @@ import pytest
 
 from rayner.config import BaseRecipe
 from rayner.errors import CorpusError, RecipeError
-from rayner.runtime.example_sets import build_examples
-from rayner.runtime.train import train
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe, train_task
 
 TEXT = "Zoë Übel wrote to Ada Lovelace in Zürich; Ada answered from London."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ray
 
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 
 if __name__ == "__main__":

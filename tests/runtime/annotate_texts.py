@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 
 TEXT = "Ada wrote to Charles in London about the Engine. "

@@ -13,9 +13,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from rayner.data.example_sets import ExampleSet
-from rayner.runtime.example_sets import build_examples
+from rayner.runtime.training.example_sets import build_examples
 from rayner.runtime.training.failures import GroupLostError
-from rayner.runtime.worker import Run, work
+from rayner.runtime.training.loop import Run, work
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.toy_task import LoopTask, toy_run

@@ -204,7 +204,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(
             done.append(name)
             return super().__call__(name, block)
 
-    monkeypatch.setattr("rayner.runtime.annotate.BlockAnnotator", Stops)
+    monkeypatch.setattr("rayner.runtime.annotation.annotate.BlockAnnotator", Stops)
     runs = 1
     while True:
         try:

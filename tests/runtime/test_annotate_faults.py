@@ -12,8 +12,8 @@ import torch
 
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
-from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation import attempts
+from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
 from rayner.runtime.storage import place_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError
-from rayner.runtime.annotate import annotate
 from rayner.runtime.annotation import run as annotate_run
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
@@ -29,7 +29,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             blocks.append(block.where)
             return super().__call__(name, block)
 
-    monkeypatch.setattr("rayner.runtime.annotate.BlockAnnotator", Notes)
+    monkeypatch.setattr("rayner.runtime.annotation.annotate.BlockAnnotator", Notes)
     return blocks
 
 
@@ -111,7 +111,7 @@ def test_an_interrupted_annotation_whose_input_grew_goes_on(
             grow(folder)
         try:
             with monkeypatch.context() as patch:
-                patch.setattr("rayner.runtime.annotate.BlockAnnotator", Stops)
+                patch.setattr("rayner.runtime.annotation.annotate.BlockAnnotator", Stops)
                 counts = here(folder, out)
         except KeyboardInterrupt:
             continue

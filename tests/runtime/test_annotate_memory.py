@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.annotate_memory import write_input
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.inputs import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
 from tests.runtime.annotate_model import Nothing

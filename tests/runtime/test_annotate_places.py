@@ -12,7 +12,7 @@ import torch
 
 from rayner.errors import CheckpointError, InputError
 from rayner.runtime import storage
-from rayner.runtime.annotate import _pool, annotate
+from rayner.runtime.annotation.annotate import _pool, annotate
 from rayner.runtime.storage import place_of
 from tests.runtime.annotate_model import Capitals
 from tests.runtime.annotate_texts import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rayner.errors import CheckpointError
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 from tests.runtime.annotate_texts import TEXTS, blocks_done, here, rejects, rows, write_jsonl
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.run import _has_idle_head
 from tests.runtime.annotate_model import Capitals
 from tests.runtime.annotate_texts import TEXTS, write_jsonl

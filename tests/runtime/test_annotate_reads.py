@@ -12,7 +12,7 @@ import pytest
 
 from rayner.errors import RaynerError
 from rayner.runtime import faults
-from rayner.runtime.annotate import annotate
+from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotate_model import Capitals
 from tests.runtime.annotate_texts import TEXTS, here, rejects, rows, write_jsonl, write_parquet, write_texts
 from tests.runtime.flaky_files import failing

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rayner.errors import CheckpointError, InputError, StorageError
-from rayner.runtime import checkpoints
 from rayner.runtime.folders import replace_folder, settle_folder
-from rayner.runtime.worker import work
+from rayner.runtime.training import run_state as checkpoints
+from rayner.runtime.training.loop import work
 from rayner.tasks.checkpoint import check_files, load_checkpoint, read_recipe, replace_recipe
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.toy_task import toy_recipe, toy_run

@@ -17,8 +17,9 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError, RaynerError
-from rayner.runtime import corpus_parts, faults
-from rayner.runtime.corpora import check, convert, label
+from rayner.runtime import faults
+from rayner.runtime.corpora import parts as corpus_parts
+from rayner.runtime.corpora.convert import check, convert, label
 from rayner.tasks.registry import parse_recipe
 from tests.waiting import wait_for
 
@@ -257,15 +258,16 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime import corpus_parts, faults
-from rayner.runtime.corpora import convert
+from rayner.runtime.corpora import parts as corpus_parts
+from rayner.runtime import faults
+from rayner.runtime.corpora.convert import convert
 
 def slow(document):
     time.sleep(0.05)
     return document, {}
 
 corpus_parts.PART_UNITS = 6
-import rayner.runtime.corpora as corpora
+import rayner.runtime.corpora.convert as corpora
 corpora.unchanged = slow
 convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=int(sys.argv[3]))
 """

@@ -12,7 +12,7 @@ import pytest
 from rayner.data import example_shards
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import CorpusError, InputError, RaynerError
-from rayner.runtime.example_sets import build_examples
+from rayner.runtime.training.example_sets import build_examples
 
 
 class Letters:
@@ -105,7 +105,7 @@ def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.
         example_shards.write_shard(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rayner.runtime.example_sets.write_shard", dies)
+        patch.setattr("rayner.runtime.training.example_sets.write_shard", dies)
         with pytest.raises(KeyboardInterrupt):
             build_examples(task, "train", tmp_path)
     task.made = 0

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rayner.data.example_sets import ExampleSet
-from rayner.runtime.train import train
 from rayner.runtime.training.gradients import Backward
+from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask

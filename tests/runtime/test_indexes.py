@@ -12,7 +12,7 @@ import torch
 from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
 from rayner.retrieval.index_folder import open_index
-from rayner.runtime.indexes import add, build, list_index, remove
+from rayner.runtime.linking.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
 

@@ -17,8 +17,8 @@ from rayner.data.schema import Document, Mention, documents_to_table
 from rayner.errors import InputError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.spans import score_spans
-from rayner.runtime.report import report
 from rayner.runtime.reports.drawing import percent_axis
+from rayner.runtime.reports.report import report
 
 TYPES = ("PER", "LOC", "ORG", "SHIP")
 NAMES = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rayner.errors import CheckpointError, RecipeError
-from rayner.runtime import worker
-from rayner.runtime.checkpoints import read_state
-from rayner.runtime.worker import work
+from rayner.runtime.training import loop as worker
+from rayner.runtime.training.loop import work
+from rayner.runtime.training.run_state import read_state
 from tests.runtime.toy_task import (
     LoopTask,
     ToyExamples,

@@ -26,8 +26,8 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 from rich.console import Console
 
 from rayner.errors import DivergedError, InputError, RaynerError
-from rayner.runtime.report import report
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
+from rayner.runtime.reports.report import report
 from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, line_of, trials_table
 from rayner.runtime.sweeps.corpora import Corpora
 from rayner.runtime.sweeps.folder import NotSharedError

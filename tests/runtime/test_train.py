@@ -18,10 +18,10 @@ from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import load_tokenizer
-from rayner.runtime.evaluate import evaluate
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
-from rayner.runtime.train import train
-from rayner.runtime.training.watching import line_of
+from rayner.runtime.training.progress import line_of
+from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint import replace_recipe
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.several_workers import tiny_recipe

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rayner.errors import InputError
-from rayner.runtime import worker
-from rayner.runtime.worker import work
+from rayner.runtime.training import loop as worker
+from rayner.runtime.training.loop import work
 from tests.runtime.toy_task import LoopTask, largest_difference, toy_run, weights_of
 
 

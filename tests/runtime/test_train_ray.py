@@ -18,10 +18,10 @@ import yaml
 
 from rayner.config.reading import dump_recipe
 from rayner.errors import CorpusError, InputError, RaynerError
-from rayner.runtime.example_sets import build_examples
-from rayner.runtime.train import train
 from rayner.runtime.training.cluster import work_on_cluster
-from rayner.runtime.training.watching import watcher
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.progress import watcher
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.several_workers import tiny_recipe
 from tests.runtime.toy_task import largest_difference, weights_of
@@ -116,7 +116,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from rayner.tasks.registry import load_recipe
-from rayner.runtime.train import train
+from rayner.runtime.training.train import train
 train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
 """
 

@@ -18,7 +18,7 @@ import torch.multiprocessing as mp
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from rayner.errors import CorpusError
-from rayner.runtime.worker import work
+from rayner.runtime.training.loop import work
 from tests.runtime.toy_task import LoopTask, toy_run
 
 SECONDS = 120

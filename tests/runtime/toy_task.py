@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rayner.data.schema import Document, Mention
-from rayner.runtime.worker import Run
+from rayner.runtime.training.loop import Run
 from rayner.tasks.base import Output, Progress, Seed
 from tests.toy import ToyBatch, ToyModel, ToyRecipe, ToyTask
 
@@ -117,7 +117,7 @@ if __name__ == "__main__":
     # A run to be killed: `python -m tests.runtime.toy_task OUT`.
     import sys
 
-    from rayner.runtime.worker import work
+    from rayner.runtime.training.loop import work
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)

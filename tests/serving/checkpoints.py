@@ -12,7 +12,7 @@ import torch
 
 from rayner.data.schema import Entity
 from rayner.metrics.nil import NilCalibration
-from rayner.runtime import indexes
+from rayner.runtime.linking import indexes
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.standardizer.fitting import Fitted

@@ -14,10 +14,10 @@ import torch
 
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError
-from rayner.runtime import worker
-from rayner.runtime.evaluate import evaluate
-from rayner.runtime.train import train
+from rayner.runtime.evaluation.evaluate import evaluate
+from rayner.runtime.training import loop as worker
 from rayner.runtime.training.gradients import Backward
+from rayner.runtime.training.train import train
 from rayner.tasks.base import Metric, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict

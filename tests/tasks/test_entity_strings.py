@@ -11,7 +11,7 @@ from rayner.config import StandardizerRecipe
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.errors import CorpusError, InputError, KnowledgeBaseError, RecipeError
-from rayner.runtime.knowledge_bases import convert
+from rayner.runtime.linking.knowledge_bases import convert
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.standardizer.strings import EntityStrings, hold_out, load_entity_strings
 from tests.tasks.small_names import ENTITIES, small_recipe, write

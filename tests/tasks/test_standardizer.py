@@ -12,8 +12,8 @@ import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError
-from rayner.runtime import worker
-from rayner.runtime.train import train
+from rayner.runtime.training import loop as worker
+from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict

@@ -64,7 +64,7 @@ def annotate(
     with logs_on_stderr():
         from rayner.config.reading import load_types
         from rayner.data.batches import TOKENS_PER_BATCH
-        from rayner.runtime.annotate import annotate
+        from rayner.runtime.annotation.annotate import annotate
 
         counts = annotate(
             checkpoint,

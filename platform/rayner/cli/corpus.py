@@ -28,7 +28,7 @@ def convert(
 ) -> None:
     """Convert any format to Parquet. Rows that cannot be read are written to a rejects file."""
     with logs_on_stderr():
-        from rayner.runtime.corpora import convert
+        from rayner.runtime.corpora.convert import convert
 
         counts = convert(inputs, out, format, workers, fresh)
     print_result(counts, as_json, lambda counts: print_summary(counts, [f"rayner corpus check {out}"]))
@@ -51,7 +51,7 @@ def check(
 ) -> None:
     """List what is wrong with a corpus, by file and line. Status 1 if there are errors."""
     with logs_on_stderr():
-        from rayner.runtime.corpora import check
+        from rayner.runtime.corpora.convert import check
         from rayner.tasks.registry import load_recipe
 
         if not paths and recipe is None:
@@ -88,7 +88,7 @@ def label(
     """Label a corpus with a dictionary. Mentions that it has are replaced, and the labels scored on them."""
     with logs_on_stderr():
         from rayner.config import LabelSettings
-        from rayner.runtime.corpora import label
+        from rayner.runtime.corpora.convert import label
 
         settings = LabelSettings(case=case, ambiguity=ambiguity)
         counts = label(path, dictionary, out, settings, default_type, phrases, workers, fresh)

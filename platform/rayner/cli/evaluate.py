@@ -31,7 +31,7 @@ def evaluate(
     """Score a checkpoint or a pipeline file on a corpus, a standardizer on mentions with entity ids."""
     with logs_on_stderr():
         from rayner.config.reading import load_types
-        from rayner.runtime.evaluate import evaluate
+        from rayner.runtime.evaluation.evaluate import evaluate
 
         wanted = None if types is None else load_types(types)
         options = {"types": wanted, "index": index, "operating_point": operating_point}

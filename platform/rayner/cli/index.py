@@ -64,7 +64,7 @@ def build(
 ) -> None:
     """Encode the names and aliases of a knowledge base."""
     with logs_on_stderr():
-        from rayner.runtime.indexes import build
+        from rayner.runtime.linking.indexes import build
 
         result = build(
             checkpoint,
@@ -104,7 +104,7 @@ def add(
 ) -> None:
     """Add entities. Names that are in the index already are not encoded again."""
     with logs_on_stderr():
-        from rayner.runtime.indexes import add
+        from rayner.runtime.linking.indexes import add
 
         columns = columns_of(id_column, name_column, alias_column, type_column, description_column)
         result = add(index, files, checkpoint=checkpoint, format=format, columns=columns)
@@ -119,7 +119,7 @@ def remove(
 ) -> None:
     """Remove entities."""
     with logs_on_stderr():
-        from rayner.runtime.indexes import remove
+        from rayner.runtime.linking.indexes import remove
 
         result = remove(index, ids)
     print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
@@ -136,7 +136,7 @@ def list_(
 ) -> None:
     """List what an index holds, and what built it."""
     with logs_on_stderr():
-        from rayner.runtime.indexes import list_index
+        from rayner.runtime.linking.indexes import list_index
 
         result = list_index(index, SHOWN if limit is None and not as_json else limit)
     print_result(result, as_json, _show_list)

@@ -47,7 +47,7 @@ def convert(
 ) -> None:
     """Convert any format to Parquet or JSON lines. What cannot be read is written to OUT.rejects.jsonl."""
     with logs_on_stderr():
-        from rayner.runtime.knowledge_bases import convert
+        from rayner.runtime.linking.knowledge_bases import convert
 
         named = columns_of(id_column, name_column, alias_column, type_column, description_column)
         counts = convert(inputs, out, format, named, max_aliases)
@@ -67,7 +67,7 @@ def check(
 ) -> None:
     """List what is wrong with a knowledge base, by file and line. Status 1 if there are errors."""
     with logs_on_stderr():
-        from rayner.runtime.knowledge_bases import check
+        from rayner.runtime.linking.knowledge_bases import check
 
         named = columns_of(id_column, name_column, alias_column, type_column, description_column)
         found = check(inputs, format, named)

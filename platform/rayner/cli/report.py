@@ -22,7 +22,7 @@ def report(
 ) -> None:
     """Write one HTML page: curves, scores, examples of errors."""
     with logs_on_stderr():
-        from rayner.runtime.report import report
+        from rayner.runtime.reports.report import report
 
         result = {"report": str(report(run_folder, out))}
     print_result(result, as_json, print_summary)

@@ -45,7 +45,7 @@ def standardize(
 ) -> None:
     """Link mentions to the entities of an index, or to none (NIL). JSON lines; on a terminal, a table."""
     with logs_on_stderr():
-        from rayner.runtime.standardize import standardize
+        from rayner.runtime.linking.standardize import standardize
 
         result = standardize(
             checkpoint,

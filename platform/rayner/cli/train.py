@@ -27,7 +27,7 @@ def train(
     """Train what a recipe describes, or resume the run in --out."""
     with logs_on_stderr():
         from rayner.runtime.run_folder import run_folder
-        from rayner.runtime.train import train
+        from rayner.runtime.training.train import train
         from rayner.tasks.registry import load_recipe
 
         folder = out or run_folder(recipe.stem)

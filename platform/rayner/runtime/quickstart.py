@@ -73,7 +73,7 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
 def _convert_corpus(out: Path) -> dict[str, str]:
     """The folder of each part."""
-    from rayner.runtime.corpora import convert
+    from rayner.runtime.corpora.convert import convert
 
     parts = {name: out / "corpus" / name for name in ("train", "dev")}
     for name, folder in parts.items():
@@ -86,9 +86,9 @@ def _recognizer(
     out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of the training, and the scores of the test part."""
-    from rayner.runtime.corpora import check
-    from rayner.runtime.evaluate import evaluate
-    from rayner.runtime.train import train
+    from rayner.runtime.corpora.convert import check
+    from rayner.runtime.evaluation.evaluate import evaluate
+    from rayner.runtime.training.train import train
     from rayner.tasks.registry import load_recipe
 
     converted = [f"corpus.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
@@ -103,10 +103,10 @@ def _standardizer(
     out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The result of the training, the index, and the scores of the test part."""
-    from rayner.runtime.evaluate import evaluate
-    from rayner.runtime.indexes import build, list_index
-    from rayner.runtime.knowledge_bases import convert
-    from rayner.runtime.train import train
+    from rayner.runtime.evaluation.evaluate import evaluate
+    from rayner.runtime.linking.indexes import build, list_index
+    from rayner.runtime.linking.knowledge_bases import convert
+    from rayner.runtime.training.train import train
     from rayner.tasks.registry import load_recipe
 
     entities = out / "knowledge_base.parquet"

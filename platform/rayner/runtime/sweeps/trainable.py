@@ -12,8 +12,6 @@ from typing import Any
 
 from rayner.config import ScalingSettings
 from rayner.errors import DivergedError, InputError
-from rayner.runtime.checkpoints import LAST
-from rayner.runtime.example_sets import build_examples
 from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.folder import check_visible
 from rayner.runtime.sweeps.plan import Plan
@@ -29,7 +27,9 @@ from rayner.runtime.sweeps.trials import (
     write_outcome,
 )
 from rayner.runtime.tracking import Record
-from rayner.runtime.train import train_until
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.run_state import LAST
+from rayner.runtime.training.train import train_until
 from rayner.tasks.registry import train_task
 
 SEED_AFTER_DIVERGING = 1000

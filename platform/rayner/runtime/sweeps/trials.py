@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rayner.runtime.checkpoints import LAST
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.tracking import LOG
+from rayner.runtime.training.run_state import LAST
 from rayner.tasks.registry import train_task
 
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"

@@ -16,14 +16,14 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError, StorageError
-from rayner.runtime.checkpoints import TrainState
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.training.distributed import same_workers, sum_over_workers, world_size
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
-from rayner.runtime.training.watching import watched
-from rayner.runtime.worker import Run, work
+from rayner.runtime.training.loop import Run, work
+from rayner.runtime.training.progress import watched
+from rayner.runtime.training.run_state import TrainState
 from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe

@@ -21,8 +21,8 @@ from rayner.data.schema import Document
 from rayner.data.writers.base import whole_file
 from rayner.errors import CorpusError
 from rayner.metrics.spans import precision_recall_f1
-from rayner.runtime.corpus_check import check
-from rayner.runtime.corpus_parts import (
+from rayner.runtime.corpora.check import check
+from rayner.runtime.corpora.parts import (
     Assembled,
     Change,
     Notes,

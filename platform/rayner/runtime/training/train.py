@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
-from rayner.runtime.checkpoints import BEST, LAST, TrainState, read_state
-from rayner.runtime.evaluate import EVALUATION, default_device, read_predictions
-from rayner.runtime.example_sets import build_examples
+from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
-from rayner.runtime.training.watching import watcher
-from rayner.runtime.worker import Run, work
+from rayner.runtime.training.progress import watcher
+from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
 from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import task_of, train_task

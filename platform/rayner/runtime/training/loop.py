@@ -15,18 +15,7 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
-from rayner.runtime.checkpoints import (
-    BEST,
-    LAST,
-    TrainState,
-    check_examples,
-    identity_of_last,
-    load_epoch_state,
-    load_state,
-    read_state,
-    save_last,
-)
-from rayner.runtime.evaluate import EVALUATION, score, write_predictions
+from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.tracking import Record, Tracker, tracked
 from rayner.runtime.training.distributed import (
@@ -39,6 +28,17 @@ from rayner.runtime.training.distributed import (
 )
 from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.training.optimization import set_rate
+from rayner.runtime.training.run_state import (
+    BEST,
+    LAST,
+    TrainState,
+    check_examples,
+    identity_of_last,
+    load_epoch_state,
+    load_state,
+    read_state,
+    save_last,
+)
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
 from rayner.tasks.base import Examples, Progress, State
