@@ -13,10 +13,13 @@ from rayner.data import example_shards
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import CorpusError, InputError, RaynerError
 from rayner.runtime.example_sets import build_examples
+from rayner.tasks.encoder_task import EncoderTask
 
 
 class Letters:
-    """Two examples a word, with the codes of its letters."""
+    """Two examples a word, with the codes of its letters; items that lie in one place."""
+
+    units, read, examples_version = EncoderTask.units, EncoderTask.read, 1
 
     def __init__(self, words: list[str], **settings: Any) -> None:
         self.words, self.settings, self.made = words, settings, 0

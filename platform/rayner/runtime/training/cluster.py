@@ -18,11 +18,13 @@ from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError
 from rayner.runtime.checkpoints import TrainState
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.example_sets import read_all
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.training.distributed import sum_over_workers, world_size
 from rayner.runtime.training.watching import watched
 from rayner.runtime.worker import Run, work
+from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
@@ -32,7 +34,7 @@ def work_on_cluster(
     recipe: BaseRecipe,
     task: EncoderTask[Any],
     examples: ExampleSet,
-    dev: Sequence[Any],
+    dev: Sequence[Unit],
     out: Path,
     workers: int,
     watch: Tracker,
@@ -64,7 +66,7 @@ def work_on_cluster(
             "examples": examples,
             # With the files that it has read: the workers have another working directory.
             "task": ray.put(task),
-            "dev": ray.put(list(dev)),
+            "dev": ray.put(dev),
             "out": str(out),
             "until": until,
         },
@@ -119,12 +121,13 @@ def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
     out, device = Path(config["out"]), get_device()
     if unseen := _unseen_storage(out, device):
         return unseen
+    task: EncoderTask[Any] = ray.get(config["task"])
     run = Run(
         recipe=recipe,
-        task=ray.get(config["task"]),
+        task=task,
         examples=examples,
         key=examples.manifest["content"],
-        dev=ray.get(config["dev"]),
+        dev=read_all(task, ray.get(config["dev"])),
         out=out,
         device=device,
         until=config["until"],
