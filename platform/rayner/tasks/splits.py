@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.readers import find_units, read_corpus
 from rayner.data.scans import (
+    Kept,
     Part,
     Scan,
     cut_parts,
@@ -114,7 +115,7 @@ def document_units(
     scans = _scans(parts, change, each, folder)
     keys = pa.concat_tables([found.table.drop_columns(["types", "size"]) for found in scans])
     kept = keep(keys)
-    _tell_rejects(named, parts, scans, kept.clashes, kept.owners)
+    _tell_rejects(named, parts, scans, kept)
     if not len(keys):
         raise CorpusError(*next(found.first for found in scans if found.first))
     rows = kept.rows
@@ -232,19 +233,13 @@ def _numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, 
     return number, work(part)
 
 
-def _tell_rejects(
-    named: Sequence[str],
-    parts: Sequence[Part],
-    scans: Sequence[Scan],
-    clashes: np.ndarray,
-    owners: np.ndarray,
-) -> None:
+def _tell_rejects(named: Sequence[str], parts: Sequence[Part], scans: Sequence[Scan], kept: Kept) -> None:
     """Say how much cannot be read, and what comes first."""
-    rejected = sum(found.rejected for found in scans) + len(clashes)
+    rejected = sum(found.rejected for found in scans) + len(kept.clashes)
     if not rejected:
         return
     where, what, _ = next((found.first for found in scans if found.first), None) or _clash(
-        parts, scans, int(clashes[0]), int(owners[0])
+        parts, scans, int(kept.clashes[0]), int(kept.owners[0])
     )
     here = f"{Path.cwd()}/"
     _tell(named, rejected, f"{where.removeprefix(here)}: {what.replace(here, '')}")
