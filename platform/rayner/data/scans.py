@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rayner.data.example_shards import canonical
@@ -191,7 +190,7 @@ def keep(keys: pa.Table) -> Kept:
         return Kept(rows, again, again)
     owners = np.flatnonzero(rows)[codes[again]]
     one, other = (keys["content"].take(pa.array(places)).combine_chunks() for places in (again, owners))
-    differs = pc.not_equal(one, other).to_numpy(zero_copy_only=False).astype(bool)
+    differs = np.array([a != b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], bool)
     return Kept(rows, again[differs], owners[differs])
 
 

@@ -64,7 +64,7 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
     repeated = np.flatnonzero((codes >= 0) & (np.bincount(codes + 1, minlength=1)[codes + 1] > 1))
     if len(repeated):
         same = pa.table({"text": codes[repeated], "id": keys["document_id"].take(pa.array(repeated))})
-        order = pc.sort_indices(same, sort_keys=[("text", "ascending"), ("id", "ascending")]).to_numpy()
+        order = pc.sort_indices(same, sort_keys=[("text", "ascending"), ("id", "ascending")])  # pyright: ignore
         members = repeated[order]
         begins = np.flatnonzero(np.diff(codes[members], prepend=-1))
         places[members] = np.repeat(places[members[begins]], np.diff(begins, append=len(members)))

@@ -117,7 +117,8 @@ def document_units(
     kept = keep(keys)
     _tell_rejects(named, parts, scans, kept)
     if not len(keys):
-        raise CorpusError(*next(found.first for found in scans if found.first))
+        nothing = (", ".join(named), "no documents in it", "remove it, or restore its content")
+        raise CorpusError(*next((found.first for found in scans if found.first), nothing))
     rows = kept.rows
     if corpus.dev_fraction:
         fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}

@@ -32,7 +32,7 @@ def parts(unit: Unit) -> list[Unit]:
             found.append(replace(unit, span=(begin, place + end), first=before))
             begin, before = place + end, before + data.count(b"\n", 0, end)
         place += len(data)
-    return found
+    return found if len(found) > 1 else [unit]
 
 
 def matches(sample: Sample) -> bool:
