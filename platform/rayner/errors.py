@@ -40,6 +40,10 @@ class CorpusError(InputError):
     """A corpus or a document of it."""
 
 
+class FileError(InputError):
+    """A file that cannot be read, whatever is in it: no fault of a document, and never a reject."""
+
+
 class CheckpointError(InputError):
     """A checkpoint folder that cannot be used as it is."""
 

@@ -56,7 +56,8 @@ def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(ru
 
 def test_a_bug_keeps_its_traceback_and_status_1(root):
     program = (
-        "import sys, types; sys.modules['rayner.runtime.reports.report'] = module = types.ModuleType('report')\n"
+        "import sys, types\n"
+        "sys.modules['rayner.runtime.reports.report'] = module = types.ModuleType('report')\n"
         "module.report = lambda *a: 1 / 0\n"
         "from rayner.cli import main; main(['report', '.'])"
     )

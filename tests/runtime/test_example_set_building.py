@@ -9,20 +9,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rayner.data import example_shards
+from rayner.data import example_shards, scans
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import CorpusError, InputError, RaynerError
-from rayner.runtime.training.example_sets import build_examples
+from rayner.data.example_shards import fingerprint
+from rayner.errors import CorpusError, FileError, InputError, RaynerError
+from rayner.runtime.pipeline import each
+from rayner.runtime.training.example_sets import build_examples, find_units, read_all
+from rayner.tasks.base import Each, Unit
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.several_workers import tiny_recipe
 
 
 class Letters:
     """Two examples a word, with the codes of its letters."""
 
+    examples_version = 1
+    words_a_unit = 1000
+
     def __init__(self, words: list[str], **settings: Any) -> None:
         self.words, self.settings, self.made = words, settings, 0
 
-    def items(self, split: str) -> Iterable[str]:
-        return list(self.words)
+    def units(self, split: str, each: Each = map, cache: Path | None = None) -> list[Unit]:
+        begins = range(0, len(self.words), self.words_a_unit)
+        return [Unit(begin, *fingerprint(self._words(begin))) for begin in begins]
+
+    def read(self, unit: Unit) -> Iterable[str]:
+        return self._words(unit.source)
+
+    def _words(self, begin: int) -> list[str]:
+        return self.words[begin : begin + self.words_a_unit]
 
     def example_settings(self) -> dict[str, Any]:
         return self.settings
@@ -66,14 +81,44 @@ def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None) ->
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     words = [*WORDS, "refused", *WORDS]
-    alone = build_examples(Letters(words), "train", tmp_path / "0", workers=0)
-    shared = build_examples(Letters(words), "train", tmp_path / "2", workers=2)
+    tasks = [Letters(words) for _ in range(2)]
+    for task in tasks:
+        task.words_a_unit = 9
+    alone = build_examples(tasks[0], "train", tmp_path / "0", workers=0)
+    shared = build_examples(tasks[1], "train", tmp_path / "2", workers=2)
+    assert alone.manifest["shards"] == 14 * 2 - 1
     names = sorted(p.name for p in alone.folder.iterdir())
     assert names == sorted(p.name for p in shared.folder.iterdir())
     assert all((alone.folder / n).read_bytes() == (shared.folder / n).read_bytes() for n in names)
     assert content(alone) == content(shared)
     with pytest.raises(RaynerError, match="on fire"):
         build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
+
+
+def test_documents_make_the_same_set_whatever_the_workers(
+    tmp_path: Path, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that workers find, read and cut, named as they are from the driver's folder."""
+    values = tiny_recipe(tmp_path, "recognizer")
+    rows = (tmp_path / "corpus.jsonl").read_text().splitlines()
+    (tmp_path / "corpus").mkdir()
+    for number, row in enumerate(rows):
+        (tmp_path / "corpus" / f"{number:02}.jsonl").write_text(row)
+    values["corpus"] = {"train": ["corpus"], "dev_fraction": 0.3}
+    monkeypatch.setattr(scans, "PART_UNITS", 4)
+    monkeypatch.chdir(tmp_path)
+    recipe = parse_recipe(values, "recipe")
+    alone = build_examples(train_task(recipe), "train", tmp_path / "0", workers=0)
+    shared = build_examples(train_task(recipe), "train", tmp_path / "2", workers=2)
+    assert alone.manifest == shared.manifest
+    assert alone.manifest["shards"] == 8
+    task = train_task(recipe)
+    dev = read_all(task, find_units(task, "dev", tmp_path / "2", 2))
+    assert alone.manifest["items"] + len(dev) == len(rows)
+    units = find_units(task, "train", tmp_path / "2", 2)
+    (tmp_path / "corpus" / "03.jsonl").unlink()
+    with pytest.raises(FileError, match=r"corpus/03\.jsonl: No such file"):
+        list(each(task.read, units))
 
 
 def test_a_finished_set_is_reused(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,42 +18,50 @@ from pydantic import BaseModel
 from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
 from rayner.errors import RaynerError
 
-VERSION = 1
+VERSION = 2
 ITEMS_PER_SHARD = 2048
 CHARACTERS_PER_SHARD = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """The items of a set: a hash of their content, and how many items each shard takes."""
+class Fingerprint(NamedTuple):
+    """Items: a hash of their content, and the characters of each."""
 
     digest: str
-    shards: tuple[int, ...]
+    sizes: np.ndarray
 
 
 def fingerprint(items: Iterable[Any]) -> Fingerprint:
-    """Read all items once. Shards depend on the items alone, so that they are the same on any machine.
+    """Read all items once.
 
     Items are dataclasses, Pydantic models, numpy arrays or plain values, nested as they like.
 
     Raises:
         TypeError: an item holds something else.
     """
-    digest, shards, count, characters = hashlib.sha256(), [], 0, 0
+    digest, sizes = hashlib.sha256(), []
     for item in items:
         content = canonical(item)
         digest.update(content.encode())
         digest.update(b"\n")
-        count, characters = count + 1, characters + len(content)
+        sizes.append(len(content))
+    return Fingerprint(digest.hexdigest(), np.array(sizes, np.int32))
+
+
+def cut_shards(sizes: Sequence[int] | np.ndarray) -> tuple[int, ...]:
+    """How many items each shard takes, by the characters of each item."""
+    shards: list[int] = []
+    count = characters = 0
+    for size in np.asarray(sizes).tolist():
+        count, characters = count + 1, characters + size
         if count == ITEMS_PER_SHARD or characters >= CHARACTERS_PER_SHARD:
             shards.append(count)
             count = characters = 0
-    return Fingerprint(digest.hexdigest(), tuple(shards) + ((count,) if count else ()))
+    return (*shards, count) if count else tuple(shards)
 
 
-def key_of(settings: Mapping[str, Any], items: Fingerprint) -> str:
-    """The name of the example set that these settings make of these items."""
-    parts = canonical([VERSION, ITEMS_PER_SHARD, CHARACTERS_PER_SHARD, settings, items.digest])
+def key_of(settings: Mapping[str, Any], digests: Sequence[str]) -> str:
+    """The name of the example set that these settings make of items, by the hash of each unit of them."""
+    parts = canonical([VERSION, ITEMS_PER_SHARD, CHARACTERS_PER_SHARD, settings, list(digests)])
     return hashlib.sha256(parts.encode()).hexdigest()[:24]
 
 

@@ -1,15 +1,27 @@
-"""Train, development and test parts that are the same on every machine and cut no group."""
+"""Train, development and test parts that are the same on every machine and cut no group.
+
+What decides the split of a document is a few bytes of it, so that no process has to hold a corpus to cut it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 
 FRACTIONS: Mapping[str, float] = {"train": 0.8, "dev": 0.1, "test": 0.1}
+
+KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64()), ("text", pa.binary(16))])
+"""What decides the split of a document: `place` in [0, 1) by its group, or else its id; `text`, a hash that
+is null where a group or an empty text leaves nothing to it."""
 
 
 def split_of(document: Document, fractions: Mapping[str, float] = FRACTIONS, seed: int = 0) -> str:
@@ -17,23 +29,8 @@ def split_of(document: Document, fractions: Mapping[str, float] = FRACTIONS, see
 
     The hash of the key is a number in [0, 1); fractions are stretches of it, in their order.
     """
-    return _split_of(_key(document), fractions, seed)
-
-
-def _key(document: Document) -> str:
-    return document.document_id if document.group is None else document.group
-
-
-def _split_of(key: str, fractions: Mapping[str, float], seed: int) -> str:
-    digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
-    place = int.from_bytes(digest) / 2**64
-    total = 0.0
-    for name, fraction in fractions.items():
-        total += fraction
-        if place < total:
-            return name
-    # Fractions such as 0.8, 0.1, 0.1 may sum to a little less than 1.
-    return next(name for name in reversed(list(fractions)) if fractions[name] > 0)
+    (number,) = _stretches(np.array([_place(document, seed)]), fractions)
+    return list(fractions)[number]
 
 
 def hash_of_text(document: Document) -> bytes:
@@ -42,33 +39,77 @@ def hash_of_text(document: Document) -> bytes:
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
-def split(
-    documents: Iterable[Document], fractions: Mapping[str, float] = FRACTIONS, seed: int = 0
-) -> dict[str, list[Document]]:
-    """The documents of each split, in their order; an error where a split would stay empty.
+def split_keys(documents: Sequence[Document], seed: int = 0) -> pa.Table:
+    """A row of `KEY_SCHEMA` for each document."""
+    columns = {
+        "document_id": [d.document_id.encode(errors="replace").decode() for d in documents],
+        "place": [_place(d, seed) for d in documents],
+        "text": [hash_of_text(d) if d.group is None and d.text.strip() else None for d in documents],
+    }
+    return pa.table(columns, schema=KEY_SCHEMA)
+
+
+def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
+    """The number of the split of each row of `split_keys`: [N], an error where a split would stay empty.
 
     Documents without a group that have the same text go where the one with the first id goes.
+
+    Raises:
+        CorpusError: fractions that are none, or a split without a document.
     """
     if any(not 0 <= f <= 1 for f in fractions.values()) or not math.isclose(sum(fractions.values()), 1):
         raise CorpusError("fractions", f"{dict(fractions)} do not sum to 1", "give fractions of 1")
-    parts: dict[str, list[Document]] = {name: [] for name in fractions}
-    documents = list(documents)
-    first_id: dict[bytes, str] = {}
-    for document in documents:
-        if document.group is None and document.text.strip():
-            text = hash_of_text(document)
-            first_id[text] = min(document.document_id, first_id.get(text, document.document_id))
-    for document in documents:
-        key = _key(document)
-        if document.group is None:
-            key = first_id.get(hash_of_text(document), key)
-        parts[_split_of(key, fractions, seed)].append(document)
-    for name, part in parts.items():
-        if not part and fractions[name] > 0:
-            sizes = ", ".join(f"{key}: {len(value)}" for key, value in parts.items())
+    places = keys["place"].to_numpy().copy()
+    codes = codes_of(keys["text"])
+    repeated = np.flatnonzero((codes >= 0) & (np.bincount(codes + 1, minlength=1)[codes + 1] > 1))
+    if len(repeated):
+        same = pa.table({"text": codes[repeated], "id": keys["document_id"].take(pa.array(repeated))})
+        order = pc.sort_indices(same, sort_keys=[("text", "ascending"), ("id", "ascending")])  # pyright: ignore
+        members = repeated[order]
+        begins = np.flatnonzero(np.diff(codes[members], prepend=-1))
+        places[members] = np.repeat(places[members[begins]], np.diff(begins, append=len(members)))
+    found = _stretches(places, fractions)
+    counts = dict(zip(fractions, np.bincount(found, minlength=len(fractions)).tolist(), strict=True))
+    for name, count in counts.items():
+        if not count and fractions[name] > 0:
+            sizes = ", ".join(f"{key}: {value}" for key, value in counts.items())
             raise CorpusError(
                 "fractions",
                 f"the split {name!r} would be empty ({sizes})",
                 "give it a larger fraction, another seed, or more documents or groups",
             )
+    return found
+
+
+def split(
+    documents: Iterable[Document], fractions: Mapping[str, float] = FRACTIONS, seed: int = 0
+) -> dict[str, list[Document]]:
+    """The documents of each split, in their order, as `splits_of` has it."""
+    documents = list(documents)
+    found = splits_of(split_keys(documents, seed), fractions).tolist()
+    parts: dict[str, list[Document]] = {name: [] for name in fractions}
+    of_number = list(parts.values())
+    for document, number in zip(documents, found, strict=True):
+        of_number[number].append(document)
     return parts
+
+
+def codes_of(column: pa.ChunkedArray) -> np.ndarray:
+    """A number for each value, counted from 0 in the order of their first rows; -1 for null: int64 [N]."""
+    found = column.combine_chunks().dictionary_encode()
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _place(document: Document, seed: int) -> float:
+    key = document.document_id if document.group is None else document.group
+    digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64
+
+
+def _stretches(places: np.ndarray, fractions: Mapping[str, float]) -> np.ndarray:
+    ends = list(accumulate(fractions.values()))
+    found = np.searchsorted(ends, places, side="right")
+    # Fractions such as 0.8, 0.1, 0.1 may sum to a little less than 1.
+    last = max(number for number, fraction in enumerate(fractions.values()) if fraction > 0)
+    return np.where(found == len(ends), last, found)

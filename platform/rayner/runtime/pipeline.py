@@ -1,11 +1,9 @@
-"""Work in parts: the same work over many parts, in this process or as a Ray Data pipeline."""
+"""Work in parts: the same work over many parts, in this process or as Ray tasks."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import logging
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,29 +14,50 @@ from rayner.runtime.cluster import ensure_ray
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-PARTS_PER_WAVE = 512
-"""Parts in memory at once: what lies in Ray's object store is bounded by the wave, not by the corpus."""
+AHEAD = 16
+"""Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
 
-def each(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) -> Iterator[Result]:
+def each(
+    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None
+) -> Iterator[Result]:
     """The result of every part, in the order in which parts get done.
 
-    With no workers this is a plain loop. With `workers`, at most that many parts are worked on at once, each
-    a Ray task; a task whose process dies is run again. Parts, results and `work` must pickle.
+    With no workers this is a plain loop. Otherwise each part is a Ray task on one CPU; a task whose process
+    dies is run again. Parts, results and `work` must pickle.
+
+    Args:
+        workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
+            grows in the meantime.
 
     Raises:
         RaynerError: as `work` raised it.
     """
-    if not workers:
+    if workers == 0:
         yield from map(work, parts)
         return
+    import ray
+
     ensure_ray()
-    waves = iter(parts)
-    while wave := list(itertools.islice(waves, PARTS_PER_WAVE)):
-        for result in _in_parallel(work, wave, workers):
+    shared = ray.put(work)
+    task = ray.remote(num_cpus=1)(_result)
+    waiting, running = iter(parts), set[Any]()
+    try:
+        while True:
+            room = (cluster_cpus() + AHEAD if workers is None else workers) - len(running)
+            running.update(task.remote(shared, part) for part in itertools.islice(waiting, max(0, room)))
+            if not running:
+                return
+            # One at a time: the next part starts when one is done, however long the others take.
+            (done,), _ = ray.wait(list(running), num_returns=1)
+            running.remove(done)
+            result = ray.get(done)
             if isinstance(result, RaynerError):
                 raise result
             yield result
+    finally:
+        for unfinished in running:
+            ray.cancel(unfinished)
 
 
 def cluster_cpus() -> int:
@@ -56,28 +75,9 @@ def code_digest(*folders: str) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
-def _in_parallel(work: Callable[[Part], Result], parts: list[Part], workers: int) -> Iterator[Any]:
-    import ray
-    from ray import cloudpickle
-
-    dumps = cloudpickle.dumps  # pyright: ignore[reportPrivateImportUsage]
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    shared = ray.put(dumps(work))
-
-    def run(row: dict[str, bytes]) -> dict[str, bytes]:
-        function = pickle.loads(ray.get(shared))
-        try:
-            result = function(pickle.loads(row["part"]))
-        except RaynerError as error:
-            result = error
-        return {"result": dumps(result)}
-
-    # One block a part: a block is what Ray Data schedules, retries and hands on.
-    rows = [{"part": dumps(part)} for part in parts]
-    dataset = ray.data.from_items(rows, override_num_blocks=len(rows))
-    pool = ray.data.TaskPoolStrategy(size=min(workers, len(rows)))
-    dataset = dataset.map(run, compute=pool, num_cpus=1)
-    for row in dataset.iter_rows():
-        yield pickle.loads(row["result"])
+def _result(work: Callable[[Part], Result], part: Part) -> Result | RaynerError:
+    try:
+        return work(part)
+    except RaynerError as error:
+        # As a value: raised, it would come back as an error of Ray's.
+        return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
@@ -32,6 +32,29 @@ Seed = tuple[int, ...]
 State = Mapping[str, Tensor]
 """What an epoch needs beside the parameters, by name: stored in `last/state`, and read back exactly."""
 Mode = Literal["max", "min"]
+
+
+class Each(Protocol):
+    """How the same work is done over many parts: here, one after another (`map`), or by many processes."""
+
+    def __call__(self, work: Callable[[Any], Any], parts: Sequence[Any], /) -> Iterator[Any]:
+        """The result of every part, in any order. Work, parts and results must pickle."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Items that one worker reads, not the items themselves.
+
+    Attributes:
+        source: what `read` finds them by; it pickles, and is small.
+        digest: a hash of their content.
+        sizes: int32 [N] characters of each, by which their shards are cut.
+    """
+
+    source: Any
+    digest: str
+    sizes: np.ndarray
 
 
 class Metric(NamedTuple):

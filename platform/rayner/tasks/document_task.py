@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -11,8 +13,9 @@ from rayner.config import DocumentRecipe
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Encoder, Tokenizer
+from rayner.tasks.base import Each, Unit
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.splits import require_mentions, split_documents
+from rayner.tasks.splits import Change, change_of, document_units, read_documents, require_mentions
 from rayner.tasks.windows import SPECIAL_TOKENS, Gold, TextWindow, gold_of, known_types, text_windows
 
 R = TypeVar("R", bound=DocumentRecipe)
@@ -27,18 +30,44 @@ class DocumentTask(EncoderTask[R]):
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self.names = [t.name for t in recipe.types]
+        self._changes: dict[str, Change] = {}
 
     def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
         """The documents of a split; none of `dev` where the recipe has no such split.
 
         Raises:
+            InputError: as `units` and `read`.
+        """
+        return chain.from_iterable(map(self.read, self.units(split)))
+
+    def units(
+        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """Files, small ones together and large ones in parts, with the documents of them that are in it.
+
+        Raises:
             RecipeError: a path that does not exist.
             CorpusError: a corpus without documents, or, to learn from, without a mention of any of the types.
+            FileError: a file that cannot be read.
         """
-        documents = split_documents(self.recipe.corpus, split)
+        found = document_units(self.recipe.corpus, split, self._change(split), each, cache)
         if split == "train":
-            require_mentions(documents, self.names)
-        return documents
+            require_mentions(found.mentions, self.names)
+        return found.units
+
+    def read(self, unit: Unit) -> Iterable[Document]:
+        """The documents of a unit.
+
+        Raises:
+            FileError: a file that cannot be read, or was changed since the units were found.
+        """
+        return read_documents(unit, self._change(unit.source.split))
+
+    def _change(self, split: Literal["train", "dev"]) -> Change:
+        # Kept, with the dictionary that it has read, for the workers that the task is sent to.
+        if split not in self._changes:
+            self._changes[split] = change_of(self.recipe.corpus, split)
+        return self._changes[split]
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, windows, type names, width limit."""
@@ -68,7 +97,7 @@ class DocumentTask(EncoderTask[R]):
         """
         type_index = {name: index for index, name in enumerate(self.names)}
         for document in documents:
-            known = known_types(document, self.names)
+            unknown = np.flatnonzero(~known_types(document, self.names)).astype(np.int32)
             windows = self.windows_of(document)
             if not windows:
                 if document.mentions:
@@ -82,7 +111,7 @@ class DocumentTask(EncoderTask[R]):
                         "document_id": document.document_id,
                         **window.row,
                         "length": len(window.row["ids"]) + SPECIAL_TOKENS,
-                        "known": known,
+                        "unknown": unknown,
                         "rejects": rejects if window.index == 0 else [],
                     },
                     window,
@@ -95,6 +124,14 @@ class DocumentTask(EncoderTask[R]):
         if length > encoder.max_length:
             what, hint = f"{length} sub-words do not fit the encoder", f"it takes {encoder.max_length}"
             raise RecipeError("windows.length", what, hint)
+
+
+def known_rows(examples: Sequence[Mapping[str, Any]], types: int) -> np.ndarray:
+    """Which of the types each example's document was annotated for: [B, K] booleans."""
+    known = np.ones((len(examples), types), bool)
+    for row, example in zip(known, examples, strict=True):
+        row[np.asarray(example["unknown"], np.int64)] = False
+    return known
 
 
 def bool_rows(rows: Sequence[Any]) -> list[np.ndarray]:

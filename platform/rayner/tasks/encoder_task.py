@@ -15,10 +15,12 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.data import batches
+from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
 from rayner.tasks.base import (
     Counts,
+    Each,
     Examples,
     Metric,
     Output,
@@ -28,6 +30,7 @@ from rayner.tasks.base import (
     Seed,
     Size,
     State,
+    Unit,
 )
 from rayner.tasks.checkpoint_files import ENCODER, load_weights, save_weights
 from rayner.tasks.windows import SPECIAL_TOKENS, with_special_tokens
@@ -49,6 +52,9 @@ class EncoderTask(ABC, Generic[R]):
     """Which metric chooses the best checkpoint, where there is a development set."""
     weights: Mapping[str, float] = {}
     """The parts of the loss, and the weight of each."""
+    examples_version = 1
+    """To be raised with every change of the code by which `examples` or items come out differently: what an
+    earlier version made is not taken up again."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         self.recipe = recipe
@@ -60,6 +66,22 @@ class EncoderTask(ABC, Generic[R]):
     @abstractmethod
     def items(self, split: Literal["train", "dev"]) -> Iterable[Any]:
         """The items of a split, from the corpus that the recipe names; none of dev where it names none."""
+
+    def units(
+        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """The items of a split as what each worker reads of them; by default one unit, of all items.
+
+        Args:
+            each: how files are read that have to be looked at first.
+            cache: a folder that keeps what was seen of files, for as long as they do not change.
+        """
+        found = fingerprint(self.items(split))
+        return [Unit(split, found.digest, found.sizes)]
+
+    def read(self, unit: Unit) -> Iterable[Any]:
+        """The items of a unit, in order: as many as it has sizes."""
+        return self.items(unit.source)
 
     @abstractmethod
     def examples(self, items: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -1,56 +1,188 @@
-"""The documents of a recipe's corpus."""
+"""The documents of a recipe's corpus: as units that workers read, or all at once."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from rayner.config import CorpusSettings
 from rayner.config.reading import corpus_paths
-from rayner.data.readers import read_corpus
+from rayner.data.example_shards import canonical
+from rayner.data.readers import Unit as FileUnit
+from rayner.data.readers import find_units, read_corpus
+from rayner.data.scans import (
+    Kept,
+    Part,
+    Scan,
+    cut_parts,
+    digest_of,
+    is_large,
+    keep,
+    load_scan,
+    parts_of,
+    read_part,
+    save_scan,
+    scan,
+)
 from rayner.data.schema import Document
-from rayner.data.split import split
-from rayner.errors import CorpusError
+from rayner.data.split import split, splits_of
+from rayner.errors import CorpusError, FileError
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
+from rayner.tasks.base import Each, Unit
 
 log = logging.getLogger(__name__)
 
+Split = Literal["train", "dev"]
 
-def split_documents(corpus: CorpusSettings, part: Literal["train", "dev"]) -> Sequence[Document]:
-    """The documents of a split, labelled by the recipe's dictionary if they are to be learned from.
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a recipe makes of a document: its types renamed, and labels in place of its mentions.
+
+    `digest` names all that it depends on.
+    """
+
+    rename: Mapping[str, str]
+    dictionary: Dictionary | None = None
+    digest: str = ""
+
+    def __call__(self, document: Document) -> Document:
+        document = renamed(document, self.rename)
+        if self.dictionary is None:
+            return document
+        return renamed(label_document(document, self.dictionary), self.rename)
+
+
+class Documents(NamedTuple):
+    """The documents of a split as units, and how many mentions each type has in them."""
+
+    units: list[Unit]
+    mentions: Counter[str]
+
+
+class Chosen(NamedTuple):
+    """Those documents of a part that are in a split: [N] bool."""
+
+    split: Split
+    part: Part
+    rows: np.ndarray
+
+
+def change_of(corpus: CorpusSettings, part: Split) -> Change:
+    """What the recipe makes of a document of a split.
+
+    Raises:
+        CorpusError: a dictionary that cannot be read.
+    """
+    if part == "dev" or corpus.dictionary is None:
+        return Change(corpus.rename, None, canonical(corpus.rename))
+    names = _names(corpus, corpus.dictionary)
+    digest = hashlib.sha256(canonical([corpus.rename, corpus.labels, names]).encode()).hexdigest()
+    return Change(corpus.rename, Dictionary(names, corpus.labels), digest)
+
+
+def document_units(
+    corpus: CorpusSettings, part: Split, change: Change, each: Each = map, folder: Path | None = None
+) -> Documents:
+    """The documents of a split as units: of each document, a few bytes are held.
+
+    Args:
+        change: that of the split.
+        each: how the files are read, which is done once to see what is in them.
+        folder: keeps what was seen of files, for as long as they do not change.
+
+    Raises:
+        RecipeError: a path that does not exist.
+        CorpusError: a corpus without documents.
+        FileError: a file that cannot be read.
+    """
+    if part == "dev" and not corpus.dev and not corpus.dev_fraction:
+        return Documents([], Counter())
+    named = corpus.dev if part == "dev" and corpus.dev else corpus.train
+    # Absolute, because the workers of a cluster have another working directory.
+    paths = [path.absolute() for path in corpus_paths(named)]
+    parts = _parts(find_units(paths, corpus.format), each, folder)
+    scans = _scans(parts, change, each, folder)
+    keys = pa.concat_tables([found.table.drop_columns(["types", "size"]) for found in scans])
+    kept = keep(keys)
+    _tell_rejects(named, parts, scans, kept)
+    if not len(keys):
+        nothing = (", ".join(named), "no documents in it", "remove it, or restore its content")
+        raise CorpusError(*next((found.first for found in scans if found.first), nothing))
+    rows = kept.rows
+    if corpus.dev_fraction:
+        fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}
+        of_kept = splits_of(keys.filter(pa.array(rows)), fractions)
+        rows[rows] = of_kept == list(fractions).index(part)
+    begins = np.cumsum([0, *(len(found.table) for found in scans)])
+    units, mentions = [], Counter[str]()
+    for one, found, begin, end in zip(parts, scans, begins, begins[1:], strict=False):
+        chosen = rows[begin:end]
+        if not chosen.any():
+            continue
+        table = found.table.select(["content", "size", "types"]).filter(pa.array(chosen))
+        # A copy: a slice would be pickled with all that it was cut from.
+        source = Chosen(part, one, chosen.copy())
+        digest = f"{digest_of(table['content'])}-{change.digest}"
+        units.append(Unit(source, digest, table["size"].to_numpy()))
+        numbers = table["types"].combine_chunks().flatten().to_numpy()
+        for number, count in enumerate(np.bincount(numbers, minlength=len(found.types)).tolist()):
+            mentions[found.types[number]] += count
+    return Documents(units, +mentions)
+
+
+def read_documents(unit: Unit, change: Change) -> list[Document]:
+    """The documents of one of `document_units`.
+
+    Raises:
+        FileError: a file that cannot be read, or was changed in the meantime.
+    """
+    source: Chosen = unit.source
+    found = read_part(source.part).documents
+    if len(found) != len(source.rows):
+        raise FileError(source.part.units[0].paths[0], "changed while it was read", "start again")
+    return [change(document) for document, taken in zip(found, source.rows, strict=True) if taken]
+
+
+def split_documents(corpus: CorpusSettings, part: Split) -> Sequence[Document]:
+    """The documents of a split, all of them in memory, labelled by the recipe's dictionary if they are to be
+    learned from.
 
     Raises:
         RecipeError: a path that does not exist.
         CorpusError: a corpus without documents, or a dictionary that cannot be read.
     """
-    if part == "dev" and corpus.dev:
-        return _read(corpus.dev, corpus)
-    if part == "dev" and not corpus.dev_fraction:
+    if part == "dev" and not corpus.dev and not corpus.dev_fraction:
         return []
-    documents = _read(corpus.train, corpus)
+    change = change_of(corpus, part)
+    documents = _read(corpus.dev if part == "dev" and corpus.dev else corpus.train, corpus)
     if corpus.dev_fraction:
         documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
-    if part == "train" and corpus.dictionary is not None:
-        dictionary = _dictionary(corpus, corpus.dictionary)
-        return [renamed(label_document(document, dictionary), corpus.rename) for document in documents]
-    return documents
+    return [change(document) for document in documents]
 
 
-def require_mentions(documents: Iterable[Document], types: Sequence[str]) -> None:
+def require_mentions(counts: Mapping[str, int], types: Sequence[str]) -> None:
     """Refuse documents to learn from that have no mention of any of the types.
+
+    Args:
+        counts: how many mentions of each type they have.
 
     Raises:
         CorpusError: it says which types the documents do have.
     """
-    counts = Counter(mention.type for document in documents for mention in document.mentions)
     if counts.keys().isdisjoint(types):
-        there = ", ".join(f"{name} ({count})" for name, count in counts.most_common(10)) or "none at all"
-        what = f"no mention of {', '.join(types[:10])}; mentions of: {there}"
+        there = ", ".join(f"{name} ({count})" for name, count in Counter(counts).most_common(10))
+        what = f"no mention of {', '.join(types[:10])}; mentions of: {there or 'none at all'}"
         raise CorpusError("corpus.train", what, "name the corpus's own types in `types`, or another corpus")
 
 
@@ -64,15 +196,84 @@ def renamed(document: Document, names: Mapping[str, str]) -> Document:
     return replace(document, mentions=mentions, annotated_types=annotated)
 
 
+def _parts(units: Sequence[FileUnit], each: Each, folder: Path | None) -> list[Part]:
+    large = [unit for unit in units if is_large(unit)]
+    cut = dict(zip(large, _in_order(each, partial(parts_of, folder), large), strict=True))
+    return cut_parts(part for unit in units for part in cut.get(unit, [unit]))
+
+
+def _scans(parts: Sequence[Part], change: Change, each: Each, folder: Path | None) -> list[Scan]:
+    """A scan of each part: those that are kept from an earlier time, and the others anew."""
+    if folder is None:
+        return _in_order(each, partial(scan, change), parts)
+    paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
+    found = [load_scan(path) for path in paths]
+    missing = [number for number, scanned in enumerate(found) if scanned is None]
+    work = partial(_scan_and_save, change)
+    for number, scanned in zip(
+        missing, _in_order(each, work, [(parts[n], paths[n]) for n in missing]), strict=True
+    ):
+        found[number] = scanned
+    return [scanned for scanned in found if scanned is not None]
+
+
+def _scan_and_save(change: Change, given: tuple[Part, Path]) -> Scan:
+    part, path = given
+    found = scan(change, part)
+    save_scan(found, path)
+    return found
+
+
+def _in_order(each: Each, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    found: dict[int, Any] = dict(each(partial(_numbered, work), list(enumerate(parts))))
+    return [found[number] for number in range(len(parts))]
+
+
+def _numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, Any]:
+    number, part = given
+    return number, work(part)
+
+
+def _tell_rejects(named: Sequence[str], parts: Sequence[Part], scans: Sequence[Scan], kept: Kept) -> None:
+    """Say how much cannot be read, and what comes first."""
+    rejected = sum(found.rejected for found in scans) + len(kept.clashes)
+    if not rejected:
+        return
+    where, what, _ = next((found.first for found in scans if found.first), None) or _clash(
+        parts, scans, int(kept.clashes[0]), int(kept.owners[0])
+    )
+    here = f"{Path.cwd()}/"
+    _tell(named, rejected, f"{where.removeprefix(here)}: {what.replace(here, '')}")
+
+
+def _clash(parts: Sequence[Part], scans: Sequence[Scan], row: int, owner: int) -> tuple[str, str, str]:
+    (document_id, where), (_, other) = (_place(parts, scans, one) for one in (row, owner))
+    return where, f"document {document_id!r} differs from the one at {other}", ""
+
+
+def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str, str]:
+    """The id of a document, and where it is."""
+    for part, found in zip(parts, scans, strict=True):
+        if row < len(found.table):
+            reading = read_part(part)
+            return reading.documents[row].document_id, reading.places[row]
+        row -= len(found.table)
+    raise IndexError(row)
+
+
 def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
     reading = read_corpus(corpus_paths(paths), corpus.format)
     if reading.rejects:
         first = reading.rejects[0]
-        _say_once(
-            f"{len(reading.rejects)} documents or mentions cannot be read; `rayner corpus check "
-            f"{' '.join(paths)}` lists them; the first: {first.where}: {first.what}"
-        )
-    return [renamed(document, corpus.rename) for document in reading.documents]
+        _tell(paths, len(reading.rejects), f"{first.where}: {first.what}")
+    return reading.documents
+
+
+def _tell(paths: Sequence[str], rejected: int, first: str) -> None:
+    _say_once(
+        f"{rejected} documents or mentions cannot be read; `rayner corpus check "
+        f"{' '.join(paths)}` lists them; the first: {first}"
+    )
 
 
 @cache
@@ -80,10 +281,10 @@ def _say_once(message: str) -> None:
     log.warning(message)
 
 
-def _dictionary(corpus: CorpusSettings, path: str) -> Dictionary:
-    names = read_dictionary(corpus_paths([path])[0])
+def _names(corpus: CorpusSettings, path: str) -> Sequence[Name]:
+    names: list[Any] = read_dictionary(corpus_paths([path])[0])
     if corpus.phrases is not None:
         names += [
             Name(name.name, None) for name in read_dictionary(corpus_paths([corpus.phrases])[0], "phrase")
         ]
-    return Dictionary(names, corpus.labels)
+    return names

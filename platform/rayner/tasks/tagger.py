@@ -20,7 +20,7 @@ from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Tokenizer
 from rayner.models.tagger import Tagger
 from rayner.tasks.base import Counts, Output, Progress, Seed, Size
-from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.document_task import DocumentTask, bool_rows, known_rows
 from rayner.tasks.windows import Gold, TextWindow, pad
 
 OUTSIDE = 0
@@ -77,7 +77,7 @@ class TaggerTask(DocumentTask[TaggerRecipe]):
         """Rows as tensors; positions move by one for [CLS]."""
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
         width = ids.shape[1]
-        known = np.stack(bool_rows([e["known"] for e in examples]))
+        known = known_rows(examples, len(self.names))
         words = [len(e["labels"]) for e in examples]
         of_label = np.concatenate(
             [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1

@@ -14,7 +14,8 @@ def read_text(path: Path, builder: Builder) -> str:
 
     Raises:
         KnowledgeBaseError: an empty file.
-        CorpusError: bytes that are not UTF-8, with their line; a file that cannot be opened.
+        CorpusError: bytes that are not UTF-8, with their line.
+        FileError: a file that cannot be read.
     """
     data = read_bytes(path)
     if not data.strip():

@@ -16,6 +16,7 @@ __all__ = [
     "Reject",
     "Unit",
     "detect",
+    "find_parts",
     "find_units",
     "merge",
     "read_corpus",
@@ -32,14 +33,31 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     return [unit for name, group in groups.items() for unit in FORMATS[name].units(files_for(group, name))]
 
 
+def find_parts(unit: Unit) -> list[Unit]:
+    """A unit of a large file as parts of it, where its format can be read from the middle.
+
+    Parts hold the same documents with the same names and places. What is wrong with a whole file (text that
+    is not UTF-8) is wrong with the part that has it.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
+    parts = FORMATS[unit.format].parts
+    return [unit] if parts is None else parts(unit)
+
+
 def read_unit(unit: Unit) -> Reading:
-    """What a unit holds; a unit that cannot be read at all is one reject."""
+    """What a unit holds; a unit of which nothing can be understood is one reject.
+
+    Raises:
+        FileError: a file that cannot be read.
+    """
     try:
         reading = FORMATS[unit.format].read(unit)
     except CorpusError as error:
         reading = Reading()
         reading.reject(error.where, error.what, error.cure)
-    if not reading.documents and not reading.rejects:
+    if not reading.documents and not reading.rejects and unit.span is None:
         reading.reject(unit.paths[0], "no documents in it", "remove it, or restore its content")
     return merge([reading])
 

@@ -22,13 +22,16 @@ class Unit:
     """What one parallel task reads: a file, or files that belong together (a text and its annotations).
 
     `name` is unique among the units found together; documents without an id of their own are named after
-    it. `whole` says of a column file without document marks that it is one document.
+    it. `whole` says of a column file without document marks that it is one document. A part of a large file
+    has a `span` of it (bytes, or row groups of Parquet), and `first` counts the lines or rows before that.
     """
 
     format: str
     paths: tuple[str, ...]
     name: str
     whole: bool = False
+    span: tuple[int, int] | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how to know it, how to cut files into units, how to read a unit."""
+    """A format: how to know it, how to cut files into units, how to read a unit.
+
+    `parts` cuts the unit of a large file further; None where a file has to be read from its start.
+    """
 
     name: str
     matches: Callable[[Sample], bool]
     units: Callable[[Sequence[Path]], list[Unit]]
     read: Callable[[Unit], Reading]
+    parts: Callable[[Unit], list[Unit]] | None = None
 
 
 def in_order(mentions: Sequence[Mention]) -> tuple[Mention, ...]:

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, FileError
 
 SAMPLE_BYTES = 1 << 16
+PART_BYTES = 8 * 2**20
+"""Of a large file, what is read at once."""
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, unpacked where its name ends in .gz."""
+    """The content of a file, unpacked where its name ends in .gz.
+
+    Raises:
+        CorpusError: a broken gzip file.
+        FileError: the file cannot be read.
+    """
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -23,8 +30,7 @@ def read_bytes(path: str | Path) -> bytes:
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise CorpusError(str(path), f"a broken gzip file ({error})", "pack it again") from None
     except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
-        what = error.strerror or str(error)
-        raise CorpusError(str(path), what, "name a file that can be read") from None
+        raise unreadable(path, error) from None
     except OSError as error:
         # The system's own error of a read does not say of which file.
         error.filename = str(path)
@@ -39,6 +45,41 @@ def is_fault(error: BaseException) -> bool:
     stores have none either: who reads from there notes them where the bytes are read.
     """
     return isinstance(error, MemoryError) or getattr(error, "errno", None) is not None
+
+
+def read_span(path: str | Path, span: tuple[int, int]) -> bytes:
+    """Bytes of a file, from the first to before the second.
+
+    Raises:
+        FileError: the file cannot be read, or ends before that.
+    """
+    begin, end = span
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(begin)
+            data = file.read(end - begin)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if len(data) < end - begin:
+        raise FileError(str(path), "changed while it was read", "start again")
+    return data
+
+
+def unreadable(path: str | Path, error: OSError) -> FileError:
+    """The error of a file that the system does not give."""
+    return FileError(str(path), error.strerror or str(error), "name a file that can be read")
+
+
+def size_of(path: str | Path) -> int:
+    """The bytes of a file.
+
+    Raises:
+        FileError: it is not there, or cannot be asked.
+    """
+    try:
+        return Path(path).stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False) -> str:
@@ -57,16 +98,20 @@ def without_mark(text: str, mended: Counter[str]) -> str:
     return text
 
 
-def decode(data: bytes, path: str | Path) -> str:
-    """UTF-8 as text; anything else is an error that names the line. A stray NUL is text."""
+def decode(data: bytes, path: str | Path, before: int = 0) -> str:
+    """UTF-8 as text; anything else is an error that names the line. A stray NUL is text.
+
+    Args:
+        before: the lines of the file before the data.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = before + data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
         raise CorpusError(f"{path}:{line}", what, _cure(data)) from None
     if _full_of_nul(data):
-        line = text.count("\n", 0, text.index("\0")) + 1
+        line = before + text.count("\n", 0, text.index("\0")) + 1
         raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", _cure(data))
     return text
 

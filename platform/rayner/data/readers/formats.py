@@ -20,7 +20,7 @@ from rayner.data.readers.base import Format
 
 def _format(module: ModuleType) -> Format:
     name = module.__name__.rpartition(".")[2]
-    return Format(name, module.matches, module.units, module.read)
+    return Format(name, module.matches, module.units, module.read, getattr(module, "parts", None))
 
 
 FORMATS: dict[str, Format] = {

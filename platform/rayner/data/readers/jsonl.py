@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rayner.data.readers import files
@@ -14,6 +15,24 @@ from rayner.data.readers.rows import add_row
 def units(paths: Sequence[Path]) -> list[Unit]:
     """One unit a file."""
     return files.each_file("jsonl", paths)
+
+
+def parts(unit: Unit) -> list[Unit]:
+    """A file as runs of whole lines of about `files.PART_BYTES`; a packed one in one piece."""
+    (path,) = unit.paths
+    size = files.size_of(path)
+    if path.endswith(".gz") or size < 2 * files.PART_BYTES:
+        return [unit]
+    found: list[Unit] = []
+    begin = place = before = 0
+    while place < size:
+        data = files.read_span(path, (place, min(place + files.PART_BYTES, size)))
+        end = len(data) if place + len(data) == size else data.rfind(b"\n") + 1
+        if end:
+            found.append(replace(unit, span=(begin, place + end), first=before))
+            begin, before = place + end, before + data.count(b"\n", 0, end)
+        place += len(data)
+    return found if len(found) > 1 else [unit]
 
 
 def matches(sample: Sample) -> bool:
@@ -34,7 +53,12 @@ def read(unit: Unit) -> Reading:
     """The documents of a file, one a line; rows without an id are named `NAME:LINE`."""
     reading = Reading()
     (path,) = unit.paths
-    for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
+    if unit.span is None:
+        text = files.read_text(path, reading)
+    else:
+        text = files.decode(files.read_span(path, unit.span), path, unit.first)
+        text = text if unit.first else files.without_mark(text, reading.mended)
+    for number, line in enumerate(files.split_lines(text), unit.first + 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,29 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     return files.each_file("parquet", paths)
 
 
+def parts(unit: Unit) -> list[Unit]:
+    """A file as runs of whole row groups of about `files.PART_BYTES` before compression."""
+    (path,) = unit.paths
+    if files.size_of(path) < 2 * files.PART_BYTES:
+        return [unit]
+    try:
+        with pq.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+            sizes = [(group.total_byte_size, group.num_rows) for group in groups]
+    except (pa.ArrowException, OSError):
+        # Reading it says what is wrong.
+        return [unit]
+    found: list[Unit] = []
+    begin = before = gathered = rows = 0
+    for place, (size, count) in enumerate(sizes, 1):
+        gathered, rows = gathered + size, rows + count
+        if gathered >= files.PART_BYTES or place == len(sizes):
+            found.append(replace(unit, span=(begin, place), first=before))
+            begin, before = place, before + rows
+            gathered = rows = 0
+    return found if len(found) > 1 else [unit]
+
+
 def matches(sample: Sample) -> bool:
     """Whether the name says Parquet."""
     return sample.path.suffix.lower() in (".parquet", ".pq")
@@ -38,10 +62,12 @@ def read(unit: Unit) -> Reading:
                 if name not in columns:
                     found = ", ".join(file.schema_arrow.names)
                     raise CorpusError(path, f"no column `{name}` among {found}", "name the column so")
+            groups = list(range(*(unit.span or (0, file.metadata.num_row_groups))))
+            rows = sum(file.metadata.row_group(i).num_rows for i in groups)
             for name in set(file.schema_arrow.names) - set(columns):
-                reading.ignored[f"field {name}"] += file.metadata.num_rows
-            row_number = 0
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                reading.ignored[f"field {name}"] += rows
+            row_number = unit.first
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=columns):
                 for row in batch.to_pylist():
                     add_row(row, f"{path}:row {row_number}", f"{unit.name}:{row_number}", reading)
                     row_number += 1

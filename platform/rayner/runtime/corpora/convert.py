@@ -33,7 +33,7 @@ from rayner.runtime.corpora.parts import (
     size_of,
     unchanged,
 )
-from rayner.runtime.pipeline import cluster_cpus, code_digest
+from rayner.runtime.pipeline import code_digest
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
@@ -57,7 +57,7 @@ def convert(
     cluster, inputs and output must be on storage that all nodes see.
 
     Args:
-        workers: Ray Data tasks at once; 0 reads in this process, None decides by the size of the input.
+        workers: Ray tasks at once; 0 reads in this process, None decides by the size of the input.
         fresh: do everything again.
 
     Returns:
@@ -210,7 +210,5 @@ def _read_counts(out: Path) -> dict[str, Any]:
         return {}
 
 
-def _workers(units: Sequence[Unit], workers: int | None) -> int:
-    if workers is not None:
-        return workers
-    return 0 if size_of(units) < SMALL_BYTES or len(units) == 1 else cluster_cpus()
+def _workers(units: Sequence[Unit], workers: int | None) -> int | None:
+    return 0 if workers is None and (size_of(units) < SMALL_BYTES or len(units) == 1) else workers

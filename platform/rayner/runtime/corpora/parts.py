@@ -89,7 +89,7 @@ def size_of(units: Iterable[Unit]) -> int:
     return sum(max(0, _stamp(path)[0]) for unit in units for path in unit.paths)
 
 
-def read_parts(parts: Sequence[Part], change: Change, out: Path, workers: int, label: str) -> None:
+def read_parts(parts: Sequence[Part], change: Change, out: Path, workers: int | None, label: str) -> None:
     """Read and change the documents of those parts that are not there yet."""
     folder = out / PARTS
     folder.mkdir(parents=True, exist_ok=True)

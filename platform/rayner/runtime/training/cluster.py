@@ -20,10 +20,12 @@ from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Tracker
 from rayner.runtime.training.distributed import same_workers, sum_over_workers, world_size
+from rayner.runtime.training.example_sets import read_all
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.progress import watched
 from rayner.runtime.training.run_state import TrainState
+from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
@@ -36,7 +38,7 @@ def work_on_cluster(
     recipe: BaseRecipe,
     task: EncoderTask[Any],
     examples: ExampleSet,
-    dev: Sequence[Any],
+    dev: Sequence[Unit],
     out: Path,
     workers: int,
     watch: Tracker,
@@ -77,7 +79,7 @@ def work_on_cluster(
             "examples": examples,
             # With the files that it has read: the workers have another working directory.
             "task": ray.put(task),
-            "dev": ray.put(list(dev)),
+            "dev": ray.put(dev),
             "out": str(out),
             "until": until,
         },
@@ -147,12 +149,13 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     examples: ExampleSet = config["examples"]
     out, device = Path(config["out"]), get_device()
     _check_storage(out, device)
+    task: EncoderTask[Any] = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     return Run(
         recipe=recipe,
-        task=ray.get(config["task"], timeout=SECONDS_TO_FETCH),
+        task=task,
         examples=examples,
         key=examples.manifest["content"],
-        dev=ray.get(config["dev"], timeout=SECONDS_TO_FETCH),
+        dev=read_all(task, ray.get(config["dev"], timeout=SECONDS_TO_FETCH)),
         out=out,
         device=device,
         until=config["until"],

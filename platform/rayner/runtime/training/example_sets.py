@@ -5,20 +5,26 @@ from __future__ import annotations
 import itertools
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import rayner
 from rayner.data.example_sets import ExampleSet
-from rayner.data.example_shards import Fingerprint, fingerprint, finish, is_written, key_of, write_shard
+from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.locks import locked
-from rayner.runtime.pipeline import code_digest, each
+from rayner.runtime.pipeline import each
 from rayner.runtime.progress import track
+from rayner.tasks.base import Unit
 from rayner.tasks.encoder_task import EncoderTask
 
+Split = Literal["train", "dev"]
+
+SCANS = "scans"
+"""The folder in the cache for what was seen of files."""
 SECONDS_FOR_ANOTHER = 6 * 3600
 """How long to wait for another process that builds the same set."""
 
@@ -27,15 +33,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The items of one shard."""
+    """A unit and the shards that are made of it: the number of the first, and how many items each takes."""
 
-    shard: int
-    items: Sequence[Any]
+    unit: Unit
+    first: int
+    sizes: tuple[int, ...]
 
 
-def build_examples(
-    task: EncoderTask[Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
-) -> ExampleSet:
+def build_examples(task: EncoderTask[Any], split: Split, cache: Path, workers: int = 0) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
     An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
@@ -43,22 +48,27 @@ def build_examples(
     What a killed build has written is kept and built upon.
 
     Args:
-        workers: Ray Data tasks at once; 0 works in this process.
+        workers: 0 works in this process, any other number on all CPUs of the Ray cluster.
 
     Raises:
         CorpusError: the task refuses every item.
+        FileError: a file cannot be read; nothing is left out for it.
     """
-    items = fingerprint(task.items(split))
-    kind = f"{type(task).__module__}.{type(task).__qualname__}"
-    settings = {"task": kind, "code": code_digest("data", "tasks"), "settings": task.example_settings()}
-    key = key_of(settings, items)
+    units = find_units(task, split, cache, workers)
+    settings = {
+        "task": f"{type(task).__module__}.{type(task).__qualname__}",
+        "rayner": rayner.__version__,
+        "version": task.examples_version,
+        "settings": task.example_settings(),
+    }
+    key = key_of(settings, [unit.digest for unit in units])
     # Absolute, because Ray's workers have another working directory.
     folder = cache.absolute() / key
     cache.mkdir(parents=True, exist_ok=True)
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if not (folder / "manifest.json").exists():
-            _build(task, split, items, folder, key, workers)
+            _build(task, split, units, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
         what = "%s: %d items or mentions left out or changed, see %s"
@@ -66,22 +76,44 @@ def build_examples(
     return found
 
 
+def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
+    """The units of a split. What was seen of files is kept in `cache`, and looked at again if they change.
+
+    Args:
+        workers: as of `build_examples`.
+    """
+
+    def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+        return track(each(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
+
+    return task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
+
+
+def read_all(task: EncoderTask[Any], units: Sequence[Unit]) -> list[Any]:
+    """The items of all units, in memory."""
+    return [item for unit in units for item in task.read(unit)]
+
+
+def _all_or_none(workers: int) -> int | None:
+    return None if workers else 0
+
+
 def _build(
-    task: EncoderTask[Any],
-    split: Literal["train", "dev"],
-    items: Fingerprint,
-    folder: Path,
-    key: str,
-    workers: int,
+    task: EncoderTask[Any], split: Split, units: Sequence[Unit], folder: Path, key: str, workers: int
 ) -> None:
     partial_folder = folder.with_name(f"{folder.name}.partial")
     partial_folder.mkdir(parents=True, exist_ok=True)
-    missing = {i for i in range(len(items.shards)) if not is_written(partial_folder, i)}
-    work = partial(_build_shard, task, partial_folder)
-    parts = _parts(task, split, items.shards, missing)
-    for _ in track(each(work, parts, workers), len(missing), f"{split} examples"):
+    parts: list[_Part] = []
+    shards: list[int] = []
+    for unit in units:
+        sizes = cut_shards(unit.sizes)
+        parts.append(_Part(unit, len(shards), sizes))
+        shards += sizes
+    missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
+    done = each(partial(_build_shards, task, partial_folder), missing, _all_or_none(workers))
+    for _ in track(done, len(missing), f"{split} examples"):
         pass
-    finish(partial_folder, key, items.shards)
+    finish(partial_folder, key, shards)
     rejected = (partial_folder / "rejects.jsonl").read_bytes()
     if rejected and not len(ExampleSet(partial_folder)):
         first = rejected.split(b"\n")[0].decode()
@@ -90,31 +122,31 @@ def _build(
     partial_folder.rename(folder)
 
 
-def _parts(
-    task: EncoderTask[Any], split: Literal["train", "dev"], sizes: Sequence[int], missing: set[int]
-) -> Iterator[_Part]:
-    if not missing:
-        return
-    items = iter(task.items(split))
-    for shard, size in enumerate(sizes):
-        chunk = list(itertools.islice(items, size))
-        if shard in missing:
-            yield _Part(shard, chunk)
+def _numbers(part: _Part) -> range:
+    return range(part.first, part.first + len(part.sizes))
 
 
-def _build_shard(task: EncoderTask[Any], folder: Path, part: _Part) -> None:
+def _build_shards(task: EncoderTask[Any], folder: Path, part: _Part) -> None:
+    items = iter(task.read(part.unit))
+    for shard, size in zip(_numbers(part), part.sizes, strict=True):
+        taken = list(itertools.islice(items, size))
+        if not is_written(folder, shard):
+            _build_shard(task, folder, shard, taken)
+
+
+def _build_shard(task: EncoderTask[Any], folder: Path, shard: int, items: Sequence[Any]) -> None:
     rejects: list[dict[str, str]] = []
     try:
-        examples = list(task.examples(part.items))
+        examples = list(task.examples(items))
     except InputError:
-        examples = list(_one_by_one(task, part.items, rejects))
+        examples = list(_one_by_one(task, items, rejects))
     lengths = [example.pop("length") for example in examples]
     groups = [example.pop("group", None) for example in examples]
     for example in examples:
         for line in example.pop("rejects", ()):
             where, _, what = line.rpartition(": ")
             rejects.append({"where": where, "what": what, "cure": ""})
-    write_shard(folder, part.shard, examples, lengths, groups, rejects)
+    write_shard(folder, shard, examples, lengths, groups, rejects)
 
 
 def _one_by_one(task: EncoderTask[Any], items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from rayner.errors import RecipeError
 from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
-from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
 from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
+from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import task_of, train_task
@@ -115,11 +117,11 @@ def _train(
     until: int | None,
 ) -> dict[str, Any] | None:
     examples = build_examples(task, "train", cache, workers)
-    dev = list(task.items("dev"))
+    dev = find_units(task, "dev", cache, workers)
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["content"]
-        run = Run(recipe, task, examples, key, dev, out, default_device(), watch, until)
+        run = Run(recipe, task, examples, key, read_all(task, dev), out, default_device(), watch, until)
         state = work(run)
     else:
         from rayner.runtime.training.cluster import work_on_cluster
@@ -129,7 +131,7 @@ def _train(
 
 
 def conclude(
-    recipe: BaseRecipe, task: EncoderTask[Any], dev: list[Any], out: Path, state: TrainState
+    recipe: BaseRecipe, task: EncoderTask[Any], dev: Sequence[Unit], out: Path, state: TrainState
 ) -> dict[str, Any]:
     """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result."""
     best = out / BEST
@@ -139,9 +141,10 @@ def conclude(
     if gold:
         metrics["intervals"] = kind.intervals(gold, predicted, metrics)
     _write(best / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False))
-    if dev:
+    items = read_all(task, dev)
+    if items:
         model = load_model(best, task).to(default_device()).eval()
-        for name, table in task.inspect(model, dev).items():
+        for name, table in task.inspect(model, items).items():
             pq.write_table(table, best / EVALUATION / f"{name}.parquet")
     result = {
         "checkpoint": str(best),

@@ -1,0 +1,222 @@
+"""What is known of the documents of files after reading them once: some bytes each, in place of themselves.
+
+Whoever reads a part of a corpus returns a scan of it, and who has all scans can tell which documents are
+given twice, where each one goes in a split, and whether anything changed since the last time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayner.data.example_shards import canonical
+from rayner.data.readers import Reading, Unit, find_parts, read_unit
+from rayner.data.readers.files import PART_BYTES, unreadable
+from rayner.data.readers.merge import merge
+from rayner.data.schema import Document
+from rayner.data.split import KEY_SCHEMA, codes_of, split_keys
+from rayner.data.writers.base import whole_file
+from rayner.errors import FileError
+
+VERSION = 1
+PART_UNITS = 256
+
+SCHEMA = pa.schema(
+    [*KEY_SCHEMA, ("content", pa.binary(16)), ("size", pa.int32()), ("types", pa.list_(pa.int32()))]
+)
+"""Beside the keys of the split: a hash of all of the document and its length in characters as JSON, as it was
+read; and the type of each mention after the change, a number in the list of the scan."""
+
+Change = Callable[[Document], Document]
+Stamp = tuple[int, int]
+"""Size in bytes and time of the last change in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Units that are read together, with the stamp of each file."""
+
+    units: tuple[Unit, ...]
+    stamps: tuple[Stamp, ...]
+
+    def key(self, purpose: str) -> str:
+        """The name of what is made of these files, as they are now, for a purpose."""
+        units = [(u.format, u.name, u.whole, u.span, u.first, u.paths) for u in self.units]
+        return hashlib.sha256(canonical([VERSION, purpose, units, self.stamps]).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A part as it was read.
+
+    Attributes:
+        table: a row of `SCHEMA` for each document, in order.
+        types: of its mentions.
+        rejected: how much could not be read; `first` is where and what it was, and what to do about it.
+    """
+
+    table: pa.Table
+    types: tuple[str, ...] = ()
+    rejected: int = 0
+    first: tuple[str, str, str] | None = None
+
+
+class Kept(NamedTuple):
+    """The documents of a corpus that count: each id once.
+
+    Attributes:
+        rows: [N] bool, over all scans.
+        clashes: [C] rows that have the id of another document and another content.
+        owners: [C] the rows that have their ids.
+    """
+
+    rows: np.ndarray
+    clashes: np.ndarray
+    owners: np.ndarray
+
+
+def cut_parts(units: Iterable[Unit]) -> list[Part]:
+    """Units in order, small ones together.
+
+    Raises:
+        FileError: a file that is not there.
+    """
+    parts: list[Part] = []
+    gathered: list[Unit] = []
+    size = 0
+    for unit in units:
+        gathered.append(unit)
+        size += sum(_stamp(path)[0] for path in unit.paths) if unit.span is None else PART_BYTES
+        if size >= PART_BYTES or len(gathered) == PART_UNITS:
+            parts.append(_part(gathered))
+            gathered, size = [], 0
+    return [*parts, _part(gathered)] if gathered else parts
+
+
+def is_large(unit: Unit) -> bool:
+    """Whether it may be worth reading in parts.
+
+    Raises:
+        FileError: a file that is not there.
+    """
+    return sum(_stamp(path)[0] for path in unit.paths) >= 2 * PART_BYTES
+
+
+def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
+    """As `find_parts`; the folder keeps where a large file was cut, for as long as the file does not change.
+
+    Raises:
+        FileError: a file that cannot be read.
+    """
+    if folder is None:
+        return find_parts(unit)
+    path = folder / f"{_part([unit]).key('parts')}.json"
+    if not path.exists():
+        found = [(part.span, part.first) for part in find_parts(unit)]
+        with whole_file(path) as partial:
+            partial.write_text(json.dumps(found), "utf-8")
+    spans = json.loads(path.read_text("utf-8"))
+    return [replace(unit, span=span and tuple(span), first=first) for span, first in spans]
+
+
+def read_part(part: Part) -> Reading:
+    """The documents of a part, each once.
+
+    Raises:
+        FileError: a file that cannot be read, or was changed since the part was cut.
+    """
+    try:
+        reading = merge(map(read_unit, part.units))
+    except OSError as error:
+        raise unreadable(error.filename or part.units[0].paths[0], error) from None
+    for path, stamp in zip(_paths(part.units), part.stamps, strict=True):
+        if _stamp(path) != stamp:
+            raise FileError(path, "changed while it was read", "start again")
+    return reading
+
+
+def scan(change: Change, part: Part) -> Scan:
+    """Read a part, and see what is in it and what a change makes of its mentions.
+
+    Raises:
+        FileError: as `read_part`.
+    """
+    reading = read_part(part)
+    types: dict[str, int] = {}
+    contents, sizes, rows = [], [], []
+    for document in reading.documents:
+        content = canonical(document)
+        contents.append(hashlib.blake2b(content.encode(), digest_size=16).digest())
+        sizes.append(len(content))
+        rows.append([types.setdefault(mention.type, len(types)) for mention in change(document).mentions])
+    table = split_keys(reading.documents)
+    for field, values in zip(list(SCHEMA)[len(KEY_SCHEMA) :], (contents, sizes, rows), strict=True):
+        table = table.append_column(field, pa.array(values, field.type))
+    first = next(((reject.where, reject.what, reject.cure) for reject in reading.rejects), None)
+    return Scan(table, tuple(types), len(reading.rejects), first)
+
+
+def load_scan(path: Path) -> Scan | None:
+    """What `save_scan` wrote; None where it did not."""
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        return None
+    found = json.loads(table.schema.metadata[b"scan"])
+    first = found["first"] and tuple(found["first"])
+    return Scan(table.replace_schema_metadata(), tuple(found["types"]), found["rejected"], first)
+
+
+def save_scan(found: Scan, path: Path) -> None:
+    """Write a scan whole or not at all."""
+    about = {"types": found.types, "rejected": found.rejected, "first": found.first}
+    with whole_file(path) as partial:
+        pq.write_table(found.table.replace_schema_metadata({"scan": json.dumps(about)}), partial)
+
+
+def keep(keys: pa.Table) -> Kept:
+    """Of documents with the same id the first one counts."""
+    codes = codes_of(keys["document_id"])
+    # A code that is larger than all before it is the first of its id.
+    rows = codes > np.maximum.accumulate(np.concatenate([[-1], codes]))[:-1]
+    again = np.flatnonzero(~rows)
+    if not len(again):
+        return Kept(rows, again, again)
+    owners = np.flatnonzero(rows)[codes[again]]
+    one, other = (keys["content"].take(pa.array(places)).combine_chunks() for places in (again, owners))
+    differs = np.array([a != b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], bool)
+    return Kept(rows, again[differs], owners[differs])
+
+
+def digest_of(contents: pa.ChunkedArray | pa.Array) -> str:
+    """A hash of the documents that these hashes are of."""
+    digest = hashlib.sha256()
+    for chunk in contents.chunks if isinstance(contents, pa.ChunkedArray) else [contents]:
+        begin = chunk.offset * 16
+        digest.update(memoryview(chunk.buffers()[1])[begin : begin + 16 * len(chunk)])
+    return digest.hexdigest()
+
+
+def _part(units: Sequence[Unit]) -> Part:
+    return Part(tuple(units), tuple(map(_stamp, _paths(units))))
+
+
+def _paths(units: Iterable[Unit]) -> list[str]:
+    return list(dict.fromkeys(path for unit in units for path in unit.paths))
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,50 @@
+"""Example sets are kept from one launch to the next: what makes them differ must be said by their version."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rayner.data.example_shards import canonical
+from rayner.runtime.training.example_sets import build_examples
+from rayner.tasks.document_task import known_rows
+from rayner.tasks.registry import OWN, parse_recipe, train_task
+from tests.tasks.small_recipes import SMALL
+
+EXAMPLES = {
+    "recognizer": (1, "d5f7744103debc93"),
+    "tagger": (1, "b4ca4d32e19fa02f"),
+    "standardizer": (1, "47e9ddfb6fd2d9c0"),
+}
+"""Of each task: its `examples_version`, and a hash of the examples of a small recipe."""
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.asarray(value).tolist() for name, value in row.items()}
+
+
+@pytest.mark.parametrize("name", [task.name for task in OWN])
+def test_other_examples_have_another_version(tmp_path: Path, name: str) -> None:
+    """Raise `examples_version` of the task where this fails, and write the new values here."""
+    task = train_task(parse_recipe(SMALL[name](tmp_path), "recipe"))
+    rows = [_plain(row) for row in task.examples(task.items("train"))]
+    digest = hashlib.sha256(canonical(rows).encode()).hexdigest()[:16]
+    assert (task.examples_version, digest) == EXAMPLES[name]
+
+
+def test_another_version_is_another_set(tmp_path: Path) -> None:
+    task = train_task(parse_recipe(SMALL["tagger"](tmp_path), "recipe"))
+    first = build_examples(task, "train", tmp_path / "cache").folder
+    assert build_examples(task, "train", tmp_path / "cache").folder == first
+    task.examples_version += 1
+    assert build_examples(task, "train", tmp_path / "cache").folder != first
+
+
+def test_known_types_are_stored_by_what_is_not_known() -> None:
+    examples = [{"unknown": np.array([], np.int32)}, {"unknown": np.array([0, 2], np.int32)}, {"unknown": []}]
+    expected = [[True] * 4, [False, True, False, True], [True] * 4]
+    np.testing.assert_array_equal(known_rows(examples, 4), expected)
