@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayner.data.mention_rows import MentionRow, read_mention_rows
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, FileError
 
 
 def rows(path: Path, content: str) -> list[MentionRow]:
@@ -94,7 +94,7 @@ def test_files_that_cannot_be_read_say_where(tmp_path: Path, name: str, content:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(CorpusError, match=expected):
         list(read_mention_rows(tmp_path / name))
-    with pytest.raises(CorpusError, match=r"none\.txt"):
+    with pytest.raises(FileError, match=r"none\.txt"):
         list(read_mention_rows(tmp_path / "none.txt"))
 
 
