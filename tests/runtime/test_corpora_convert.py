@@ -18,8 +18,8 @@ from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError, RaynerError
 from rayner.runtime import faults
+from rayner.runtime.corpora import parts as corpus_parts
 from rayner.runtime.corpora.convert import check, convert, label
-from rayner.runtime.corpora.convert import parts as corpus_parts
 from rayner.tasks.registry import parse_recipe
 from tests.waiting import wait_for
 
@@ -258,7 +258,7 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime.corpora.convert import parts as corpus_parts
+from rayner.runtime.corpora import parts as corpus_parts
 from rayner.runtime import faults
 from rayner.runtime.corpora.convert import convert
 

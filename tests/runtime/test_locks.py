@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rayner.runtime.sweeps.storage import sweep_folder
 
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.runtime import locks
 from rayner.runtime.annotation.output import Output
 from rayner.runtime.locks import locked
 from rayner.runtime.storage import place_of
-from rayner.runtime.sweeps.storage import sweep_folder
 
 HOLD = """
 import sys
