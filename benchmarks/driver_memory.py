@@ -4,8 +4,7 @@
 
 Builds the example set of a synthetic corpus, of which a part is held out, in a temporary folder, twice: the
 second launch finds the set. Peak resident set sizes, of the driver and of the process that read and cut the
-documents; with `--workers 0` both are one. What is reported as seconds is beside an untrained tokenizer of no
-weight.
+documents; with `--workers 0` both are one.
 """
 
 from __future__ import annotations

@@ -162,11 +162,33 @@ def test_a_file_that_changes_or_goes_away_fails_the_reading(tmp_path: Path) -> N
     change = change_of(corpus, "train")
     (unit,) = document_units(corpus, "train", change).units
     Path(path).write_text(json.dumps({"document_id": "d", "text": "Ada"}) + "\n")
-    with pytest.raises(FileError, match=r"0\.jsonl: changed while it was read"):
+    with pytest.raises(FileError, match=r"0\.jsonl: does not hold what it held"):
         read_documents(unit, change)
     Path(path).unlink()
     with pytest.raises(FileError, match=r"0\.jsonl: No such file"):
         read_documents(unit, change)
+
+
+def test_a_file_that_changes_while_it_is_looked_at_fails_the_reading(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, [[{"document_id": "d", "text": "Ulm"}]])
+    corpus = CorpusSettings(train=(path,))
+
+    def late(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+        if parts:
+            os.utime(path, ns=(1, 1))
+        return map(work, parts)
+
+    with pytest.raises(FileError, match=r"0\.jsonl: changed while it was read"):
+        document_units(corpus, "train", change_of(corpus, "train"), late)
+
+
+def test_a_copy_of_another_time_is_as_good(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, [[{"document_id": "d", "text": "Ulm"}]])
+    corpus = CorpusSettings(train=(path,))
+    change = change_of(corpus, "train")
+    (unit,) = document_units(corpus, "train", change).units
+    os.utime(path, ns=(1, 1))
+    assert [d.text for d in read_documents(unit, change)] == ["Ulm"]
 
 
 def test_of_a_document_only_some_bytes_are_held(tmp_path: Path) -> None:

@@ -132,31 +132,30 @@ def read_part(part: Part) -> Reading:
     """The documents of a part, each once.
 
     Raises:
-        FileError: a file that cannot be read, or was changed since the part was cut.
+        FileError: a file that cannot be read.
     """
     try:
-        reading = merge(map(read_unit, part.units))
+        return merge(map(read_unit, part.units))
     except OSError as error:
         raise unreadable(error.filename or part.units[0].paths[0], error) from None
-    for path, stamp in zip(_paths(part.units), part.stamps, strict=True):
-        if _stamp(path) != stamp:
-            raise FileError(path, "changed while it was read", "start again")
-    return reading
 
 
 def scan(change: Change, part: Part) -> Scan:
     """Read a part, and see what is in it and what a change makes of its mentions.
 
     Raises:
-        FileError: as `read_part`.
+        FileError: a file that cannot be read, or was changed since the part was cut.
     """
     reading = read_part(part)
+    for path, stamp in zip(_paths(part.units), part.stamps, strict=True):
+        if _stamp(path) != stamp:
+            raise FileError(path, "changed while it was read", "start again")
     types: dict[str, int] = {}
     contents, sizes, rows = [], [], []
     for document in reading.documents:
-        content = canonical(document)
-        contents.append(hashlib.blake2b(content.encode(), digest_size=16).digest())
-        sizes.append(len(content))
+        content, size = _content(document)
+        contents.append(content)
+        sizes.append(size)
         rows.append([types.setdefault(mention.type, len(types)) for mention in change(document).mentions])
     table = split_keys(reading.documents)
     for field, values in zip(list(SCHEMA)[len(KEY_SCHEMA) :], (contents, sizes, rows), strict=True):
@@ -197,13 +196,24 @@ def keep(keys: pa.Table) -> Kept:
     return Kept(rows, again[differs], owners[differs])
 
 
-def digest_of(contents: pa.ChunkedArray | pa.Array) -> str:
+def digest_of(contents: pa.ChunkedArray) -> str:
     """A hash of the documents that these hashes are of."""
-    digest = hashlib.sha256()
-    for chunk in contents.chunks if isinstance(contents, pa.ChunkedArray) else [contents]:
+    found = hashlib.sha256()
+    for chunk in contents.chunks:
         begin = chunk.offset * 16
-        digest.update(memoryview(chunk.buffers()[1])[begin : begin + 16 * len(chunk)])
-    return digest.hexdigest()
+        found.update(memoryview(chunk.buffers()[1])[begin : begin + 16 * len(chunk)])
+    return found.hexdigest()
+
+
+def digest(documents: Iterable[Document]) -> str:
+    """As `digest_of` their hashes."""
+    return hashlib.sha256(b"".join(_content(document)[0] for document in documents)).hexdigest()
+
+
+def _content(document: Document) -> tuple[bytes, int]:
+    """The hash of a document, and its characters as JSON."""
+    content = canonical(document)
+    return hashlib.blake2b(content.encode(), digest_size=16).digest(), len(content)
 
 
 def _part(units: Sequence[Unit]) -> Part:

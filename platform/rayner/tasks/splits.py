@@ -24,6 +24,7 @@ from rayner.data.scans import (
     Part,
     Scan,
     cut_parts,
+    digest,
     digest_of,
     is_large,
     keep,
@@ -133,8 +134,8 @@ def document_units(
         table = found.table.select(["content", "size", "types"]).filter(pa.array(chosen))
         # A copy: a slice would be pickled with all that it was cut from.
         source = Chosen(part, one, chosen.copy())
-        digest = f"{digest_of(table['content'])}-{change.digest}"
-        units.append(Unit(source, digest, table["size"].to_numpy()))
+        name = f"{digest_of(table['content'])} {change.digest}"
+        units.append(Unit(source, name, table["size"].to_numpy()))
         numbers = table["types"].combine_chunks().flatten().to_numpy()
         for number, count in enumerate(np.bincount(numbers, minlength=len(found.types)).tolist()):
             mentions[found.types[number]] += count
@@ -149,9 +150,13 @@ def read_documents(unit: Unit, change: Change) -> list[Document]:
     """
     source: Chosen = unit.source
     found = read_part(source.part).documents
-    if len(found) != len(source.rows):
-        raise FileError(source.part.units[0].paths[0], "changed while it was read", "start again")
-    return [change(document) for document, taken in zip(found, source.rows, strict=True) if taken]
+    taken = [document for document, is_taken in zip(found, source.rows, strict=False) if is_taken]
+    if len(found) != len(source.rows) or digest(taken) != unit.digest.split()[0]:
+        first, *others = source.part.units
+        where = first.paths[0] + (f" to {others[-1].paths[0]}" if others else "")
+        what = "does not hold what it held when it was first read"
+        raise FileError(where, what, "give all nodes the same files, and start again")
+    return [change(document) for document in taken]
 
 
 def split_documents(corpus: CorpusSettings, part: Split) -> Sequence[Document]:

@@ -12,6 +12,8 @@ from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.errors import CorpusError, FileError
 
 SAMPLE_BYTES = 1 << 16
+NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""What the system says of a file that the user has to name otherwise, or make readable."""
 PART_BYTES = 8 * 2**20
 """Of a large file, what is read at once."""
 
@@ -29,7 +31,7 @@ def read_bytes(path: str | Path) -> bytes:
         return gzip.decompress(data) if path.suffix == ".gz" else data
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise CorpusError(str(path), f"a broken gzip file ({error})", "pack it again") from None
-    except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+    except NOT_GIVEN as error:
         raise unreadable(path, error) from None
     except OSError as error:
         # The system's own error of a read does not say of which file.

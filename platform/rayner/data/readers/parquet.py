@@ -71,6 +71,8 @@ def read(unit: Unit) -> Reading:
                 for row in batch.to_pylist():
                     add_row(row, f"{path}:row {row_number}", f"{unit.name}:{row_number}", reading)
                     row_number += 1
+    except files.NOT_GIVEN as error:
+        raise files.unreadable(path, error) from None
     except (pa.ArrowException, OSError) as error:
         if files.is_fault(error):
             raise
