@@ -46,6 +46,8 @@ class CorpusSettings(Settings):
     With `dictionary` the training documents have its names as mentions in place of their own; `phrases` are
     names that hold their place without being mentions (papers/000, section 3, distantly supervised setting).
     `rename` maps types of the corpus and of the dictionary to those of the recipe; several may become one.
+    `annotated` says, for paths as they stand in `train` or `dev`, for which types of the recipe alone they
+    were annotated; the others are annotated for all, unless their documents say otherwise.
     """
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -56,6 +58,13 @@ class CorpusSettings(Settings):
     phrases: str | None = None
     rename: dict[str, str] = Field(default_factory=dict)
     labels: LabelSettings = LabelSettings()
+    annotated: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _annotated_paths_are_read(self) -> CorpusSettings:
+        if others := sorted(set(self.annotated) - {*self.train, *self.dev}):
+            raise ValueError(f"annotated names {others[0]!r}, which is neither in train nor in dev")
+        return self
 
     @model_validator(mode="after")
     def _one_dev(self) -> CorpusSettings:

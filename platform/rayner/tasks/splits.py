@@ -11,7 +11,7 @@ from typing import Literal
 
 from rayner.config import CorpusSettings
 from rayner.config.reading import corpus_paths
-from rayner.data.readers import read_corpus
+from rayner.data.readers import Reading, merge, read_corpus
 from rayner.data.schema import Document
 from rayner.data.split import split
 from rayner.errors import CorpusError
@@ -64,8 +64,29 @@ def renamed(document: Document, names: Mapping[str, str]) -> Document:
     return replace(document, mentions=mentions, annotated_types=annotated)
 
 
+def read_documents(paths: Sequence[str], corpus: CorpusSettings) -> Reading:
+    """What paths of a recipe hold, each document with the types that the recipe says its path was annotated
+    for.
+
+    Raises:
+        RecipeError: a path that does not exist.
+        CorpusError: no documents.
+    """
+    if not corpus.annotated:
+        return read_corpus(corpus_paths(paths), corpus.format)
+    return merge(_of_types(path, corpus) for path in paths)
+
+
+def _of_types(path: str, corpus: CorpusSettings) -> Reading:
+    reading = read_corpus(corpus_paths([path]), corpus.format)
+    types = corpus.annotated.get(path)
+    if types is not None:
+        reading.documents[:] = [replace(d, annotated_types=types) for d in reading.documents]
+    return reading
+
+
 def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
-    reading = read_corpus(corpus_paths(paths), corpus.format)
+    reading = read_documents(paths, corpus)
     if reading.rejects:
         first = reading.rejects[0]
         _say_once(
