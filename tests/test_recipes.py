@@ -53,8 +53,8 @@ def test_a_misspelt_key_names_the_nearest(
 
 
 def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"decoding: unknown key"):
-        load_recipe(written(tmp_path, task="tagger", decoding={"joint": True}))
+    with pytest.raises(RecipeError, match=r"support_words: unknown key"):
+        load_recipe(written(tmp_path, task="tagger", support_words=9))
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,19 @@ def space() -> dict[str, Any]:
 def learning_rates() -> dict[str, Any]:
     """Powers of ten and their halves."""
     return {"training.learning_rate": tune.grid_search([1e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3])}
+
+
+def losses() -> dict[str, Any]:
+    """Which words outside of mentions count, and how much (papers/003, appendix A)."""
+    return {
+        "loss.outside": tune.grid_search(["all", "neighbours"]),
+        "loss.outside_weight": tune.grid_search([0.25, 0.5, 1.0]),
+    }
+
+
+def decoding() -> dict[str, Any]:
+    """Whether labels are chosen one by one or as a sequence, in both schemes."""
+    return {
+        "decoding": tune.grid_search(["greedy", "constrained"]),
+        "model.scheme": tune.grid_search(["BIO", "BIOES"]),
+    }

@@ -48,6 +48,17 @@ def test_without_folds_the_recipe_keeps_its_dev(tmp_path: Path) -> None:
     assert "corpus.dev" not in only
 
 
+def test_parts_keep_what_their_corpora_were_annotated_for(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path / "corpus", "tagger")
+    corpus = values["corpus"]
+    values["corpus"] = corpus | {"annotated": {corpus["train"][0]: ["PER"]}}
+    recipe: Any = parse_recipe(values, "recipe")
+    for fold in cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0).folds:
+        changed: Any = with_settings(recipe, fold, "fold")
+        for part in (changed.corpus.train, changed.corpus.dev):
+            assert {d.annotated_types for d in read_corpus(list(part)).documents} == {("PER",)}
+
+
 def test_dev_and_negatives_are_read_as_the_recipe_says(tmp_path: Path) -> None:
     """The parts have another format than the recipe's files, and no types: so dev is written beside them."""
     for name in ("train", "dev", "other"):

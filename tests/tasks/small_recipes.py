@@ -29,6 +29,7 @@ def _standardizer(folder: Path) -> dict[str, Any]:
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
     "tagger": _of_documents("tagger"),
+    "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "toy": _of_documents("toy", model=None),
 }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,9 @@ from hypothesis import strategies as st
 
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
-from rayner.errors import InputError
-from rayner.tasks.base import Options
-from rayner.tasks.tagger import Tags
+from rayner.errors import InputError, RecipeError
+from rayner.tasks.base import Options, Progress
+from rayner.tasks.tags import Tags
 from tests.tasks.small import built, collated, corpus, found, marked, recognizer, spans, tagger, trained
 
 TASKS = {
@@ -86,3 +88,83 @@ def test_it_has_no_options() -> None:
 def test_examples_of_another_scheme_are_others() -> None:
     one, other = (tagger(model={"scheme": scheme}).example_settings() for scheme in ("BIO", "BIOES"))
     assert one != other
+
+
+def slow_loss(task, batch, logits, near) -> tuple[float, float]:
+    """Word by word: the sum of weighted surprisals, and that of the weights."""
+    loss, chances = task.recipe.loss, logits.double().softmax(-1)
+    total = weight = 0.0
+    for word, label in enumerate(batch.labels.tolist()):
+        name = task.labels[label]
+        if name == "O" and loss.outside == "neighbours" and not near[word]:
+            continue
+        counts = loss.outside_weight if name == "O" else loss.class_weights.get(name[2:], 1.0)
+        total -= counts * chances[word, label].log().item()
+        weight += counts
+    return total, weight
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {},
+        {"outside": "neighbours"},
+        {"outside_weight": 0.25, "class_weights": {"PER": 3.0}},
+        {"outside": "neighbours", "outside_weight": 0.5, "class_weights": {"LOC": 2.0}},
+    ],
+)
+def test_the_loss_is_that_of_each_word_by_its_weight(scheme: str, loss: dict[str, Any]) -> None:
+    task = tagger(model={"scheme": scheme}, loss=loss)
+    documents = corpus()
+    batch, model = collated(task, documents), built(task).eval()
+    near = []
+    for document in documents:
+        words = find_words(document.text)
+        inside = [any(m.start <= a and b <= m.end for m in document.mentions) for a, b in words]
+        near += [any(inside[max(0, i - 1) : i + 2]) for i in range(len(words))]
+    assert not all(near)
+    (found_sum,) = task.forward(model, batch, Progress(0, 1, 0, 1)).sums.values()
+    total, weight = slow_loss(task, batch, model(batch.ids, batch.mask)[batch.word_start], near)
+    assert found_sum.item() == pytest.approx(total, rel=1e-5)
+    assert task.counts(batch, Progress(0, 1, 0, 1))["tag"] == pytest.approx(weight)
+
+
+def test_a_neighbour_of_a_mention_of_the_next_window_counts() -> None:
+    text = "one two three four five six seven eight nine ten Zorn."
+    document = Document("d", text, (Mention(text.index("Zorn"), len(text) - 1, "PER"),))
+    task = tagger(loss={"outside": "neighbours"}, windows={"length": 12, "overlap": 0})
+    rows = list(task.examples([document]))
+    assert len(rows) > 1
+    words = np.concatenate([row["near"] for row in rows])
+    assert words.tolist() == [False] * 9 + [True] * 3
+    assert not rows[0]["near"][:-1].any()
+
+
+def test_a_weight_of_no_type_is_refused() -> None:
+    with pytest.raises(RecipeError, match="class_weights names 'PERS', which is no type"):
+        tagger(loss={"class_weights": {"PERS": 2.0}})
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
+def test_constrained_decoding_answers_otherwise_where_the_best_labels_are_broken(scheme: str) -> None:
+    task = tagger(model={"scheme": scheme}, decoding="constrained", windows={"length": 16, "overlap": 5})
+    model, greedy = built(task), TASKS[scheme]
+    texts = [Document(str(i), " ".join(["Zorn saw unaffable seas."] * (i + 1))) for i in range(6)]
+    predictor = task.predictor(model)
+    broken = 0
+    for text in texts:
+        windows = predictor.prepare(text)
+        tags = predictor.forward(windows)
+        out = predictor.finish(text, windows, tags)
+        plain = greedy.predictor(model).finish(text, windows, tags)
+        assert all(0 < m.score <= 1 for m in out.mentions if m.score is not None)
+        broken += spans(out) != spans(plain)
+    assert broken
+
+
+def test_decoding_changes_nothing_where_the_model_is_sure() -> None:
+    task, documents = TASKS["BIO"], corpus()
+    constrained = tagger(decoding="constrained", windows={"length": 16, "overlap": 5})
+    model = trained(task, documents)
+    assert list(map(spans, found(constrained, model, documents))) == list(map(spans, documents))

@@ -22,6 +22,7 @@ from rayner.config.documents import (
     SpanDecoding,
     TaggerRecipe,
     TaggerSettings,
+    TaggingSettings,
     TypeSettings,
     WindowSettings,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "StandardizerRecipe",
     "TaggerRecipe",
     "TaggerSettings",
+    "TaggingSettings",
     "TrackingSettings",
     "TrainingSettings",
     "TypeSettings",

@@ -46,6 +46,8 @@ class CorpusSettings(Settings):
     With `dictionary` the training documents have its names as mentions in place of their own; `phrases` are
     names that hold their place without being mentions (papers/000, section 3, distantly supervised setting).
     `rename` maps types of the corpus and of the dictionary to those of the recipe; several may become one.
+    `annotated` says, for paths as they stand in `train` or `dev`, for which types of the recipe alone they
+    were annotated; the others are annotated for all, unless their documents say otherwise.
     """
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -56,6 +58,13 @@ class CorpusSettings(Settings):
     phrases: str | None = None
     rename: dict[str, str] = Field(default_factory=dict)
     labels: LabelSettings = LabelSettings()
+    annotated: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _annotated_paths_are_read(self) -> CorpusSettings:
+        if others := sorted(set(self.annotated) - {*self.train, *self.dev}):
+            raise ValueError(f"annotated names {others[0]!r}, which is neither in train nor in dev")
+        return self
 
     @model_validator(mode="after")
     def _one_dev(self) -> CorpusSettings:
@@ -142,6 +151,19 @@ class TaggerSettings(Settings):
     dropout: Fraction = 0.1
 
 
+class TaggingSettings(Settings):
+    """What words count for in the cross-entropy.
+
+    `outside: neighbours` counts words outside of mentions only immediately before or after one (papers/003,
+    appendix A). `class_weights` are by type, 1 where a type has none; `outside_weight` is that of words
+    outside.
+    """
+
+    outside: Literal["all", "neighbours"] = "all"
+    outside_weight: Rate = 1.0
+    class_weights: dict[str, Rate] = Field(default_factory=dict)
+
+
 class DocumentRecipe(BaseRecipe):
     """A run over annotated documents."""
 
@@ -186,7 +208,22 @@ class RecognizerRecipe(DocumentRecipe):
 
 
 class TaggerRecipe(DocumentRecipe):
-    """Token classification, the baseline."""
+    """Token classification, the baseline.
+
+    `decoding: greedy` takes the best label of each word and repairs what does not fit together, `constrained`
+    the most probable sequence of labels that do.
+    """
 
     task: Literal["tagger"]
     model: TaggerSettings = TaggerSettings()
+    loss: TaggingSettings = TaggingSettings()
+    decoding: Literal["greedy", "constrained"] = "greedy"
+
+    @model_validator(mode="after")
+    def _weights_are_of_types(self) -> TaggerRecipe:
+        names = [t.name for t in self.types]
+        if unknown := sorted(set(self.loss.class_weights) - set(names)):
+            raise ValueError(
+                f"loss.class_weights names {unknown[0]!r}, which is no type: they are {', '.join(names)}"
+            )
+        return self

@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, reading
+from rayner.config.gaussian import GaussianRecipe
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Mode, Options, Predictor
 from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
+from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
@@ -77,6 +80,7 @@ OWN = (
         stage="mentions",
     ),
     Task(name="tagger", recipe=TaggerRecipe, learn=TaggerTask, kind=Documents(), stage="mentions"),
+    Task(name="gaussian", recipe=GaussianRecipe, learn=GaussianTask, kind=PretrainingDocuments()),
     Task(
         name="standardizer",
         recipe=StandardizerRecipe,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,8 @@ import pyarrow as pa
 from rayner.config import CorpusSettings
 from rayner.config.reading import corpus_paths
 from rayner.data.example_shards import canonical
+from rayner.data.readers import Reading, find_units, merge, read_corpus
 from rayner.data.readers import Unit as FileUnit
-from rayner.data.readers import find_units, read_corpus
 from rayner.data.scans import (
     Kept,
     Part,
@@ -50,18 +51,26 @@ Split = Literal["train", "dev"]
 class Change:
     """What a recipe makes of a document: its types renamed, and labels in place of its mentions.
 
-    `digest` names all that it depends on.
+    `digest` names all that it depends on. `annotated` are the types that paths of the recipe were annotated for.
     """
 
     rename: Mapping[str, str]
     dictionary: Dictionary | None = None
     digest: str = ""
+    annotated: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __call__(self, document: Document) -> Document:
         document = renamed(document, self.rename)
         if self.dictionary is None:
             return document
         return renamed(label_document(document, self.dictionary), self.rename)
+
+    def at(self, document: Document, place: str) -> Document:
+        """The same of a document that was read at a place, which tells what it was annotated for."""
+        for path, types in self.annotated:
+            if place == path or place.startswith((path + os.sep, path + ":")):
+                document = replace(document, annotated_types=types)
+        return self(document)
 
 
 class Documents(NamedTuple):
@@ -85,11 +94,15 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
     Raises:
         CorpusError: a dictionary that cannot be read.
     """
+    given = [
+        (str(corpus_paths([path])[0].absolute()), tuple(types)) for path, types in corpus.annotated.items()
+    ]
+    about = [corpus.rename, given] if given else corpus.rename
     if part == "dev" or corpus.dictionary is None:
-        return Change(corpus.rename, None, canonical(corpus.rename))
+        return Change(corpus.rename, None, canonical(about), tuple(given))
     names = _names(corpus, corpus.dictionary)
-    digest = hashlib.sha256(canonical([corpus.rename, corpus.labels, names]).encode()).hexdigest()
-    return Change(corpus.rename, Dictionary(names, corpus.labels), digest)
+    digest = hashlib.sha256(canonical([about, corpus.labels, names]).encode()).hexdigest()
+    return Change(corpus.rename, Dictionary(names, corpus.labels), digest, tuple(given))
 
 
 def document_units(
@@ -149,14 +162,16 @@ def read_documents(unit: Unit, change: Change) -> list[Document]:
         FileError: a file that cannot be read, or was changed in the meantime.
     """
     source: Chosen = unit.source
-    found = read_part(source.part).documents
+    reading = read_part(source.part)
+    found = reading.documents
     taken = [document for document, is_taken in zip(found, source.rows, strict=False) if is_taken]
+    places = [place for place, is_taken in zip(reading.places, source.rows, strict=False) if is_taken]
     if len(found) != len(source.rows) or digest(taken) != unit.digest.split()[0]:
         first, *others = source.part.units
         where = first.paths[0] + (f" to {others[-1].paths[0]}" if others else "")
         what = "does not hold what it held when it was first read"
         raise FileError(where, what, "give all nodes the same files, and start again")
-    return [change(document) for document in taken]
+    return [change.at(document, place) for document, place in zip(taken, places, strict=True)]
 
 
 def split_documents(corpus: CorpusSettings, part: Split) -> Sequence[Document]:
@@ -266,8 +281,29 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
     raise IndexError(row)
 
 
+def read_annotated(paths: Sequence[str], corpus: CorpusSettings) -> Reading:
+    """What paths of a recipe hold, each document with the types that the recipe says its path was annotated
+    for.
+
+    Raises:
+        RecipeError: a path that does not exist.
+        CorpusError: no documents.
+    """
+    if not corpus.annotated:
+        return read_corpus(corpus_paths(paths), corpus.format)
+    return merge(_of_types(path, corpus) for path in paths)
+
+
+def _of_types(path: str, corpus: CorpusSettings) -> Reading:
+    reading = read_corpus(corpus_paths([path]), corpus.format)
+    types = corpus.annotated.get(path)
+    if types is not None:
+        reading.documents[:] = [replace(d, annotated_types=types) for d in reading.documents]
+    return reading
+
+
 def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
-    reading = read_corpus(corpus_paths(paths), corpus.format)
+    reading = read_annotated(paths, corpus)
     if reading.rejects:
         first = reading.rejects[0]
         _tell(paths, len(reading.rejects), f"{first.where}: {first.what}")

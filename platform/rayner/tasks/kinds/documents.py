@@ -11,15 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from rayner.config import CorpusSettings, DocumentRecipe
-from rayner.config.reading import corpus_paths
-from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split
 from rayner.data.writers import write_parquet
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.splits import split_documents
+from rayner.tasks.splits import read_annotated, split_documents
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +87,10 @@ class Documents:
     def source(self, recipe: DocumentRecipe) -> Source:
         """Documents, of which no group (book, patient) is cut."""
         corpus = recipe.corpus
+        changed = corpus.format != "auto" or corpus.annotated
 
         def documents(paths: Sequence[str]) -> Sequence[Document]:
-            return read_corpus(corpus_paths(paths), corpus.format).documents
+            return read_annotated(paths, corpus).documents
 
         return Source(
             section="corpus",
@@ -99,8 +98,8 @@ class Documents:
             cut=split,
             write=_write,
             suffix=".parquet",
-            others={"dev": lambda: documents(corpus.dev)} if corpus.dev and corpus.format != "auto" else {},
-            settled={"format": "auto"},
+            others={"dev": lambda: documents(corpus.dev)} if corpus.dev and changed else {},
+            settled={"format": "auto", "annotated": {}},
         )
 
 

@@ -1,0 +1,49 @@
+"""The recipe of Gaussian contrastive pre-training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from rayner.config.base import Fraction, Settings
+from rayner.config.documents import DocumentRecipe, DocumentTraining
+
+
+class GaussianSettings(Settings):
+    """Heads for the mean and the variance of each word (papers/004, section 2.1 and 3.1)."""
+
+    embedding_size: PositiveInt = 128
+    dropout: Fraction = 0.1
+
+
+class GaussianContrastSettings(Settings):
+    """Which words are drawn together (papers/004, section 2.2).
+
+    `positives: types` are words in mentions of one type, as in the published code of CONTaiNER; `tags` tells
+    their first words from the others. `outside: anchors` draws words outside of mentions together, too;
+    `negatives` holds them against the others only.
+    """
+
+    positives: Literal["types", "tags"] = "types"
+    outside: Literal["anchors", "negatives"] = "anchors"
+
+
+class GaussianTraining(DocumentTraining):
+    """Optimization over windows. The contrast is divided by the anchors of the step, over all workers."""
+
+    normalization: Literal["step"] = "step"
+
+
+class GaussianRecipe(DocumentRecipe):
+    """papers/004: the Gaussians of words with equal labels lie close together.
+
+    The development set is scored by nearest neighbours; `support_words` is how many of its words are held as
+    neighbours, at most.
+    """
+
+    task: Literal["gaussian"]
+    model: GaussianSettings = GaussianSettings()
+    loss: GaussianContrastSettings = GaussianContrastSettings()
+    training: GaussianTraining = GaussianTraining()
+    support_words: Annotated[int, Field(ge=1)] = 4096

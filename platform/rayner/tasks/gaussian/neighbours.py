@@ -1,0 +1,139 @@
+"""Labels of words by their nearest neighbours, which say how well a pre-training tells labels apart."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError
+from rayner.losses.gaussian import Gaussians, divergences
+from rayner.tasks.checkpoint_files import HINT
+from rayner.tasks.tags import TagPredictor, Tags
+from rayner.tasks.windows import TextWindow
+
+if TYPE_CHECKING:
+    from rayner.tasks.gaussian.task import GaussianTask
+
+FILE = "support.safetensors"
+
+
+class Support(NamedTuple):
+    """Words whose labels are known.
+
+    `rows` float32 [S, 2 D] are their Gaussians, `labels` int64 [S] their labels, `groups` int64 [S] what
+    `group_of` says of their documents.
+    """
+
+    rows: Tensor
+    labels: Tensor
+    groups: Tensor
+
+    def save(self, folder: Path) -> None:
+        """Write it into a checkpoint."""
+        save_file({name: part.contiguous() for name, part in self._asdict().items()}, folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Support | None:
+        """What `save` wrote; None where it wrote nothing.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
+        path = folder / FILE
+        if not path.exists():
+            return None
+        try:
+            return cls(**load_file(path))
+        except (SafetensorError, TypeError) as error:
+            raise CheckpointError(str(path), f"cannot be read ({type(error).__name__})", HINT) from None
+
+
+def group_of(document: Document) -> int:
+    """A number for a document's group (book, patient), or for the document."""
+    name = document.document_id if document.group is None else document.group
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+class GroupedWindow(NamedTuple):
+    """A window, and the group of its document."""
+
+    window: TextWindow
+    group: int
+
+
+class Neighbours:
+    """Gives each word the label of its nearest neighbour by divergence, never one of its own group.
+
+    A label's probability is its share of exp(-d) over all labels, each with its nearest neighbour. Neighbours
+    without the distinction of first words (`loss.positives: types`) part no mentions of a type that touch.
+    """
+
+    forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
+
+    def __init__(self, task: GaussianTask, model: nn.Module, support: Support) -> None:
+        self._task = task
+        self._model = model.eval()
+        self._tags = TagPredictor(task, model, task.contrasted)
+        device = next(model.parameters()).device
+        self._support = Support(*(part.to(device) for part in support))
+        self.names = task.names
+
+    def prepare(self, item: Document) -> list[GroupedWindow]:
+        """The windows of a document."""
+        group = group_of(item)
+        return [GroupedWindow(window, group) for window in self._tags.prepare(item)]
+
+    def length_of(self, window: GroupedWindow) -> int:
+        """Sub-words of the window, special tokens included."""
+        return self._tags.length_of(window.window)
+
+    @torch.inference_mode()
+    def forward(self, windows: Sequence[GroupedWindow]) -> list[Tags]:
+        """The label of the nearest neighbour of each word that starts in a window."""
+        device = self._support.rows.device
+        ids, mask = self._task.padded([window.ids for window, _ in windows])
+        word_start = torch.zeros_like(mask)
+        numbers = []
+        for row, (window, _) in enumerate(windows):
+            word_start[row, 1 + window.word_places] = True
+            numbers.append(len(window.word_places))
+        found = self._model(ids.to(device), mask.to(device), word_start.to(device))
+        groups = torch.tensor([group for _, group in windows], device=device)
+        groups = groups.repeat_interleave(torch.tensor(numbers, device=device))
+        chances = self._scores(found, groups).softmax(-1).max(-1)
+        borders = np.cumsum(numbers)[:-1]
+        labels = np.split(chances.indices.cpu().numpy(), borders)
+        probabilities = np.split(chances.values.cpu().numpy(), borders)
+        return [Tags(*pair) for pair in zip(labels, probabilities, strict=True)]
+
+    def finish(self, item: Document, windows: Sequence[GroupedWindow], scores: Sequence[Tags]) -> Document:
+        """The document with its mentions: runs of words with labels of one type."""
+        return self._tags.finish(item, [window for window, _ in windows], scores)
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """Span metrics over the recipe's types."""
+        return self._tags.evaluate(predicted, gold)
+
+    def _scores(self, words: Gaussians, groups: Tensor) -> Tensor:
+        """[N, labels] minus the divergence of each word from its nearest neighbour of each label; a word
+        without any neighbour is outside."""
+        support = self._support
+        words = Gaussians(*(part.float() for part in words))
+        far = divergences(words, Gaussians.of(support.rows))
+        far = far.masked_fill(groups[:, None] == support.groups, torch.inf)
+        nearest = far.new_full((len(far), len(self._task.contrasted)), torch.inf)
+        nearest.scatter_reduce_(1, support.labels.expand_as(far), far, "amin")
+        nearest[:, 0].masked_fill_(nearest.isinf().all(1), 0)
+        return -nearest

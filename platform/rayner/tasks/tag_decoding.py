@@ -1,0 +1,59 @@
+"""The most probable sequence of labels among those that mean mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+class TagGrammar:
+    """Which sequences of labels are unbroken, in BIO or BIOES.
+
+    In BIO, `I-X` follows `B-X` or `I-X`. In BIOES, `I-X` and `E-X` follow `B-X` or `I-X`, which nothing else
+    follows, and which are not last.
+
+    Args:
+        labels: `O`, and for each type X its `B-X`, `I-X` and, in BIOES, `E-X` and `S-X`, in any order.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        ends_are_marked = any(label[0] in "ES" for label in labels)
+        continues = np.array([label[0] in "IE" for label in labels])
+        opens = np.array([label[0] in "BI" for label in labels])
+        types = np.array([label[2:] for label in labels])
+        of_one_type = types[:, None] == types
+        self.follows = np.where(continues, opens[:, None] & of_one_type, True)
+        """bool [C, C] whether the second label may follow the first"""
+        if ends_are_marked:
+            self.follows &= continues | ~opens[:, None]
+        self.begins = ~continues
+        """bool [C] which labels may be first"""
+        self.ends = ~opens if ends_are_marked else np.ones(len(labels), bool)
+        """bool [C] which may be last"""
+
+    def allows(self, labels: np.ndarray) -> bool:
+        """Whether a sequence of labels [T] is unbroken."""
+        if not len(labels):
+            return True
+        inner = self.follows[labels[:-1], labels[1:]].all()
+        return bool(inner and self.begins[labels[0]] and self.ends[labels[-1]])
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """The unbroken sequence of labels [T] with the highest sum of scores [T, C] (Viterbi)."""
+        greedy = scores.argmax(1)
+        if self.allows(greedy):
+            return greedy
+        forbidden = np.where(self.follows, 0.0, -np.inf)
+        back = np.zeros(scores.shape, dtype=np.int64)
+        reached = np.where(self.begins, scores[0], -np.inf)
+        every = np.arange(scores.shape[1])
+        for place in range(1, len(scores)):
+            through = reached[:, None] + forbidden
+            back[place] = through.argmax(0)
+            reached = through[back[place], every] + scores[place]
+        path = np.empty(len(scores), dtype=np.int64)
+        path[-1] = np.where(self.ends, reached, -np.inf).argmax()
+        for place in range(len(scores) - 1, 0, -1):
+            path[place - 1] = back[place, path[place]]
+        return path
