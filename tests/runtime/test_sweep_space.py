@@ -200,6 +200,7 @@ SPACES = [
         ),
         ("tagger", "tagger", ("space", "learning_rates", "population")),
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4", "population")),
+        ("chains", "chains_litbank", ("space", "negatives")),
     )
     for name in names
 ]

@@ -16,7 +16,7 @@ def plan(
     epoch: int,
     budget: int,
 ) -> Plan:
-    """Steps of whole stories, each within the budget or of two stories, one of them long.
+    """Steps of whole stories, each within the budget or of two stories (one step may have to be of three).
 
     Places are laid out once, each for a story of at most so many tokens; an epoch deals the stories of about
     equal length out over their places anew, and orders the steps anew. So all epochs have equally many steps.
@@ -60,20 +60,21 @@ def _places(room: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
     The longest that is left, then the shortest that are left as long as they fit, one of them in any case.
     """
     rooms = room.tolist()
-    taken: list[int] = []
-    ends = [0]
+    steps: list[list[int]] = []
     short, long = 0, len(rooms) - 1
     while short <= long:
-        total = rooms[long]
-        taken.append(long)
+        step, total = [long], rooms[long]
         long -= 1
-        first = True
-        while short <= long and (first or total + rooms[short] <= budget):
+        while short <= long and (len(step) < 2 or total + rooms[short] <= budget):
+            step.append(short)
             total += rooms[short]
-            taken.append(short)
-            short, first = short + 1, False
-        if first and len(ends) > 1:
-            break  # one is left over: it joins the step before
-        ends.append(len(taken))
-    ends[-1] = len(taken)
-    return np.array(taken, np.int64), np.array(ends, np.int64)
+            short += 1
+        steps.append(step)
+    if len(steps) > 1 and len(steps[-1]) == 1:
+        # The one left over is given another one's company, or joins two.
+        before = steps[-2]
+        if len(before) > 2:
+            steps[-1].append(before.pop())
+        else:
+            before += steps.pop()
+    return np.array([place for step in steps for place in step]), np.cumsum([0, *map(len, steps)])
