@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from rayner.models.masked_lm import MaskedLanguageModel
 from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
 from rayner.tasks.chains.scorer import ChainScorer
 from rayner.tasks.chains.stories import chained, rows, story_of
+from rayner.tasks.checkpoint_files import ENCODER
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.splits import split_documents
 from rayner.tasks.windows import TextWindow, text_windows
@@ -201,6 +203,12 @@ class ChainsTask(EncoderTask[ChainsRecipe]):
     def scorer(self, model: nn.Module) -> ChainScorer:
         """Looks, for each mention of dev, for another one of its chain."""
         return ChainScorer(self, model)
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """As always, and the encoder once more by itself: `AutoModel.from_pretrained(BEST/encoder)`."""
+        super().save(model, folder)
+        assert isinstance(model, MaskedLanguageModel)
+        model.text_encoder.model.save_pretrained(str(folder / ENCODER))
 
     def vectors(self, model: nn.Module, batch: StoryBatch, device: torch.device) -> Tensor:
         """[M, H] of the mentions of a batch."""
