@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.masked_lm import MaskedLanguageModel
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 30522, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
     "intermediate_size": 32, "pad_token_id": 0,
 }  # fmt: skip
