@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors.torch import save_model
 from torch import Tensor, nn
 
 from rayner.config import ChainsRecipe
@@ -25,7 +26,7 @@ from rayner.models.masked_lm import MaskedLanguageModel
 from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
 from rayner.tasks.chains.scorer import ChainScorer
 from rayner.tasks.chains.stories import chained, rows, story_of
-from rayner.tasks.checkpoint_files import ENCODER
+from rayner.tasks.checkpoint_files import ENCODER, WEIGHTS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.splits import split_documents
 from rayner.tasks.windows import TextWindow, text_windows
@@ -208,7 +209,8 @@ class ChainsTask(EncoderTask[ChainsRecipe]):
         """As always, and the encoder once more by itself: `AutoModel.from_pretrained(BEST/encoder)`."""
         super().save(model, folder)
         assert isinstance(model, MaskedLanguageModel)
-        model.text_encoder.model.save_pretrained(str(folder / ENCODER))
+        path = str(folder / ENCODER / WEIGHTS)
+        save_model(model.text_encoder.model, path, metadata={"format": "pt"})
 
     def vectors(self, model: nn.Module, batch: StoryBatch, device: torch.device) -> Tensor:
         """[M, H] of the mentions of a batch."""
