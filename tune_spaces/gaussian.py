@@ -31,12 +31,3 @@ def contrasts() -> dict[str, Any]:
         "loss.positives": tune.grid_search(["types", "tags"]),
         "loss.outside": tune.grid_search(["anchors", "negatives"]),
     }
-
-
-def population() -> dict[str, Any]:
-    """What population-based training may change while a run goes on."""
-    return {
-        "training.learning_rate": tune.loguniform(1e-5, 2e-4),
-        "training.head_learning_rate": tune.loguniform(1e-4, 1e-2),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
-    }

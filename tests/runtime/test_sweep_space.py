@@ -216,6 +216,7 @@ SPACES = [
         ),
         ("tagger", "tagger", ("space", "learning_rates")),
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4")),
+        ("chains", "chains_litbank", ("space", "negatives")),
     )
     for name in names
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.several_workers import tiny_recipe
+from tests.tasks.small_chains import chains_recipe
 from tests.tasks.small_names import small_recipe
 
 
@@ -31,6 +32,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "tagger": _of_documents("tagger"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
+    "chains": chains_recipe,
     "toy": _of_documents("toy", model=None),
 }
 """By the task's name; a task without an entry fails the contract."""

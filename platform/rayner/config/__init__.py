@@ -11,6 +11,7 @@ from rayner.config.base import (
     TrackingSettings,
     TrainingSettings,
 )
+from rayner.config.chains import ChainsRecipe
 from rayner.config.documents import (
     BiEncoderSettings,
     ContrastSettings,
@@ -42,6 +43,7 @@ from rayner.config.standardizer import (
 __all__ = [
     "BaseRecipe",
     "BiEncoderSettings",
+    "ChainsRecipe",
     "ColumnSettings",
     "ContrastSettings",
     "ContrastiveTraining",

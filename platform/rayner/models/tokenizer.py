@@ -38,6 +38,7 @@ class Tokenizer:
         self.sep_id = self._require("sep_token", "eos_token")
         self.pad_id = self._require("pad_token", "eos_token")
         self.unk_id = self._find("unk_token")
+        self.mask_id = self._find("mask_token")
 
     def __call__(self, text: str) -> Encoded:
         """The ids of a text and their offsets `[start, end)` in its code points, white space trimmed off."""

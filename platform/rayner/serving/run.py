@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import CheckpointError, InputError, RaynerError
 from rayner.retrieval.index_folder import version_of_index
 from rayner.runtime.cluster import ensure_ray
 from rayner.serving.application import NAME, application_of
 from rayner.serving.gate import api_keys
 from rayner.serving.settings import HttpSettings, ServeSettings, load_serve_settings
-from rayner.tasks.checkpoint import version_of
+from rayner.tasks.checkpoint import read_recipe, version_of
+from rayner.tasks.registry import task_of
 
 log = logging.getLogger(__name__)
 _PAUSE = 0.25
@@ -92,6 +93,14 @@ def checked(path: Path) -> ServeSettings:
     for checkpoint in checkpoints:
         if checkpoint is not None and _is_here(checkpoint):
             version_of(Path(checkpoint))
+    if settings.recognizer is not None and _is_here(settings.recognizer):
+        record = task_of(read_recipe(Path(settings.recognizer)))
+        if record.stage != "mentions":
+            what, hint = (
+                f"a {record.name} does not find mentions in documents",
+                "name a recognizer or a tagger",
+            )
+            raise CheckpointError(settings.recognizer, what, hint)
     for served in settings.knowledge_bases.values():
         if _is_here(served.index):
             version_of_index(Path(served.index))

@@ -56,7 +56,7 @@ class Checkpoint:
         """
         found = self.task.predictor(self.model, options)
         if found is None:
-            what = f"is of a {self.recipe.task}, which has nothing to answer"
+            what = f"is a pre-training (task {self.recipe.task}), which has nothing to answer"
             raise CheckpointError(str(self.folder), what, "train another task with it as its `encoder`")
         return found
 

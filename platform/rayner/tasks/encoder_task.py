@@ -125,6 +125,11 @@ class EncoderTask(ABC, Generic[R]):
         """None: a pre-training has nothing to answer."""
         return None
 
+    def scorer(self, model: nn.Module) -> Predictor[Any, Any, Any, Any] | None:
+        """What is scored on dev while it learns: its predictor, if it has one. A pre-training may be scored
+        though it answers nobody."""
+        return self.predictor(model)
+
     def example_settings(self) -> Mapping[str, Any]:
         """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
         return self.recipe.model_dump(mode="json", exclude=_NOT_READ)

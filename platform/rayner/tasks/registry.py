@@ -15,18 +15,27 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, reading
+from rayner.config import (
+    BaseRecipe,
+    ChainsRecipe,
+    RecognizerRecipe,
+    StandardizerRecipe,
+    TaggerRecipe,
+    reading,
+)
 from rayner.config.gaussian import GaussianRecipe
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Mode, Options, Predictor
+from rayner.tasks.chains.task import ChainsTask
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.kinds.pretraining import PretrainingDocuments
+from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
@@ -90,6 +99,7 @@ OWN = (
         stage="entities",
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
     ),
+    Task(name="chains", recipe=ChainsRecipe, learn=ChainsTask, kind=Stories()),
 )
 
 

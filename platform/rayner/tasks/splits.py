@@ -51,7 +51,7 @@ Split = Literal["train", "dev"]
 class Change:
     """What a recipe makes of a document: its types renamed, and labels in place of its mentions.
 
-    `digest` names all that it depends on. `annotated` are the types that paths of the recipe were annotated for.
+    `digest` names all that it depends on. `annotated` are the types that paths were annotated for.
     """
 
     rename: Mapping[str, str]

@@ -231,7 +231,7 @@ def _evaluate(loop: Loop) -> None:
         with torch.no_grad():
             run.task.fit(learner.model, run.dev)
         broadcast_model(learner.model)
-        predictor = run.task.predictor(learner.model)
+        predictor = run.task.scorer(learner.model)
         if predictor is None:
             what, hint = "there is nothing to answer with", "leave the development set out"
             raise RecipeError(run.recipe.task, what, hint)

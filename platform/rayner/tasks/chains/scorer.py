@@ -1,0 +1,85 @@
+"""How well an encoder places mentions of a chain together: retrieval among all mentions of dev."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.schema import Document
+from rayner.metrics.retrieval import reciprocal_ranks
+from rayner.tasks.chains.stories import chained, rows
+
+if TYPE_CHECKING:
+    from rayner.tasks.chains.task import ChainsTask
+
+
+@dataclass(frozen=True, eq=False)
+class MentionVectors:
+    """The mentions of a document that are in chains: the number of the chain [M] and the vector [M, D]."""
+
+    chains: np.ndarray
+    vectors: np.ndarray
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, MentionVectors)
+            and np.array_equal(self.chains, other.chains)
+            and np.array_equal(self.vectors, other.vectors)
+        )
+
+
+class ChainScorer:
+    """Vectors of the mentions of documents, nothing masked, for the metric on dev. It answers nobody."""
+
+    forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = True
+
+    def __init__(self, task: ChainsTask, model: nn.Module) -> None:
+        self._task = task
+        self._model = model.eval()
+
+    def prepare(self, item: Document) -> list[Mapping[str, Any]]:
+        """The rows of a document; none where it has no chain."""
+        windows = self._task.windows_of(item)
+        return list(rows(item, windows)) if windows and chained(item) else []
+
+    def length_of(self, window: Mapping[str, Any]) -> int:
+        """Sub-words of the window, special tokens included."""
+        return window["length"]
+
+    @torch.inference_mode()
+    def forward(self, windows: Sequence[Mapping[str, Any]]) -> list[np.ndarray]:
+        """The vectors of the mentions of each window, [M, D] float32."""
+        device = next(self._model.parameters()).device
+        batch = self._task.unmasked(windows)
+        vectors = self._task.vectors(self._model, batch, device).float().cpu().numpy()
+        ends = np.cumsum([len(window["chain"]) for window in windows])
+        return np.split(vectors, ends[:-1])
+
+    def finish(
+        self, item: Document, windows: Sequence[Mapping[str, Any]], scores: Sequence[np.ndarray]
+    ) -> MentionVectors:
+        """The mentions of all windows."""
+        if not windows:
+            return MentionVectors(np.zeros(0, np.int64), np.zeros((0, 0), np.float32))
+        chains = np.concatenate([np.asarray(window["chain"], np.int64) for window in windows])
+        return MentionVectors(chains, np.concatenate(scores))
+
+    def evaluate(self, predicted: Sequence[MentionVectors], gold: Sequence[Document]) -> dict[str, Any]:
+        """For each mention, the rank of the nearest of its chain among all other mentions of all documents:
+        the mean of one over it (`mrr`), and how often it is 1 (`top1`)."""
+        found = [answer for answer in predicted if len(answer.chains)]
+        if not found:
+            return {"mrr": None, "top1": None, "mentions": 0}
+        ranks = reciprocal_ranks(
+            np.concatenate([answer.vectors for answer in found]),
+            np.concatenate([answer.chains for answer in found]),
+        )
+        return {"mrr": float(ranks.mean()), "top1": float((ranks == 1).mean()), "mentions": len(ranks)}

@@ -1,0 +1,263 @@
+"""Pre-training on coreference chains (EnCore, papers/003, section 3.2) as a task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors.torch import save_model
+from torch import Tensor, nn
+
+from rayner.config import ChainsRecipe
+from rayner.data import story_plans
+from rayner.data.plans import Plan
+from rayner.data.schema import Document
+from rayner.errors import CorpusError, InputError, RecipeError
+from rayner.losses.infonce import infonce
+from rayner.losses.masked_lm import masked_lm_loss
+from rayner.losses.pairs import pairs
+from rayner.models.encoder import Tokenizer
+from rayner.models.masked_lm import MaskedLanguageModel
+from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
+from rayner.tasks.chains.scorer import ChainScorer
+from rayner.tasks.chains.stories import chained, rows, story_of
+from rayner.tasks.checkpoint_files import ENCODER, WEIGHTS
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.splits import split_documents
+from rayner.tasks.windows import TextWindow, text_windows
+
+log = logging.getLogger(__name__)
+
+_MASKED, _REPLACED = 0.8, 0.9
+"""Of the sub-words to be predicted, 80 % are masked and 10 % replaced by any other (Devlin et al. 2019)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryBatch:
+    """Windows of stories, some of their sub-words masked.
+
+    Attributes:
+        ids, mask: [B, L] sub-words with special tokens.
+        masked: int64 [N] places in the flattened [B L] whose sub-words are to be predicted.
+        targets: int64 [N] these sub-words.
+        places: int64 [T] places in the flattened [B L] of the tokens of mentions.
+        owners: int64 [T] the mention of each.
+        keys: int64 [M, 2] chain and story of each mention.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    masked: Tensor
+    targets: Tensor
+    places: Tensor
+    owners: Tensor
+    keys: Tensor
+
+
+class ChainsTask(EncoderTask[ChainsRecipe]):
+    """Learns to place the mentions of a chain near each other, and to predict masked sub-words."""
+
+    metric = Metric("mrr")
+
+    def __init__(self, recipe: ChainsRecipe, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        self.weights: Mapping[str, float] = {"contrast": 1.0}
+        if recipe.loss.mlm_weight:
+            self.weights = {"contrast": 1.0, "mlm": recipe.loss.mlm_weight}
+
+    def items(self, split: Literal["train", "dev"]) -> Sequence[Document]:
+        """The documents of a split. Stories of dev are left out of training where a path holds both.
+
+        Raises:
+            RecipeError: a path that does not exist.
+            CorpusError: fewer than two stories to learn from have a chain of two mentions.
+        """
+        documents = split_documents(self.recipe.corpus, split)
+        if split == "dev":
+            return documents
+        if self.recipe.corpus.dev:
+            held_out = {story_of(document) for document in split_documents(self.recipe.corpus, "dev")}
+            kept = [document for document in documents if story_of(document) not in held_out]
+            if left_out := len(documents) - len(kept):
+                log.info("%d of %d documents are of dev: not learned from", left_out, len(documents))
+            documents = kept
+        stories = {story_of(document) for document in documents if chained(document)}
+        if len(stories) < 2:
+            what = f"{len(stories)} of {len(documents)} documents have a chain of two mentions"
+            hint = "give two at least: negatives are of other stories"
+            raise CorpusError("corpus.train", what, hint)
+        return documents
+
+    def example_settings(self) -> Mapping[str, Any]:
+        """What decides the examples: encoder and windows."""
+        return {"encoder": self.recipe.encoder, "windows": self.recipe.windows.model_dump(mode="json")}
+
+    def windows_of(self, document: Document) -> list[TextWindow]:
+        """The windows of a document."""
+        tokenizer = self.tokenizer
+        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
+        return text_windows(document, self.recipe.windows, tokenizer, unknown)
+
+    def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
+        """A row a window; see `stories.rows`.
+
+        Raises:
+            CorpusError: a document without a chain of two mentions.
+        """
+        for document in items:
+            windows = self.windows_of(document)
+            if not windows or not chained(document):
+                raise CorpusError(document.document_id, "no chain of two mentions", "leave the document out")
+            yield from rows(document, windows)
+
+    def plan(
+        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
+    ) -> Plan:
+        """Steps of whole stories, two at least."""
+        return story_plans.plan(
+            lengths, groups, self.recipe.seed, epoch, self.recipe.training.tokens_per_step
+        )
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
+        """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""
+        return self._batch(examples, [np.random.default_rng(seed) for seed in seeds])
+
+    def unmasked(self, examples: Sequence[Mapping[str, Any]]) -> StoryBatch:
+        """Rows as tensors, with nothing masked."""
+        return self._batch(examples, [None] * len(examples))
+
+    def _batch(
+        self, examples: Sequence[Mapping[str, Any]], rngs: Sequence[np.random.Generator | None]
+    ) -> StoryBatch:
+        ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
+        width = ids.shape[1]
+        masked, targets, keys = [], [], []
+        places, sizes = [np.zeros(0, np.int64)], []
+        for row, (example, rng) in enumerate(zip(examples, rngs, strict=True)):
+            begin = row * width + 1
+            shown, predicted = self._hidden(example, rng)
+            ids[row, 1 : 1 + len(shown)] = torch.from_numpy(shown)
+            masked.append(begin + predicted)
+            targets.append(np.asarray(example["ids"], np.int64)[predicted])
+            spans = _pairs(example[self.recipe.model.tokens])
+            of_mentions = [np.arange(first, last + 1) for first, last in spans]
+            places += [begin + tokens for tokens in of_mentions]
+            sizes += [len(tokens) for tokens in of_mentions]
+            chains = np.asarray(example["chain"], np.int64)
+            keys.append(np.stack([chains, np.full_like(chains, example["story"])], 1))
+        return StoryBatch(
+            ids=ids,
+            mask=mask,
+            masked=torch.from_numpy(np.concatenate(masked)),
+            targets=torch.from_numpy(np.concatenate(targets)),
+            places=torch.from_numpy(np.concatenate(places)),
+            owners=torch.from_numpy(np.repeat(np.arange(len(sizes)), np.array(sizes, np.int64))),
+            keys=torch.from_numpy(np.concatenate(keys)),
+        )
+
+    def counts(self, batch: StoryBatch, progress: Progress) -> Counts:
+        """Sub-words to be predicted."""
+        return {"mlm": float(len(batch.targets))} if "mlm" in self.weights else {}
+
+    def build(self) -> MaskedLanguageModel:
+        """The encoder, and its own head for masked language modelling or a new one."""
+        recipe = self.recipe
+        encoder = self.encoder()
+        if recipe.windows.length > encoder.max_length:
+            what = f"{recipe.windows.length} sub-words do not fit the encoder"
+            raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
+        if self._masks and self.tokenizer.mask_id is None:
+            what, hint = "its tokenizer has no mask token", "set masking.mentions=none and loss.mlm_weight=0"
+            raise InputError(f"encoder: {recipe.encoder}", what, hint)
+        model = MaskedLanguageModel(encoder, recipe.model.dropout)
+        if self._loading is None and "mlm" in self.weights and not model.load_head(recipe.encoder):
+            log.info("%s has no head for masked language modelling: a new one learns", recipe.encoder)
+        return model
+
+    def forward(self, model: nn.Module, batch: StoryBatch, progress: Progress) -> Output:
+        """The cross-entropy of masked sub-words; the vectors of mentions, with chain and story as keys."""
+        assert isinstance(model, MaskedLanguageModel)
+        hidden = model(batch.ids, batch.mask).flatten(0, 1)
+        sums = {}
+        if "mlm" in self.weights:
+            transformed = model.transform(hidden[batch.masked])
+            sums["mlm"], _ = masked_lm_loss(transformed, model.embeddings, model.bias, batch.targets)
+        vectors = mention_vectors(hidden, batch.places, batch.owners, len(batch.keys))
+        return Output(sums, vectors, batch.keys)
+
+    def contrast(
+        self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
+    ) -> Parts:
+        """InfoNCE (papers/003, equation 2), over positive pairs."""
+        settings = self.recipe.loss
+        found = pairs(keys[own], keys, own, within_story=settings.negatives != "other_stories")
+        if settings.negatives == "same_story":
+            same_story = keys[own, 1][:, None] == keys[:, 1]
+            found = found._replace(negative=found.negative & same_story)
+        return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
+
+    def scorer(self, model: nn.Module) -> ChainScorer:
+        """Looks, for each mention of dev, for another one of its chain."""
+        return ChainScorer(self, model)
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """As always, and the encoder once more by itself: `AutoModel.from_pretrained(BEST/encoder)`."""
+        super().save(model, folder)
+        assert isinstance(model, MaskedLanguageModel)
+        path = str(folder / ENCODER / WEIGHTS)
+        save_model(model.text_encoder.model, path, metadata={"format": "pt"})
+
+    def vectors(self, model: nn.Module, batch: StoryBatch, device: torch.device) -> Tensor:
+        """[M, H] of the mentions of a batch."""
+        hidden = model(batch.ids.to(device), batch.mask.to(device)).flatten(0, 1)
+        return mention_vectors(hidden, batch.places.to(device), batch.owners.to(device), len(batch.keys))
+
+    @property
+    def _masks(self) -> bool:
+        return self.recipe.masking.mentions != "none" or "mlm" in self.weights
+
+    def _hidden(
+        self, example: Mapping[str, Any], rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sub-words as the encoder sees them, [T], and the places of those to be predicted."""
+        masking, tokenizer = self.recipe.masking, self.tokenizer
+        shown = np.array(example["ids"], np.int64)
+        nothing = np.zeros(0, np.int64)
+        if rng is None or not self._masks:
+            return shown, nothing
+        assert tokenizer.mask_id is not None
+        hidden = rng.random(len(example["chain"])) < masking.mention_rate
+        drawn, how = rng.random(len(shown)) < masking.token_rate, rng.random(len(shown))
+        others = rng.integers(len(tokenizer), size=len(shown))
+        predicted = np.flatnonzero(drawn) if "mlm" in self.weights else nothing
+        of = how[predicted]
+        shown[predicted[of < _MASKED]] = tokenizer.mask_id
+        replaced = predicted[(of >= _MASKED) & (of < _REPLACED)]
+        shown[replaced] = others[replaced]
+        if masking.mentions != "none":
+            for first, last in _pairs(example[masking.mentions])[hidden]:
+                shown[first : last + 1] = tokenizer.mask_id
+        return shown, predicted
+
+
+def mention_vectors(hidden: Tensor, places: Tensor, owners: Tensor, mentions: int) -> Tensor:
+    """The mean [M, H] of the states of each mention's tokens, in float32 at least.
+
+    Args:
+        hidden: [P, H] states.
+        places: int64 [T] among the states, of the tokens of mentions.
+        owners: int64 [T] the mention of each token; each of the M has one at least.
+    """
+    states = hidden[places]
+    states = states.to(torch.promote_types(states.dtype, torch.float32))
+    totals = states.new_zeros(mentions, hidden.shape[1]).index_add(0, owners, states)
+    return totals / owners.bincount(minlength=mentions)[:, None]
+
+
+def _pairs(flat: Any) -> np.ndarray:
+    return np.asarray(flat, np.int64).reshape(-1, 2)

@@ -1,0 +1,50 @@
+"""Documents with coreference chains, of which an encoder is pre-trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rayner.data.schema import Document
+from rayner.tasks.base import Mode
+from rayner.tasks.kinds.base import FOLDER, Card
+from rayner.tasks.kinds.documents import Documents
+
+
+class Stories(Documents):
+    """Read and cut as documents are; scored by the retrieval of mentions. Their vectors are not stored."""
+
+    name = "stories"
+    metrics: Mapping[str, Mode] = {"mrr": "max", "top1": "max"}
+
+    def intervals(
+        self, gold: Sequence[Document], predicted: Sequence[Any], metrics: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """None: a mention's rank depends on all other documents."""
+        return {}
+
+    def to_tables(self, gold: Sequence[Document], predicted: Sequence[Any]) -> dict[str, pa.Table]:
+        """None."""
+        return {}
+
+    def from_tables(self, tables: Mapping[str, pa.Table]) -> tuple[list[Document], list[Any]]:
+        """Nothing."""
+        return [], []
+
+    def card(self, recipe: Any) -> Card:
+        """How to begin another training with the encoder."""
+        return Card(
+            train=recipe.corpus.train,
+            dev=recipe.corpus.dev,
+            about=[
+                "A pre-trained encoder (EnCore, Mtumbuka and Schockaert 2024): it answers nothing itself."
+            ],
+            commands=[f"rayner train RECIPE --set encoder={FOLDER}"],
+            python=[
+                "from rayner.models.encoder import load_encoder",
+                "",
+                f'encoder = load_encoder("{FOLDER}")',
+            ],
+        )

@@ -1,0 +1,60 @@
+"""Steps of whole stories, two at least."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.story_plans import plan
+
+STORIES = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=9), min_size=2, max_size=40)
+
+
+def flat(stories: list[list[int]], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths and stories of examples, which lie in any order."""
+    lengths = np.array([length for story in stories for length in story])
+    groups = np.repeat([f"s{i}" for i in range(len(stories))], [len(s) for s in stories]).astype(object)
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    return lengths[order], groups[order]
+
+
+@given(STORIES, st.integers(1, 400), st.integers(0, 3))
+def test_every_step_holds_two_whole_stories(stories: list[list[int]], budget: int, seed: int) -> None:
+    lengths, groups = flat(stories, seed)
+    sizes = {name: int((groups == name).sum()) for name in set(groups)}
+    counts = set()
+    for epoch in range(3):
+        steps = plan(lengths, groups, seed, epoch, budget)
+        counts.add(len(steps))
+        assert sorted(np.concatenate(list(steps))) == list(range(len(lengths)))
+        for step in steps:
+            inside = {name: int((groups[step] == name).sum()) for name in set(groups[step])}
+            assert len(inside) >= 2
+            assert all(sizes[name] == number for name, number in inside.items())
+    assert len(counts) == 1
+
+
+@given(STORIES, st.integers(1, 400))
+def test_only_steps_of_two_stories_are_over_the_budget(stories: list[list[int]], budget: int) -> None:
+    lengths, groups = flat(stories, 0)
+    over = [s for s in plan(lengths, groups, 0, 1, budget) if lengths[s].sum() > budget]
+    numbers = sorted(len(set(groups[step])) for step in over)
+    assert numbers in ([2] * len(over), [2] * (len(over) - 1) + [3])
+
+
+def test_epochs_pair_stories_anew() -> None:
+    lengths, groups = flat([[10]] * 40, 0)
+    pairs = [{frozenset(groups[s]) for s in plan(lengths, groups, 1, epoch, 20)} for epoch in (0, 1)]
+    assert all(len(pair) == 2 for found in pairs for pair in found)
+    assert len(pairs[0] & pairs[1]) < 10
+
+
+def test_without_groups_each_example_is_a_story() -> None:
+    steps = plan(np.full(9, 5), None, 0, 0, 10)
+    assert sorted(map(len, steps)) == [2, 2, 2, 3]
+
+
+def test_a_corpus_of_one_story_has_one_step() -> None:
+    steps = plan(np.array([3, 4]), np.array(["a", "a"], object), 0, 0, 5)
+    assert [sorted(s) for s in steps] == [[0, 1]]

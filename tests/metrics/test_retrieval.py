@@ -1,0 +1,39 @@
+"""Reciprocal ranks against their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.metrics import retrieval
+from rayner.metrics.retrieval import reciprocal_ranks
+
+
+def by_definition(vectors: np.ndarray, groups: np.ndarray) -> list[float]:
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = []
+    for i in range(len(groups)):
+        others = sorted((j for j in range(len(groups)) if j != i), key=lambda j: -float(unit[i] @ unit[j]))
+        ranks = [rank for rank, j in enumerate(others, 1) if groups[j] == groups[i]]
+        if ranks:
+            found.append(1 / ranks[0])
+    return found
+
+
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 99), st.sampled_from([1, 7, 1024]))
+def test_ranks_are_those_of_the_definition(groups: list[int], seed: int, rows: int) -> None:
+    vectors = np.random.default_rng(seed).normal(size=(len(groups), 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieval, "_ROWS_AT_ONCE", rows)
+        found = reciprocal_ranks(vectors, np.array(groups, np.int64))
+    assert found.tolist() == pytest.approx(by_definition(vectors, np.array(groups)))
+
+
+def test_of_equally_near_ones_those_of_the_group_come_last() -> None:
+    assert reciprocal_ranks(np.ones((4, 2)), np.array([1, 1, 2, 3])).tolist() == [1 / 3, 1 / 3]
+
+
+def test_vectors_whose_group_has_no_other_have_no_rank() -> None:
+    assert not len(reciprocal_ranks(np.eye(3), np.arange(3)))
