@@ -30,6 +30,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
     "tagger": _of_documents("tagger"),
     "standardizer": _standardizer,
+    "typer": _of_documents("typer"),
     "toy": _of_documents("toy", model=None),
 }
 """By the task's name; a task without an entry fails the contract."""

@@ -37,6 +37,7 @@ from rayner.config.standardizer import (
     StandardizerRecipe,
     VariantSettings,
 )
+from rayner.config.typer import TypeDecoding, TyperRecipe, TyperSettings
 
 __all__ = [
     "BaseRecipe",
@@ -65,7 +66,10 @@ __all__ = [
     "TaggerSettings",
     "TrackingSettings",
     "TrainingSettings",
+    "TypeDecoding",
     "TypeSettings",
+    "TyperRecipe",
+    "TyperSettings",
     "VariantSettings",
     "WindowSettings",
 ]

@@ -38,6 +38,7 @@ class Tokenizer:
         self.sep_id = self._require("sep_token", "eos_token")
         self.pad_id = self._require("pad_token", "eos_token")
         self.unk_id = self._find("unk_token")
+        self.mask_id = self._find("mask_token")
 
     def __call__(self, text: str) -> Encoded:
         """The ids of a text and their offsets `[start, end)` in its code points, white space trimmed off."""
@@ -48,6 +49,10 @@ class Tokenizer:
         """`__call__` on each text, in parallel."""
         encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
         return [(e.ids, _trimmed(t, e.offsets)) for t, e in zip(texts, encodings, strict=True)]
+
+    def id_of(self, token: str) -> int | None:
+        """The id of an entry of the vocabulary; None where there is no such entry."""
+        return self._fast.token_to_id(token)
 
     def __len__(self) -> int:
         return self._fast.get_vocab_size(with_added_tokens=True)

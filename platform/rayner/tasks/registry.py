@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, reading
+from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, TyperRecipe, reading
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
@@ -24,10 +24,13 @@ from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
+from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.typer.predictor import TypeStage
+from rayner.tasks.typer.task import TyperOptions, TyperTask
 
 VARIABLE = "RAYNER_TASKS"
 
@@ -85,6 +88,15 @@ OWN = (
         options=StandardizerOptions,
         stage="entities",
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
+    ),
+    Task(
+        name="typer",
+        recipe=TyperRecipe,
+        learn=TyperTask,
+        kind=TypedMentions(),
+        options=TyperOptions,
+        stage="types",
+        as_stage=lambda predictor, options: TypeStage(predictor),  # pyright: ignore
     ),
 )
 

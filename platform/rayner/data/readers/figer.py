@@ -1,7 +1,7 @@
 """FIGER and BBN: a sentence and its mentions a line (Ling and Weld 2012, in the form of Ren et al. 2016).
 
-    {"tokens": ["Ada", "ran", "."], "mentions": [{"start": 0, "end": 1, "labels": ["/person"]}],
-     "fileid": "...", "senid": 0}
+{"tokens": ["Ada", "ran", "."], "mentions": [{"start": 0, "end": 1, "labels": ["/person"]}],
+ "fileid": "...", "senid": 0}
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def _document(row: dict[str, Any], default_id: str) -> Document:
 
 def _mention(given: Any, words: Sequence[Span]) -> Mention:
     if not isinstance(given, dict):
-        raise RowError(f"the mention {given!r:.40} is no object", 'write {"start": 0, "end": 1, "labels": []}')
+        raise RowError(
+            f"the mention {given!r:.40} is no object", 'write {"start": 0, "end": 1, "labels": []}'
+        )
     first, after = given.get("start"), given.get("end")
     check_words(first, after, len(words))
     return typed(words, first, after, strings(given, "labels"), head=None)  # pyright: ignore

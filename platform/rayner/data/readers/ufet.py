@@ -1,7 +1,7 @@
 """Ultra-fine entity typing: one mention between two contexts a line (Choi et al. 2018).
 
-    {"annot_id": "...", "left_context_token": [...], "mention_span": "...", "right_context_token": [...],
-     "y_str": ["person", "artist"]}
+{"annot_id": "...", "left_context_token": [...], "mention_span": "...", "right_context_token": [...],
+ "y_str": ["person", "artist"]}
 """
 
 from __future__ import annotations
