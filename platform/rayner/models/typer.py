@@ -1,4 +1,4 @@
-"""Scores of types for mentions: a vector of each mention against one of each type (papers/003, equation 1)."""
+"""Scores of types for mentions: a mention's vector against one of each type (papers/003, section 3.1)."""
 
 from __future__ import annotations
 

@@ -29,19 +29,7 @@ def _format(module: ModuleType) -> Format:
 FORMATS: dict[str, Format] = {
     module.__name__.rpartition(".")[2]: _format(module)
     for module in (
-        *(
-            parquet,
-            ufet,
-            figer,
-            jsonl,
-            brat,
-            livingner,
-            ontonotes_fet,
-            pubtator,
-            coreference,
-            litbank,
-            columns,
-        ),
-        text,
+        *(parquet, ufet, figer, jsonl, brat, livingner, ontonotes_fet, pubtator, coreference, litbank),
+        *(columns, text),
     )
 }

@@ -50,8 +50,8 @@ class TypedMentions:
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
     ) -> GoldItems:
-        """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename` holds
-        for them too. The notes have `untyped`, mentions whose types nobody said: they do not count.
+        """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
+        holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count.
 
         Args:
             types: only mentions that have one of these types.
@@ -103,7 +103,7 @@ class TypedMentions:
             about=[
                 "## Types",
                 "",
-                "It gives fine types to mentions that are there: in a pipeline, after a stage that finds them.",
+                "It types mentions that are there: in a pipeline, after a stage that finds them.",
                 "`types.json` lists the types, with how often each occurs in training.",
                 "",
                 *shown,

@@ -28,8 +28,8 @@ CELLS = 4_000_000
 class FoundTypes(NamedTuple):
     """The types of a window's mentions that are above their thresholds, and the most probable one of each.
 
-    All arrays are [n]: the number of the mention in its document, of the type, its logit, whether that is above
-    the threshold.
+    All arrays are [n]: the number of the mention in its document, that of the type, its logit, and whether
+    the logit is above the threshold.
     """
 
     mention: np.ndarray
@@ -97,7 +97,7 @@ class TypePredictor:
         return replace(item, mentions=tuple(mentions))
 
     def scored(self, scores: Sequence[FoundTypes]) -> dict[int, tuple[dict[str, float], list[str]]]:
-        """By the number of the mention: its types with their probabilities, and which are above thresholds."""
+        """By the number of the mention: the probabilities of its types, and which are above thresholds."""
         found: dict[int, tuple[dict[str, float], list[str]]] = {}
         for part in scores:
             columns = part.mention.tolist(), part.type.tolist(), probability(part.logit).tolist()
@@ -130,6 +130,6 @@ class TypeStage(TypePredictor):
         vars(self).update(vars(predictor))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """`types_accuracy, types_macro_f1, types_micro_f1, ...`, of mentions that are found where they are."""
+        """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are."""
         scores = score_types(*typed_items(gold, predicted))
         return {f"types_{name}": scores[name] for name in METRICS}

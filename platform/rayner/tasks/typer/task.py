@@ -1,4 +1,4 @@
-"""Fine-grained entity typing: any number of types for each mention that is given (papers/003, section 3.1)."""
+"""Fine-grained entity typing: any number of types for each given mention (papers/003, section 3.1)."""
 
 from __future__ import annotations
 
@@ -309,12 +309,14 @@ def _rejects(
     type_index: Mapping[str, int],
 ) -> Iterator[str]:
     """A line for each mention that is not learned, or not with all its types."""
-    placed = {number for window in windows for number in window.mentions.tolist()}
+    hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
     for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
         place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
-        if number not in placed:
+        if number not in hidden:
             yield f"{place}: holds no word"
         elif not names:
             yield f"{place}: has no type"
+        elif hidden[number]:
+            yield f"{place}: too long for a window, the {hidden[number]} sub-words of its middle are left out"
         elif unknown := [name for name in names if name not in type_index]:
             yield f"{place}: the recipe has no type {', '.join(unknown)}"

@@ -1,4 +1,4 @@
-"""The types that a typer learns, with how often each occurs in training: from the recipe, from a file of names,
+"""The types that a typer learns, and how often each occurs in training: from the recipe, from a file of names
 or from the training corpus."""
 
 from __future__ import annotations

@@ -31,11 +31,13 @@ class MentionWindow:
         ids: [T] sub-words.
         mentions: [m] numbers of mentions of the document.
         places: [m] where in `ids` the vector of each is read.
+        hidden: how many sub-words of a mention that is too long are left out.
     """
 
     ids: np.ndarray
     mentions: np.ndarray
     places: np.ndarray
+    hidden: int = 0
 
     def __len__(self) -> int:
         return len(self.ids) + SPECIAL_TOKENS
@@ -43,7 +45,7 @@ class MentionWindow:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A mention in sub-words of its document: all three inclusive, `head` and `head_last` of its head word."""
+    """A mention in sub-words of its document: all inclusive, `head` and `head_last` of its head word."""
 
     first: int
     last: int
@@ -103,8 +105,10 @@ class MentionWindows:
         return sum(map(len, self._phrase)) + (1 if self._phrase else 0)
 
     def _around(self, text: TextWindow, number: int, place: Located) -> MentionWindow:
-        """The window of one mention: as much of the text on either side as fits. Of a mention longer than half
-        of the window, the middle is left out."""
+        """The window of one mention: as much of the text on either side as fits.
+
+        Of a mention longer than half of the window, the middle is left out.
+        """
         ids, room = text.subwords.ids, self._settings.length - SPECIAL_TOKENS - self._extra
         room -= len(text.before) + len(text.after)
         first, last = place.first, place.last
@@ -117,17 +121,21 @@ class MentionWindows:
             room -= len(named)
             begin, middle, end = self._phrase
             phrase = [begin, named, middle, self._mask, end]
-        own = self._mask if self._encoding == "mask" else _shortened(own, max(1, room // 2))
-        left, right = _sides(room - len(own), first, len(ids) - last - 1)
+        if self._encoding == "mask":
+            own = self._mask
+        shown = _shortened(own, max(1, room // 2))
+        left, right = _sides(room - len(shown), first, len(ids) - last - 1)
         opened, closed = (self._open, self._close) if "markers" in self._encoding else (ids[:0], ids[:0])
-        parts = [text.before, ids[first - left : first], opened, own, closed]
+        parts = [text.before, ids[first - left : first], opened, shown, closed]
         parts += [ids[last + 1 : last + 1 + right], text.after, *phrase]
+        read = len(text.before) + left
         if phrase:
-            read = sum(map(len, parts)) - len(phrase[-1]) - 1
-        else:
-            read = len(text.before) + left
+            read = sum(map(len, parts[:-1])) - 1
         return MentionWindow(
-            np.concatenate(parts).astype(np.int32), np.array([number], np.int32), np.array([read], np.int32)
+            np.concatenate(parts).astype(np.int32),
+            mentions=np.array([number], np.int32),
+            places=np.array([read], np.int32),
+            hidden=len(own) - len(shown),
         )
 
     def _marker(self, reserved: str, spelled: str) -> np.ndarray:
