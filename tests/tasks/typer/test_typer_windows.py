@@ -27,7 +27,7 @@ def windows_of(encoding: MentionEncoding, **settings: int) -> MentionWindows:
 
 def read(window: MentionWindow) -> list[str]:
     """The window's sub-words, the place that is read in capitals."""
-    pieces = [TOKENIZER._fast.id_to_token(int(i)) for i in window.ids]
+    pieces = [str(TOKENIZER._fast.id_to_token(int(i))) for i in window.ids]
     (place,) = window.places
     return [*pieces[:place], pieces[place].upper(), *pieces[place + 1 :]]
 
