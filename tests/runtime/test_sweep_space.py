@@ -199,7 +199,7 @@ SPACES = [
             ("space", "loss_weights", "beta", "temperature", "thresholds", "population"),
         ),
         ("tagger", "tagger", ("space", "learning_rates", "population")),
-        ("typer", "typer_ufet", ("space", "encodings", "population")),
+        ("entity_typer", "typer_ufet", ("space", "encodings", "population")),
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4", "population")),
     )
     for name in names

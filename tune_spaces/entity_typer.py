@@ -1,4 +1,7 @@
-"""Search spaces of the entity typer (papers/003)."""
+"""Search spaces of the entity typer (papers/003).
+
+The file is not called typer.py: a folder that a job runs from must not hide the package of that name.
+"""
 
 from __future__ import annotations
 
