@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.runtime.several_workers import tiny_recipe
 
 
 def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    values = tiny_recipe(tmp_path, "typer", epochs=1) | {"types": "auto"}
+    values: dict[str, Any] = tiny_recipe(tmp_path, "typer", epochs=1) | {"types": "auto"}
     found = train(parse_recipe(values, "recipe"), tmp_path / "run")
     corpus = Path(values["corpus"]["train"][0])
     metrics = evaluate(Path(found["checkpoint"]), corpus)
