@@ -17,6 +17,9 @@ CONTENTS = {
     "coreference": ("x.conll", "#begin document (x); part 0\nx\t0\t0\tAnn\t_\t(1)\n"),
     "jsonl": ("x.json", '{"text": "a"}\n'),
     "parquet": ("x.parquet", "PAR1"),
+    "ufet": ("x.json", '{"y_str": ["person"], "mention_span": "Ann"}\n'),
+    "figer": ("x.jsonl", '{"tokens": ["Ann"], "mentions": []}\n'),
+    "ontonotes_fet": ("x.txt", "0\t1\tAnn ran\t/person\tHEAD|Ann\n"),
     "brat": ("x.ann", "T1\tPER 0 3\tAnn\n"),
     "text": ("x.txt", "Ann ran.\nAnd on.\n"),
 }

@@ -77,6 +77,11 @@ PIECES = [
     *(
         '{"text": "Ann"}\n',
         '{"id": 1, "text": "a", "mentions": [{"start": 0, "end": 9, "type": "X"}]}\n',
+        '{"y_str": ["x"], "mention_span": "Ann", "left_context_token": [], "right_context_token": ["ran"]}\n',
+        '{"y_str": ["\\ud800"], "mention_span": "a", "left_context_token": [], "right_context_token": []}\n',
+        '{"tokens": ["Ann", "ran"], "mentions": [{"start": 0, "end": 1, "labels": ["/x"]}]}\n',
+        '{"tokens": ["Ann"], "mentions": [{"start": 0, "end": 9, "labels": []}]}\n',
+        "0\t1\tAnn ran\t/x /x/y\tHEAD|Ann\n",
         "PAR1",
     ),
     *("N1\tReference T1 a:b\tx\n", "#1\tAnnotatorNotes T1\tD1\n", "N1\n", "#1\n", "T\n", "*\tx\n"),

@@ -33,6 +33,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "chains": chains_recipe,
+    "typer": _of_documents("typer"),
     "toy": _of_documents("toy", model=None),
 }
 """By the task's name; a task without an entry fails the contract."""

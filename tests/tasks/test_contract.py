@@ -153,14 +153,18 @@ def _decided(answer: Any) -> Any:
     if hasattr(answer, "chains"):
         return answer.chains.tolist()
     mentions = getattr(answer, "mentions", None)
-    return answer.entity_id if mentions is None else [(m.start, m.end, m.type) for m in mentions]
+    if mentions is None:
+        return answer.entity_id
+    return [(m.start, m.end, m.type, sorted(name for name, _ in m.types)) for m in mentions]
 
 
 def _scores(answer: Any) -> list[float]:
     if hasattr(answer, "chains"):
         return answer.vectors.ravel().tolist()
     mentions = getattr(answer, "mentions", None)
-    return [answer.score] if mentions is None else [m.score for m in mentions]
+    if mentions is None:
+        return [answer.score]
+    return [score for m in mentions for score in (m.score or 0.0, *(s for _, s in sorted(m.types)))]
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -43,7 +43,19 @@ OperatingPoint = Annotated[
 ]
 
 CorpusFormatName = Literal[
-    "auto", "parquet", "jsonl", "brat", "livingner", "pubtator", "coreference", "litbank", "columns", "text"
+    "auto",
+    "parquet",
+    "ufet",
+    "figer",
+    "jsonl",
+    "brat",
+    "livingner",
+    "ontonotes_fet",
+    "pubtator",
+    "coreference",
+    "litbank",
+    "columns",
+    "text",
 ]
 # Spelled here, because importing the readers takes longer than showing the help.
 CorpusFormat = Annotated[CorpusFormatName, typer.Option(help="The format of the input; auto detects it.")]

@@ -29,7 +29,7 @@ def print_findings(found: Mapping[str, Any]) -> None:
 def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
     """Scores per type where the metrics have them, those of linking, or else every number."""
     console = Console()
-    if "per_type" in metrics:
+    if "per_type" in metrics and "f1" in metrics:
         console.print(scores_table(metrics, title))
     elif "top1" in metrics:
         console.print(linking_table(metrics, title))

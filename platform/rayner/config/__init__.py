@@ -39,6 +39,7 @@ from rayner.config.standardizer import (
     StandardizerRecipe,
     VariantSettings,
 )
+from rayner.config.typer import TypeDecoding, TyperRecipe, TyperSettings
 
 __all__ = [
     "BaseRecipe",
@@ -69,7 +70,10 @@ __all__ = [
     "TaggingSettings",
     "TrackingSettings",
     "TrainingSettings",
+    "TypeDecoding",
     "TypeSettings",
+    "TyperRecipe",
+    "TyperSettings",
     "VariantSettings",
     "WindowSettings",
 ]

@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
 def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = ()) -> BaseRecipe:
     """The recipe in a YAML file, with `key.key=value` overrides.
 
-    `types` may name a YAML file with a list of types, relative to the recipe.
+    `types` may name a YAML file with a list of types, relative to the recipe; `auto` stands for itself.
 
     Args:
         recipes: those that there are.
@@ -53,7 +53,7 @@ def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = (
         raise RecipeError(str(path), "not a mapping of keys to values", "write `task: recognizer` and so on")
     for override in overrides:
         _set(values, override)
-    if isinstance(values.get("types"), str):
+    if isinstance(values.get("types"), str) and values["types"] != "auto":
         values["types"] = read_yaml(path.parent / values["types"])
     return parse_recipe(values, str(path), recipes)
 

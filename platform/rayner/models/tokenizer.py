@@ -50,6 +50,10 @@ class Tokenizer:
         encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
         return [(e.ids, _trimmed(t, e.offsets)) for t, e in zip(texts, encodings, strict=True)]
 
+    def id_of(self, token: str) -> int | None:
+        """The id of an entry of the vocabulary; None where there is no such entry."""
+        return self._fast.token_to_id(token)
+
     def __len__(self) -> int:
         return self._fast.get_vocab_size(with_added_tokens=True)
 

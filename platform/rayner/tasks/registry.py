@@ -21,6 +21,7 @@ from rayner.config import (
     RecognizerRecipe,
     StandardizerRecipe,
     TaggerRecipe,
+    TyperRecipe,
     reading,
 )
 from rayner.config.gaussian import GaussianRecipe
@@ -36,10 +37,13 @@ from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.kinds.stories import Stories
+from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.typer.predictor import TypeStage
+from rayner.tasks.typer.task import TyperOptions, TyperTask
 
 VARIABLE = "RAYNER_TASKS"
 
@@ -100,6 +104,15 @@ OWN = (
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
     ),
     Task(name="chains", recipe=ChainsRecipe, learn=ChainsTask, kind=Stories()),
+    Task(
+        name="typer",
+        recipe=TyperRecipe,
+        learn=TyperTask,
+        kind=TypedMentions(),
+        options=TyperOptions,
+        stage="types",
+        as_stage=lambda predictor, options: TypeStage(predictor),  # pyright: ignore
+    ),
 )
 
 

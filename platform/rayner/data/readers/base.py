@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rayner.data.fine_types import UNTYPED as UNTYPED
 from rayner.data.schema import Document, Mention
-
-UNTYPED = "mention"
-"""The type of mentions whose format knows chains but no types."""
 
 NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE"})
 """How corpora write that a mention has no entity."""
@@ -162,3 +160,4 @@ def _names(document: Document) -> Iterator[str]:
     yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
     for mention in document.mentions:
         yield from filter(None, (mention.type, mention.entity_id, mention.chain))
+        yield from (name for name, _ in (*mention.types, *mention.candidates))

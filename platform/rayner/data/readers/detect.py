@@ -32,6 +32,8 @@ _TEXT_SUFFIXES = (
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
+    "ufet": (".jsonl", ".ndjson", ".json"),
+    "figer": (".jsonl", ".ndjson", ".json"),
     "brat": (".ann", ".txt"),
     "livingner": (".tsv", ".txt"),
     "text": (".txt", ".text"),

@@ -8,12 +8,15 @@ from rayner.data.readers import (
     brat,
     columns,
     coreference,
+    figer,
     jsonl,
     litbank,
     livingner,
+    ontonotes_fet,
     parquet,
     pubtator,
     text,
+    ufet,
 )
 from rayner.data.readers.base import Format
 
@@ -25,5 +28,8 @@ def _format(module: ModuleType) -> Format:
 
 FORMATS: dict[str, Format] = {
     module.__name__.rpartition(".")[2]: _format(module)
-    for module in (parquet, jsonl, brat, livingner, pubtator, coreference, litbank, columns, text)
+    for module in (
+        *(parquet, ufet, figer, jsonl, brat, livingner, ontonotes_fet, pubtator, coreference, litbank),
+        *(columns, text),
+    )
 }

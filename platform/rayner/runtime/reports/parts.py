@@ -223,6 +223,7 @@ OF_KIND: dict[str, dict[str, Build]] = {
         "similarities": _similarities,
         "errors": _errors,
     },
+    "typed_mentions": {"types": _types},
     "mentions": {
         "top": report_linking.top,
         "confidence": report_linking.confidence,

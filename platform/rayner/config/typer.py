@@ -1,0 +1,88 @@
+"""The recipe of the fine-grained entity typer (papers/003, section 3.1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from rayner.config.base import BaseRecipe, Fraction, Settings
+from rayner.config.documents import CorpusSettings, DocumentTraining, TypeSettings, WindowSettings
+
+MentionEncoding = Literal["head", "span_markers", "head_markers", "mask", "prompt", "triple"]
+
+
+class TyperSettings(Settings):
+    """From a mention in its context to the scores of all types.
+
+    `mention_encoding` (papers/003, table 4) says where the mention's vector is read: at the first sub-word
+    of its head word; at a marker before the span or before the head word; at a mask in place of the mention;
+    at the mask of "The type of MENTION is [MASK]." or of "<MENTION, hasType, [MASK]>" after the text. With
+    `head` the mentions of a window share it; every other encoding reads a window for each mention.
+
+    `head: linear` learns a vector for each type. `head: labels` compares projections of the mention's vector
+    and of the encoded name of the type, and so scores types that it never learned, too.
+    `train_encoder: false` keeps the encoder as it is.
+    """
+
+    mention_encoding: MentionEncoding = "head"
+    head: Literal["linear", "labels"] = "linear"
+    projection_size: PositiveInt = 256
+    train_encoder: bool = True
+    dropout: Fraction = 0.1
+
+
+class TypeDecoding(Settings):
+    """Which types a mention has.
+
+    Those whose probability is above a threshold: `fixed` at `value`; `tuned`, the one for all types that is
+    best on dev; `per_type`, the best of each type on dev. With `always_best` also the most probable type,
+    whatever its probability. `hierarchy` makes `/person/artist` and `/person` consistent: by adding the types
+    above, or by dropping what lies below a type that is not found.
+    """
+
+    threshold: Literal["fixed", "tuned", "per_type"] = "fixed"
+    value: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    always_best: bool = True
+    hierarchy: Literal["add_parents", "drop_orphans", "none"] = "add_parents"
+
+
+class TyperRecipe(BaseRecipe):
+    """papers/003: fine types of mentions that are given.
+
+    Without `types` (or `types: auto`) the types are the lines of the file `type_list`, or else those of at
+    least `min_count` mentions of the training corpus. A mention without fine types has its own type.
+    """
+
+    task: Literal["typer"]
+    corpus: CorpusSettings
+    types: tuple[TypeSettings, ...] = ()
+    type_list: str | None = None
+    min_count: PositiveInt = 1
+    windows: WindowSettings = WindowSettings()
+    model: TyperSettings = TyperSettings()
+    decoding: TypeDecoding = TypeDecoding()
+    training: DocumentTraining = DocumentTraining()
+
+    @field_validator("types", mode="before")
+    @classmethod
+    def _auto(cls, value: Any) -> Any:
+        return () if value == "auto" else value
+
+    @model_validator(mode="after")
+    def _one_source_of_types(self) -> TyperRecipe:
+        if self.types and self.type_list is not None:
+            raise ValueError("has both types and type_list: drop one")
+        names = [t.name for t in self.types]
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise ValueError(f"the type {twice!r} stands twice in `types`")
+        return self
+
+    @model_validator(mode="after")
+    def _thresholds_have_a_dev(self) -> TyperRecipe:
+        if self.decoding.threshold != "fixed" and not (self.corpus.dev or self.corpus.dev_fraction):
+            raise ValueError(
+                f"decoding.threshold {self.decoding.threshold} needs corpus.dev or corpus.dev_fraction"
+            )
+        return self

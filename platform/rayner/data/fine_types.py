@@ -1,0 +1,35 @@
+"""Fine types of mentions: which are gold, and how names form a hierarchy (`/person/artist`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rayner.data.schema import Mention
+
+UNTYPED = "mention"
+"""The type of mentions whose format knows no types."""
+SEPARATOR = "/"
+
+
+def gold_types(mention: Mention) -> tuple[str, ...]:
+    """The fine types of a mention, each once; of one without any, its own type, unless that says nothing."""
+    if mention.types:
+        return tuple(dict.fromkeys(name for name, _ in mention.types))
+    return () if mention.type == UNTYPED else (mention.type,)
+
+
+def as_types(names: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Names as gold values of `Mention.types`, each once."""
+    return tuple((name, 1.0) for name in dict.fromkeys(names))
+
+
+def ancestors(name: str) -> Iterator[str]:
+    """The types above a type, the nearest first: "/person" of "/person/artist"; none of a flat name."""
+    while (cut := name.rfind(SEPARATOR)) > 0:
+        name = name[:cut]
+        yield name
+
+
+def spoken(name: str) -> str:
+    """A type's name as words: "person artist" of "/person/artist", "soccer player" of "soccer_player"."""
+    return " ".join(name.replace(SEPARATOR, " ").replace("_", " ").split()) or name

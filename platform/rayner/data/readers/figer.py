@@ -1,0 +1,58 @@
+"""FIGER and BBN: a sentence and its mentions a line (Ling and Weld 2012, in the form of Ren et al. 2016).
+
+{"tokens": ["Ada", "ran", "."], "mentions": [{"start": 0, "end": 1, "labels": ["/person"]}],
+ "fileid": "...", "senid": 0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.fine_types import RowError, check_words, strings, typed
+from rayner.data.readers.json_rows import has_fields, read_rows
+from rayner.data.readers.wordtext import join_words
+from rayner.data.schema import Document, Mention, Span
+
+_FIELDS = {"tokens", "mentions", "fileid", "senid"}
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("figer", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the first line is a JSON object with words and mentions, and no text."""
+    return has_fields(sample, "tokens", "mentions") and not has_fields(sample, "text")
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file, one a line; a line that is no such row is a reject."""
+    return read_rows(unit, _FIELDS, _document)
+
+
+def _document(row: dict[str, Any], default_id: str) -> Document:
+    tokens, mentions = strings(row, "tokens"), row.get("mentions")
+    if not tokens:
+        raise RowError("a row without words", "remove it")
+    if not isinstance(mentions, list):
+        raise RowError("`mentions` is no list", 'write "mentions": [{"start": 0, "end": 1, "labels": []}]')
+    text, words, _ = join_words([tokens])
+    found = in_order([_mention(mention, words) for mention in mentions])
+    given = row.get("fileid")
+    id_ = f"{given}:{row.get('senid', '')}".rstrip(":") if given else default_id
+    return Document(id_, text, found, words)
+
+
+def _mention(given: Any, words: Sequence[Span]) -> Mention:
+    if not isinstance(given, dict):
+        raise RowError(
+            f"the mention {given!r:.40} is no object", 'write {"start": 0, "end": 1, "labels": []}'
+        )
+    first, after = given.get("start"), given.get("end")
+    check_words(first, after, len(words))
+    return typed(words, first, after, strings(given, "labels"), head=None)  # pyright: ignore

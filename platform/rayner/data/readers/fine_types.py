@@ -1,0 +1,50 @@
+"""What readers of typed mentions share: rows of words, in which mentions have any number of fine types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rayner.data.fine_types import UNTYPED, as_types
+from rayner.data.readers.base import is_encodable
+from rayner.data.schema import Mention, Span
+
+
+class RowError(ValueError):
+    """What is wrong with a row, as a reject says it, and how to correct it."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.what, self.cure = what, cure
+
+
+def strings(row: dict[str, Any], field: str) -> list[str]:
+    """A field that is a list of strings, none of them blank.
+
+    Raises:
+        RowError: it is something else.
+    """
+    value = row.get(field)
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise RowError(f"`{field}` is no list of strings", f'write "{field}": ["...", ...]')
+    if not all(v.strip() and is_encodable(v) for v in value):
+        raise RowError(f"`{field}` holds a blank string or half a surrogate pair", "leave it out")
+    return value
+
+
+def typed(words: Sequence[Span], first: int, after: int, names: Sequence[str], head: int | None) -> Mention:
+    """The mention of words `first` to `after`, with its gold types; `head` is the number of its head word."""
+    return Mention(
+        words[first][0],
+        words[after - 1][1],
+        UNTYPED,
+        head=None if head is None else words[head],
+        types=as_types(names),
+    )
+
+
+def check_words(first: Any, after: Any, words: int) -> None:
+    """Raise RowError unless `first` and `after` are a stretch of so many words."""
+    if type(first) is not int or type(after) is not int or not 0 <= first < after <= words:
+        what = f"a mention of the words {first!r:.20} to {after!r:.20} of {words}"
+        raise RowError(what, "count words from 0; the end is the word after the last")

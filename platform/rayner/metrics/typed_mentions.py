@@ -1,0 +1,39 @@
+"""Mentions of documents as items with fine types, for `typing.score_types`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rayner.data.fine_types import gold_types
+from rayner.data.schema import Document
+
+Items = list[Collection[str]]
+
+
+def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tuple[Items, Items]:
+    """The gold types and the predicted ones of each mention.
+
+    A mention is known by its span. One that was not found has no predicted types; one that is not in gold has
+    no gold types. Gold mentions whose types nobody said are left out, as are predicted types that a document
+    was not annotated for.
+
+    Raises:
+        ValueError: the numbers of documents differ.
+    """
+    right: Items = []
+    answered: Items = []
+    for one, other in zip(gold, predicted, strict=True):
+        annotated = None if one.annotated_types is None else set(one.annotated_types)
+        found: dict[tuple[int, int], set[str]] = {}
+        for mention in other.mentions:
+            names = {n for n, _ in mention.types if annotated is None or n in annotated}
+            found.setdefault((mention.start, mention.end), set()).update(names)
+        for mention in one.mentions:
+            if names := gold_types(mention):
+                right.append(names)
+                answered.append(found.get((mention.start, mention.end), ()))
+        spans = {(mention.start, mention.end) for mention in one.mentions}
+        extra = [names for span, names in found.items() if span not in spans and names]
+        right += [()] * len(extra)
+        answered += extra
+    return right, answered

@@ -1,0 +1,125 @@
+"""Documents whose mentions are given and have fine types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rayner.config import CorpusSettings, TyperRecipe
+from rayner.data.fine_types import gold_types
+from rayner.data.schema import Document
+from rayner.errors import CorpusError
+from rayner.metrics.typed_mentions import typed_items
+from rayner.metrics.typing_intervals import typing_intervals
+from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
+from rayner.tasks.kinds.documents import Documents
+from rayner.tasks.splits import split_documents
+
+_TYPES_ON_A_CARD = 50
+
+
+class TypedMentions:
+    """Documents, scored by the fine types of their mentions. `types` of a mention are its gold types; of one
+    without any, its own type is."""
+
+    name = "typed_mentions"
+    metrics: Mapping[str, Mode] = dict.fromkeys(
+        (
+            "macro_f1",
+            "micro_f1",
+            "accuracy",
+            "macro_precision",
+            "macro_recall",
+            "micro_precision",
+            "micro_recall",
+        ),
+        "max",
+    )
+    evaluation_options: Mapping[str, Any] = {}
+
+    def read(
+        self,
+        paths: Sequence[Path],
+        format: str,
+        recipe: TyperRecipe,
+        predictor: Predictor[Any, Any, Any, Any],
+        types: Sequence[str] | None = None,
+    ) -> GoldItems:
+        """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
+        holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count.
+
+        Args:
+            types: only mentions that have one of these types.
+
+        Raises:
+            CorpusError: no mention has a type.
+        """
+        named = tuple(map(str, paths))
+        settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
+        documents = split_documents(settings, "dev")
+        if types is not None:
+            wanted = set(types)
+            documents = [
+                replace(d, mentions=tuple(m for m in d.mentions if wanted & {*gold_types(m)}))
+                for d in documents
+            ]
+        typed = [bool(gold_types(m)) for d in documents for m in d.mentions]
+        if not any(typed):
+            what = f"{len(typed)} mentions, none with a type"
+            raise CorpusError(", ".join(named), what, "name a corpus whose mentions have types")
+        return GoldItems(documents, {"untyped": len(typed) - sum(typed)})
+
+    def intervals(
+        self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Of typing metrics."""
+        return typing_intervals(*typed_items(gold, predicted))
+
+    def curves(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def to_tables(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, pa.Table]:
+        """`gold` and `predictions`."""
+        return Documents().to_tables(gold, predicted)
+
+    def from_tables(self, tables: Mapping[str, pa.Table]) -> tuple[list[Document], list[Document]]:
+        """What `to_tables` was given."""
+        return Documents().from_tables(tables)
+
+    def card(self, recipe: TyperRecipe) -> Card:
+        """The types, and how to type mentions."""
+        types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
+        more = len(types) - _TYPES_ON_A_CARD
+        shown = types if more <= 0 else [*types[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `types.json`"]
+        return Card(
+            train=recipe.corpus.train,
+            dev=recipe.corpus.dev,
+            about=[
+                "## Types",
+                "",
+                "It types mentions that are there: in a pipeline, after a stage that finds them.",
+                "`types.json` lists the types, with how often each occurs in training.",
+                "",
+                *shown,
+            ],
+            commands=[
+                f"rayner evaluate {FOLDER} CORPUS",
+                f"rayner annotate {FOLDER} documents_with_mentions.jsonl --out typed",
+            ],
+            python=[
+                "from rayner.data.schema import Document, Mention",
+                "",
+                'document = Document("1", "Ada wrote it.", (Mention(0, 3, "mention"),))',
+                f'documents = rayner.load("{FOLDER}").predict([document])',
+            ],
+        )
+
+    def source(self, recipe: TyperRecipe) -> Source:
+        """Documents, of which no group (book, patient) is cut."""
+        return Documents().source(recipe)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,135 @@
+"""A typer that answers: documents whose mentions get fine types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.schema import Document
+from rayner.metrics.typed_mentions import typed_items
+from rayner.metrics.typing import METRICS, score_types
+from rayner.models.typer import Typer, TypeTable
+from rayner.tasks.typer.decoding import decode, probability
+from rayner.tasks.typer.windows import MentionWindow
+
+if TYPE_CHECKING:
+    from rayner.tasks.typer.task import TyperTask
+
+CELLS = 4_000_000
+"""Scores of mentions and types that are in memory at once."""
+
+
+class FoundTypes(NamedTuple):
+    """The types of a window's mentions that are above their thresholds, and the most probable one of each.
+
+    All arrays are [n]: the number of the mention in its document, that of the type, its logit, and whether
+    the logit is above the threshold.
+    """
+
+    mention: np.ndarray
+    type: np.ndarray
+    logit: np.ndarray
+    above: np.ndarray
+
+
+class TypePredictor:
+    """Fills `Mention.types` of the mentions that are there, best first.
+
+    Args:
+        table: the types as they are held against mentions.
+        thresholds: [K] logits.
+    """
+
+    forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = True
+
+    def __init__(
+        self, task: TyperTask, model: Typer, types: Sequence[str], table: TypeTable, thresholds: Tensor
+    ) -> None:
+        self._task, self._model, self._table, self._thresholds = task, model.eval(), table, thresholds
+        self.types = list(types)
+        self._known = frozenset(self.types)
+
+    def prepare(self, item: Document) -> list[MentionWindow]:
+        """The windows that hold the document's mentions."""
+        return self._task.windows_of(item)
+
+    def length_of(self, window: MentionWindow) -> int:
+        """Sub-words of the window, special tokens included."""
+        return len(window)
+
+    @torch.inference_mode()
+    def forward(self, windows: Sequence[MentionWindow]) -> list[FoundTypes]:
+        """What is found in each window: only scores above their thresholds leave the device."""
+        device = self._table.weight.device
+        ids, mask = self._task.padded([window.ids for window in windows])
+        rows = np.repeat(np.arange(len(windows)), [len(window.places) for window in windows])
+        places = 1 + np.concatenate([window.places for window in windows])
+        given = ids, mask, torch.from_numpy(rows), torch.from_numpy(places.astype(np.int64))
+        vectors = self._model.vectors(*(tensor.to(device) for tensor in given))
+        parts: list[list[np.ndarray]] = []
+        begin = 0
+        for part in vectors.split(max(1, CELLS // len(self.types))):
+            mention, *columns = (column.cpu().numpy() for column in self._kept(part))
+            parts.append([mention + begin, *columns])
+            begin += len(part)
+        mention, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        numbers = np.concatenate([window.mentions for window in windows])
+        ends = np.searchsorted(mention, np.cumsum([len(window.places) for window in windows]))
+        pieces = [np.split(column, ends[:-1]) for column in (numbers[mention], *columns)]
+        return [FoundTypes(*piece) for piece in zip(*pieces, strict=True)]
+
+    def finish(
+        self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]
+    ) -> Document:
+        """The document with the types of its mentions; a mention that touches no word has none."""
+        settings, mentions = self._task.recipe.decoding, [replace(m, types=()) for m in item.mentions]
+        for number, (scored, above) in self.scored(scores).items():
+            types = decode(scored, above, settings, self._known)
+            mentions[number] = replace(mentions[number], types=types)
+        return replace(item, mentions=tuple(mentions))
+
+    def scored(self, scores: Sequence[FoundTypes]) -> dict[int, tuple[dict[str, float], list[str]]]:
+        """By the number of the mention: the probabilities of its types, and which are above thresholds."""
+        found: dict[int, tuple[dict[str, float], list[str]]] = {}
+        for part in scores:
+            columns = part.mention.tolist(), part.type.tolist(), probability(part.logit).tolist()
+            for number, kind, score, is_above in zip(*columns, part.above.tolist(), strict=True):
+                of_mention, above = found.setdefault(number, ({}, []))
+                name = self.types[kind]
+                of_mention[name] = score
+                if is_above:
+                    above.append(name)
+        return found
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """The metrics of `score_types`; types that the model lacks count as not found."""
+        return score_types(*typed_items(gold, predicted), frequencies=self._task.vocabulary)
+
+    def _kept(self, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        logits = self._table.scores(vectors)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        above = logits > self._thresholds
+        kept = above.clone()
+        kept[torch.arange(len(kept), device=kept.device), logits.argmax(1)] = True
+        mention, kind = kept.nonzero(as_tuple=True)
+        return mention, kind, logits[mention, kind], above[mention, kind]
+
+
+class TypeStage(TypePredictor):
+    """A typer after a stage that finds mentions: its metrics beside those of that stage."""
+
+    def __init__(self, predictor: TypePredictor) -> None:
+        vars(self).update(vars(predictor))
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are."""
+        scores = score_types(*typed_items(gold, predicted))
+        return {f"types_{name}": scores[name] for name in METRICS}

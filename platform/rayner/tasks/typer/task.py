@@ -1,0 +1,322 @@
+"""Fine-grained entity typing: any number of types for each given mention (papers/003, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from rayner.config import TyperRecipe, TypeSettings
+from rayner.data.batches import TOKENS_PER_BATCH, forwards
+from rayner.data.fine_types import gold_types, spoken
+from rayner.data.schema import Document
+from rayner.errors import InputError, RecipeError
+from rayner.losses.typing import typing_loss
+from rayner.models.encoder import Tokenizer
+from rayner.models.typer import LabelHead, Typer
+from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.predict import predict
+from rayner.tasks.splits import split_documents
+from rayner.tasks.typer.decoding import FLOOR, logit, tuned_per_type, tuned_threshold
+from rayner.tasks.typer.predictor import FoundTypes, TypePredictor
+from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
+from rayner.tasks.typer.windows import MentionWindow, MentionWindows
+
+
+class TyperOptions(Options):
+    """What a caller may ask of a typer; None means what the checkpoint learned.
+
+    `types`: those to choose from, also ones that were never learned, where `model.head` is `labels`. `shift`
+    is added to the logit of every threshold: a negative one finds more, a positive one less.
+    """
+
+    types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)] | None = None
+    shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBatch:
+    """Windows, and the types of their mentions.
+
+    Attributes:
+        ids, mask: [B, L] sub-words with special tokens.
+        rows, places: [M] where the vector of each mention is read.
+        right: [P, 2] mention and type, of those that are right.
+        known: mentions, and the types that their documents were annotated for (None: all). Without any, all
+            types are known of all mentions.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    rows: Tensor
+    places: Tensor
+    right: Tensor
+    known: Sequence[tuple[Tensor, Tensor | None]]
+
+
+class TyperTask(EncoderTask[TyperRecipe]):
+    """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
+
+    metric = Metric("macro_f1")
+    weights: Mapping[str, float] = {"type": 1.0}
+
+    def __init__(self, recipe: TyperRecipe, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        self._name_vectors: Tensor | None = None
+
+    @cached_property
+    def vocabulary(self) -> Mapping[str, int]:
+        """The types in their order, and the mentions of each in training."""
+        return vocabulary_of(self.recipe, split_documents(self.recipe.corpus, "train"))
+
+    @property
+    def names(self) -> list[str]:
+        """The types in their order."""
+        return list(self.vocabulary)
+
+    @cached_property
+    def windows_of(self) -> MentionWindows:
+        """The windows of a document that hold its mentions."""
+        return MentionWindows(self.recipe.windows, self.recipe.model.mention_encoding, self.tokenizer)
+
+    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
+        """The documents of a split; none of `dev` where the recipe has no such split.
+
+        Raises:
+            RecipeError: a path that does not exist.
+            CorpusError: a corpus without documents, or, to learn from, without a mention of any of the types.
+        """
+        documents = split_documents(self.recipe.corpus, split)
+        if split == "train":
+            _ = self.vocabulary
+        return documents
+
+    def example_settings(self) -> Mapping[str, Any]:
+        """What decides the examples: encoder, windows, where a mention is read, types."""
+        return {
+            "task": type(self).__name__,
+            "encoder": self.recipe.encoder,
+            "windows": self.recipe.windows.model_dump(mode="json"),
+            "mention_encoding": self.recipe.model.mention_encoding,
+            "types": self.names,
+        }
+
+    def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
+        """One row a window; `places` of its mentions; `type_mention`, `type_index` are flat pairs.
+
+        `known` holds the types that a document was annotated for; nothing stands for all.
+        """
+        type_index = {name: index for index, name in enumerate(self.names)}
+        for document in items:
+            gold = [gold_types(mention) for mention in document.mentions]
+            windows = self.windows_of(document)
+            rejects = list(_rejects(document, windows, gold, type_index))
+            annotated = document.annotated_types
+            known = [] if annotated is None else sorted(type_index[n] for n in {*annotated} & {*type_index})
+            for window in windows:
+                kept = np.array([bool(gold[number]) for number in window.mentions])
+                if not kept.any() or (annotated is not None and not known):
+                    continue
+                pairs = [
+                    (place, type_index[name])
+                    for place, number in enumerate(window.mentions[kept].tolist())
+                    for name in gold[number]
+                    if name in type_index and (annotated is None or name in annotated)
+                ]
+                yield {
+                    "document_id": document.document_id,
+                    "ids": window.ids,
+                    "length": len(window),
+                    "places": window.places[kept],
+                    "type_mention": [place for place, _ in pairs],
+                    "type_index": [index for _, index in pairs],
+                    "known": known,
+                    "rejects": rejects,
+                }
+                rejects = []
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TypeBatch:
+        """Rows as tensors; places move by one for [CLS]."""
+        ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
+        sizes = [len(e["places"]) for e in examples]
+        begins = np.cumsum([0, *sizes])
+        mention = [
+            np.asarray(e["type_mention"], np.int64) + b for e, b in zip(examples, begins, strict=False)
+        ]
+        right = [np.concatenate(mention), _joined([e["type_index"] for e in examples])]
+        return TypeBatch(
+            ids=ids,
+            mask=mask,
+            rows=torch.from_numpy(np.repeat(np.arange(len(examples)), sizes)),
+            places=1 + torch.from_numpy(_joined([e["places"] for e in examples])),
+            right=torch.from_numpy(np.stack(right, 1)),
+            known=_known_groups([tuple(e["known"]) for e in examples], sizes),
+        )
+
+    def counts(self, batch: TypeBatch, progress: Progress) -> Counts:
+        """Mentions: the gradient of a type does not shrink with the number of the others."""
+        return {"type": float(len(batch.places))}
+
+    def build(self) -> Typer:
+        """The encoder and a new head."""
+        settings, encoder = self.recipe.model, self.encoder()
+        _ = self.windows_of
+        if self.recipe.windows.length > encoder.max_length:
+            what = f"{self.recipe.windows.length} sub-words do not fit the encoder"
+            raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
+        of_types = self.encoder() if settings.head == "labels" and settings.train_encoder else None
+        model = Typer(encoder, len(self.names), settings, of_types)
+        model.thresholds.fill_(logit(self.recipe.decoding.value))
+        if isinstance(model.head, LabelHead) and self._loading is None:
+            if self._name_vectors is None:
+                given = {t.name: t for t in self.recipe.types}
+                types = [given.get(name, TypeSettings(name=name)) for name in self.names]
+                self._name_vectors = self._encoded(model, types)
+            model.head.type_vectors.copy_(self._name_vectors)
+        return model
+
+    def forward(self, model: nn.Module, batch: TypeBatch, progress: Progress) -> Output:
+        """The sum over mentions and types of the binary cross-entropy."""
+        logits = model(batch.ids, batch.mask, batch.rows, batch.places)
+        if not batch.known:
+            return Output({"type": typing_loss(logits, batch.right)[0]})
+        sums = [_loss_among(logits, batch.right, mentions, types) for mentions, types in batch.known]
+        return Output({"type": torch.stack(sums).sum()})
+
+    def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
+        """The thresholds, where they are tuned."""
+        settings = self.recipe.decoding
+        if settings.threshold == "fixed" or not isinstance(model, Typer):
+            return
+        looser = _Scoring(
+            self, model, self.names, model.head.table(), torch.full_like(model.thresholds, logit(FLOOR))
+        )
+        answers = predict(looser, [d for d in dev if d.mentions])
+        mentions = [pair for of_document in answers for pair in of_document]
+        if settings.threshold == "tuned":
+            model.thresholds.fill_(logit(tuned_threshold(mentions, settings, frozenset(self.names))))
+        else:
+            model.thresholds.copy_(torch.from_numpy(tuned_per_type(mentions, settings, self.names)))
+
+    def predictor(self, model: nn.Module, options: Any = None) -> TypePredictor:
+        """The model as it answers.
+
+        Raises:
+            InputError: types that were never learned, of a head that knows no others.
+        """
+        assert isinstance(model, Typer)
+        asked: TyperOptions = options or TyperOptions()
+        with torch.inference_mode():
+            table, names = model.head.table(), self.names
+            thresholds = model.thresholds
+            if asked.types is not None:
+                names = [t.name for t in asked.types]
+                learned = {name: index for index, name in enumerate(self.names)}
+                usual = thresholds.mean()
+                if isinstance(model.head, LabelHead):
+                    table = model.head.table(self._encoded(model, asked.types).to(thresholds))
+                elif new := [name for name in names if name not in learned]:
+                    what = f"{new[0]!r} was never learned, and model.head is linear"
+                    raise InputError("types", what, "ask for learned types, or train with model.head=labels")
+                else:
+                    places = torch.tensor([learned[name] for name in names], device=thresholds.device)
+                    table = type(table)(table.weight[places], table.bias[places])
+                rows = [thresholds[learned[n]] if n in learned else usual for n in names]
+                thresholds = torch.stack(rows)
+            return TypePredictor(self, model, names, table, thresholds + asked.shift)
+
+    def new_types(self, options: Any) -> Mapping[str, Any]:
+        """Types that were never learned; each has the mean of the thresholds of those that were."""
+        asked = getattr(options, "types", None) or ()
+        learned = self.vocabulary if asked else {}
+        return {t.name: "mean" for t in asked if t.name not in learned}
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """The types, too."""
+        super().save(model, folder)
+        write_vocabulary(self.vocabulary, folder)
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model of a checkpoint folder, with its own types."""
+        self.vocabulary = read_vocabulary(folder)
+        return super().load(folder)
+
+    def _encoded(self, model: Typer, types: Sequence[TypeSettings]) -> Tensor:
+        """[K, H] the encoded names of types, with their descriptions where they have some."""
+        texts = [": ".join([t.keyword or spoken(t.name), *t.guidelines[:1]]) for t in types]
+        rows = [np.array(ids, dtype=np.int64) for ids, _ in self.tokenizer.batch(texts)]
+        longest = model.text_encoder.max_length
+        for settings, row in zip(types, rows, strict=True):
+            if len(row) + 2 > longest:
+                what = f"a description of {len(row)} sub-words"
+                raise RecipeError(f"types: {settings.name}", what, f"keep it under {longest - 2}")
+        lengths = np.array([len(row) for row in rows])
+        order = list(forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH))
+        vectors = model.encode_names([self.padded([rows[i] for i in batch]) for batch in order])
+        return vectors[torch.from_numpy(np.argsort(np.concatenate(order))).to(vectors.device)]
+
+
+class _Scoring(TypePredictor):
+    """All types above the thresholds, undecoded, with the gold mentions."""
+
+    def finish(self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]) -> Any:
+        found = self.scored(scores)
+        return [(found.get(n, ({}, []))[0], m) for n, m in enumerate(item.mentions) if gold_types(m)]
+
+
+def _joined(rows: Sequence[Any]) -> np.ndarray:
+    return np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+
+
+def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor | None) -> Tensor:
+    """The loss over some mentions and some types."""
+    columns = torch.arange(logits.shape[1], device=logits.device) if types is None else types
+    places = [logits.new_full((size,), -1, dtype=torch.int64) for size in logits.shape]
+    for place, chosen in zip(places, (mentions, columns), strict=True):
+        place[chosen] = torch.arange(len(chosen), device=logits.device)
+    moved = torch.stack([place[index] for place, index in zip(places, right.unbind(1), strict=True)], 1)
+    inside = moved[(moved >= 0).all(1)]
+    return typing_loss(logits[mentions][:, columns], inside)[0]
+
+
+def _known_groups(
+    known: Sequence[tuple[int, ...]], sizes: Sequence[int]
+) -> list[tuple[Tensor, Tensor | None]]:
+    """The mentions of the rows by the types that are known of them; none where all types are, of all rows."""
+    if not any(known):
+        return []
+    of_mention = np.repeat(np.arange(len(known)), sizes)
+    groups: list[tuple[Tensor, Tensor | None]] = []
+    for types in dict.fromkeys(known):
+        rows = [row for row, own in enumerate(known) if own == types]
+        mentions = torch.from_numpy(np.flatnonzero(np.isin(of_mention, rows)))
+        groups.append((mentions, torch.tensor(types, dtype=torch.int64) if types else None))
+    return groups
+
+
+def _rejects(
+    document: Document,
+    windows: Sequence[MentionWindow],
+    gold: Sequence[Sequence[str]],
+    type_index: Mapping[str, int],
+) -> Iterator[str]:
+    """A line for each mention that is not learned, or not with all its types."""
+    hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
+    for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
+        place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
+        if number not in hidden:
+            yield f"{place}: holds no word"
+        elif not names:
+            yield f"{place}: has no type"
+        elif hidden[number]:
+            yield f"{place}: too long for a window, the {hidden[number]} sub-words of its middle are left out"
+        elif unknown := [name for name in names if name not in type_index]:
+            yield f"{place}: the recipe has no type {', '.join(unknown)}"

@@ -1,0 +1,88 @@
+"""The types that a typer learns, and how often each occurs in training: from the recipe, from a file of names
+or from the training corpus."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rayner.config import TyperRecipe
+from rayner.config.reading import corpus_paths
+from rayner.data.fine_types import gold_types
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, CorpusError, RecipeError
+from rayner.tasks.checkpoint_files import HINT
+
+FILE = "types.json"
+"""In a checkpoint: type -> mentions of it in training."""
+
+
+def vocabulary_of(recipe: TyperRecipe, training: Iterable[Document]) -> dict[str, int]:
+    """The types in their order, with the number of mentions of each in the training documents.
+
+    Raises:
+        RecipeError: the file of names is missing, holds none or one twice.
+        CorpusError: no mention has a type that is to be learned.
+    """
+    counts = Counter(name for d in training for m in d.mentions for name in gold_types(m))
+    if recipe.types:
+        names = [t.name for t in recipe.types]
+    elif recipe.type_list is not None:
+        names = read_type_list(recipe.type_list)
+    else:
+        names = sorted(name for name, count in counts.items() if count >= recipe.min_count)
+    found = {name: counts[name] for name in names}
+    if not any(found.values()):
+        there = ", ".join(f"{name} ({count})" for name, count in counts.most_common(10)) or "none at all"
+        what = f"no mention of a type that is to be learned; types of its mentions: {there}"
+        raise CorpusError(
+            "corpus.train", what, "correct types, type_list or min_count, or name another corpus"
+        )
+    return found
+
+
+def read_type_list(path: str) -> list[str]:
+    """The types in a file, one a line.
+
+    Raises:
+        RecipeError: it is missing, is no text, holds no name, or one twice.
+    """
+    (file,) = corpus_paths([path], "type_list")
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError("type_list", f"{file} cannot be read ({error})", "write a type a line") from None
+    seen: set[str] = set()
+    for number, name in enumerate(lines, 1):
+        if name and name in seen:
+            raise RecipeError("type_list", f"{file}:{number}: {name!r} stands twice", "remove one of them")
+        seen.add(name)
+    if not (names := [name for name in lines if name]):
+        raise RecipeError("type_list", f"{file} holds no type", "write a type a line")
+    return names
+
+
+def write_vocabulary(vocabulary: Mapping[str, int], folder: Path) -> None:
+    """Write the types into a checkpoint folder."""
+    text = json.dumps(dict(vocabulary), ensure_ascii=False, indent=0)
+    (folder / FILE).write_text(text, encoding="utf-8")
+
+
+def read_vocabulary(folder: Path) -> dict[str, int]:
+    """The types of a checkpoint folder.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    path = folder / FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(str(path), "is missing", "copy the whole checkpoint folder") from None
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(str(path), "is cut short or not the file that was saved", HINT) from None
+    if not isinstance(values, dict) or not all(type(count) is int for count in values.values()):
+        raise CheckpointError(str(path), "is not the file that was saved", HINT)
+    return values

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from rayner.data.schema import Document, Mention
+from rayner.metrics.typed_mentions import typed_items
+
+
+def mention(start: int, *names: str, type: str = "mention") -> Mention:
+    return Mention(start, start + 1, type, types=tuple((name, 0.5) for name in names))
+
+
+def document(*mentions: Mention, annotated: tuple[str, ...] | None = None) -> Document:
+    return Document("d", "a b c d", mentions, annotated_types=annotated)
+
+
+def test_mentions_are_known_by_their_spans() -> None:
+    gold = document(mention(0, "x", "y"), mention(2, "z"), mention(4), mention(6, type="PER"))
+    found = document(mention(0, "x", type="LOC"), mention(4, "x"), mention(1, "w"), mention(6, "PER"))
+    right, answered = typed_items([gold], [found])
+    assert [set(names) for names in right] == [{"x", "y"}, {"z"}, {"PER"}, set()]
+    assert [set(names) for names in answered] == [{"x"}, set(), {"PER"}, {"w"}]
+
+
+def test_types_that_a_document_was_not_annotated_for_do_not_count() -> None:
+    gold = document(mention(0, "x"), annotated=("x", "y"))
+    _, (answered,) = typed_items([gold], [document(mention(0, "x", "z"))])
+    assert answered == {"x"}
+
+
+def test_documents_come_in_pairs() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        typed_items([document()], [])

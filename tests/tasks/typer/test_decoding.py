@@ -1,0 +1,108 @@
+"""Thresholds and hierarchies, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.config import TypeDecoding
+from rayner.data.fine_types import ancestors
+from rayner.data.schema import Mention
+from rayner.metrics.typing import score_types
+from rayner.tasks.typer.decoding import (
+    FLOOR,
+    GRID,
+    decode,
+    logit,
+    probability,
+    tuned_per_type,
+    tuned_threshold,
+)
+
+NAMES = ("/a", "/a/b", "/a/b/c", "/d", "/d/e", "f")
+SCORES = st.dictionaries(st.sampled_from(NAMES), st.floats(0.01, 0.99), min_size=1)
+
+
+def settings(**values: object) -> TypeDecoding:
+    return TypeDecoding.model_validate(values)
+
+
+@given(SCORES, st.sampled_from(["add_parents", "drop_orphans", "none"]), st.booleans())
+def test_types_are_consistent_and_in_order(scored: dict[str, float], hierarchy: str, always: bool) -> None:
+    above = [name for name, score in scored.items() if score > 0.5]
+    found = decode(scored, above, settings(hierarchy=hierarchy, always_best=always), NAMES)
+    names = [name for name, _ in found]
+    assert len(set(names)) == len(names)
+    assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)
+    if always:
+        assert max(scored.values()) == found[0][1]
+    elif not above:
+        assert found == ()
+    if hierarchy == "none":
+        assert set(above) <= set(names) <= set(scored)
+    else:
+        score_of = dict(found)
+        assert all(score_of[above_it] >= score for name, score in found for above_it in ancestors(name))
+    if hierarchy == "add_parents":
+        assert set(above) <= set(names)
+    if hierarchy == "drop_orphans" and not always:
+        assert set(names) <= set(above)
+
+
+def test_parents_that_are_no_types_are_not_added() -> None:
+    assert decode({"/a/b": 0.9}, ["/a/b"], settings(), ["/a/b"]) == (("/a/b", 0.9),)
+    kept = decode({"/a/b": 0.9}, ["/a/b"], settings(hierarchy="drop_orphans", always_best=False), ["/a/b"])
+    assert kept == (("/a/b", 0.9),)
+
+
+def test_an_orphan_is_dropped() -> None:
+    scored = {"/a/b": 0.7, "/d": 0.9}
+    found = decode(scored, list(scored), settings(hierarchy="drop_orphans"), NAMES)
+    assert found == (("/d", 0.9),)
+
+
+MENTIONS = st.lists(st.tuples(SCORES, st.lists(st.sampled_from(NAMES), min_size=1)), min_size=1, max_size=8)
+
+
+def typed(given: list[tuple[dict[str, float], list[str]]]) -> list[tuple[dict[str, float], Mention]]:
+    return [(s, Mention(0, 1, "x", types=tuple((n, 1.0) for n in names))) for s, names in given]
+
+
+@given(MENTIONS)
+def test_the_tuned_threshold_has_the_best_macro_f1(given: list[tuple[dict[str, float], list[str]]]) -> None:
+    chosen, mentions = settings(hierarchy="none"), typed(given)
+
+    def f1(value: float) -> float:
+        answers = [
+            [n for n, _ in decode(s, [k for k, p in s.items() if p > value], chosen, NAMES)] for s, _ in given
+        ]
+        return score_types([names for _, names in given], answers)["macro_f1"]
+
+    best = tuned_threshold(mentions, chosen, NAMES)
+    assert f1(best) == pytest.approx(max(map(f1, GRID)), abs=1e-9)
+
+
+@given(MENTIONS)
+def test_each_type_has_its_best_f1(given: list[tuple[dict[str, float], list[str]]]) -> None:
+    thresholds = tuned_per_type(typed(given), settings(), NAMES)
+    assert thresholds.shape == (len(NAMES),)
+
+    def f1(name: str, threshold: float) -> float:
+        found = [name in s and logit(s[name]) > threshold for s, _ in given]
+        right = [name in names for _, names in given]
+        both = sum(f and r for f, r in zip(found, right, strict=True))
+        return 2 * both / max(1, sum(found) + sum(right))
+
+    for name, threshold in zip(NAMES, thresholds, strict=True):
+        if any(name in s and name in names for s, names in given):
+            tried = [logit(s[name]) - 1e-9 for s, _ in given if name in s]
+            assert f1(name, threshold) == pytest.approx(max(f1(name, t) for t in tried), abs=1e-9)
+        else:
+            assert threshold == 0
+
+
+def test_probabilities_do_not_overflow() -> None:
+    assert probability(np.array([-1e9, 0.0, 1e9])).tolist() == pytest.approx([0, 0.5, 1])
+    assert probability(np.array([logit(FLOOR)]))[0] == pytest.approx(FLOOR)

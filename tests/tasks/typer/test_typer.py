@@ -1,0 +1,272 @@
+"""The typer as a task: examples, loss, answers, types that are new, what is wrong with its input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from rayner.config import TyperRecipe
+from rayner.config.typer import MentionEncoding
+from rayner.data.fine_types import gold_types
+from rayner.data.schema import Document, Mention
+from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
+from rayner.models.encoder import load_tokenizer
+from rayner.tasks.base import Progress
+from rayner.tasks.predict import predict
+from rayner.tasks.registry import parse_recipe, task_of
+from rayner.tasks.stages import chain
+from rayner.tasks.typer import predictor as predictor_module
+from rayner.tasks.typer.task import TyperTask
+from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
+from tests.tasks.small import built, collated, corpus, found, tagger, trained
+
+TOKENIZER = load_tokenizer("random:32x2")
+ROWS: Sequence[tuple[str, str, tuple[str, ...]]] = (
+    ("Ada Lovelace wrote to the Society.", "Ada Lovelace", ("/person", "/person/author")),
+    ("In Paris, nobody slept.", "Paris", ("/place", "/place/city")),
+    ("They swam in the Rhine at noon.", "the Rhine", ("/place",)),
+    ("A letter reached Marie Curie late.", "Marie Curie", ("/person", "/person/chemist")),
+)
+
+
+def typed(text: str, mention: str, names: Sequence[str], **fields: Any) -> Document:
+    start = text.index(mention)
+    found = Mention(start, start + len(mention), "mention", types=tuple((name, 1.0) for name in names))
+    return Document(text[:12], text, (found,), **fields)
+
+
+DOCUMENTS = [typed(*row) for row in ROWS]
+
+
+def typer(vocabulary: Mapping[str, int] | None = None, **changes: Any) -> TyperTask:
+    """A small typer; `changes` are parts of the recipe."""
+    values = {
+        "task": "typer",
+        "encoder": "random:32x2",
+        "corpus": {"train": ["nowhere"], "dev": ["nowhere"]},
+        "windows": {"length": 40, "overlap": 10},
+        **changes,
+        "model": {"dropout": 0, **changes.get("model", {})},
+    }
+    recipe = parse_recipe(values, "test")
+    assert isinstance(recipe, TyperRecipe)
+    task = TyperTask(recipe, TOKENIZER)
+    names = sorted({name for document in DOCUMENTS for name in gold_types(document.mentions[0])})
+    task.vocabulary = vocabulary or dict.fromkeys(names, 1)
+    return task
+
+
+def types_of(documents: Sequence[Document]) -> list[set[str]]:
+    return [{name for name, _ in m.types} for d in documents for m in d.mentions]
+
+
+GOLD = types_of(DOCUMENTS)
+
+
+@pytest.mark.parametrize("encoding", get_args(MentionEncoding))
+@pytest.mark.parametrize("head", ["linear", "labels"])
+def test_it_learns_its_training_documents_by_heart(encoding: str, head: str) -> None:
+    task = typer(model={"mention_encoding": encoding, "head": head, "projection_size": 16})
+    model = trained(task, DOCUMENTS, steps=60)
+    answers = found(task, model, DOCUMENTS)
+    assert types_of(answers) == GOLD
+    metrics = task.predictor(model).evaluate(answers, DOCUMENTS)
+    assert metrics["accuracy"] == metrics["macro_f1"] == metrics["micro_f1"] == 1.0
+    assert metrics["per_frequency"].keys() == {"1-9"}
+
+
+def test_a_frozen_encoder_stays_as_it_is() -> None:
+    task = typer(model={"train_encoder": False})
+    before = {k: v.clone() for k, v in built(task).text_encoder.state_dict().items()}
+    model = trained(task, DOCUMENTS, steps=5)
+    assert all(torch.equal(before[k], v) for k, v in model.text_encoder.state_dict().items())
+
+
+def test_the_types_of_a_given_mention_are_no_input() -> None:
+    task = typer()
+    model = built(task).eval()
+    bare = [typed(text, mention, ()) for text, mention, _ in ROWS]
+    assert types_of(found(task, model, bare)) == types_of(found(task, model, DOCUMENTS))
+
+
+def test_examples_hold_indices_only() -> None:
+    vocabulary = {f"t{i}": 1 for i in range(10_331)} | {"/place": 1}
+    (row,) = typer(vocabulary).examples(DOCUMENTS[2:3])
+    assert (row["type_mention"], row["type_index"], row["known"]) == ([0], [10_331], [])
+    assert sum(np.size(value) for value in row.values()) < 40
+
+
+def test_scores_below_their_thresholds_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10,331 types only the best remains of a mention, however few mentions are scored at once."""
+    task = typer({f"t{i}": 1 for i in range(10_331)})
+    model = built(task).eval()
+    predictor = task.predictor(model)
+    windows = [window for document in DOCUMENTS for window in predictor.prepare(document)]
+    scores = predictor.forward(windows)
+    assert [len(part.type) for part in scores] == [1] * len(DOCUMENTS)
+    assert not any(part.above.any() for part in scores)
+    monkeypatch.setattr(predictor_module, "CELLS", 1)
+    for one, other in zip(scores, predictor.forward(windows), strict=True):
+        assert np.array_equal(one.type, other.type)
+        assert np.array_equal(one.mention, other.mention)
+
+
+def test_mentions_of_a_window_share_it() -> None:
+    (document,) = corpus(["[PER:Ada Lovelace] met [PER:Marie Curie] in [LOC:Paris] and [LOC:Rome]."])
+    task = typer({"PER": 2, "LOC": 2})
+    (row,) = task.examples([document])
+    assert (row["type_mention"], row["type_index"]) == ([0, 1, 2, 3], [0, 0, 1, 1])
+    marked = typer({"PER": 2, "LOC": 2}, model={"mention_encoding": "span_markers"})
+    assert len(list(marked.examples([document]))) == 4
+
+
+def test_types_that_a_document_was_not_annotated_for_teach_nothing() -> None:
+    partly = typed(*ROWS[0], annotated_types=("/person", "/place"))
+    task = typer()
+    model, batch = built(task), collated(task, [partly, *DOCUMENTS[1:]])
+    logits = model(batch.ids, batch.mask, batch.rows, batch.places)
+    loss = task.forward(model, batch, Progress(0, 1, 0, 1)).sums["type"]
+    right = torch.tensor([[float(name in names) for name in task.names] for _, _, names in ROWS])
+    known = torch.ones_like(right)
+    known[0] = torch.tensor([float(name in ("/person", "/place")) for name in task.names])
+    losses = F.binary_cross_entropy_with_logits(logits, right, reduction="none")
+    torch.testing.assert_close(loss, (losses * known).sum())
+
+
+def test_what_is_not_learned_is_named() -> None:
+    text = "Ada  met \u200b Rome."
+    mentions = (
+        Mention(0, 3, "x", types=(("/person", 1.0), ("/ghost", 1.0))),
+        Mention(4, 5, "/person"),
+        Mention(11, 15, "mention"),
+    )
+    (row,) = typer().examples([Document("d", text, mentions)])
+    assert row["rejects"] == [
+        "d: mention at 0-3: the recipe has no type /ghost",
+        "d: mention at 4-5: holds no word",
+        "d: mention at 11-15: has no type",
+    ]
+    assert len(row["places"]) == 1
+
+
+def test_a_mention_of_any_length_in_a_document_of_any_length() -> None:
+    text = " ".join(["word"] * 400)
+    mentions = (Mention(0, len(text), "x"), Mention(500, 504, "x"), Mention(4, 5, "x"))
+    for encoding in get_args(MentionEncoding):
+        task = typer(model={"mention_encoding": encoding})
+        (answer,) = found(task, built(task).eval(), [Document("d", text, mentions)])
+        assert [bool(m.types) for m in answer.mentions] == [True, True, False]
+
+
+def test_names_that_were_never_learned_are_scored() -> None:
+    task = typer(model={"head": "labels"}, decoding={"hierarchy": "none"})
+    model, of = built(task).eval(), task_of("typer").options.of
+    values = [{"name": "/person"}, {"name": "a_new one", "description": "something new"}]
+    asked, all_learned = of({"types": values, "shift": -50.0}, "typer"), of({"shift": -50.0}, "typer")
+    assert task.new_types(asked) == {"a_new one": "mean"}
+    answers, usual = (list(predict(task.predictor(model, o), DOCUMENTS)) for o in (asked, all_learned))
+    assert types_of(answers) == [{"/person", "a_new one"}] * len(DOCUMENTS)
+    scores = [[dict(m.types)["/person"] for d in part for m in d.mentions] for part in (answers, usual)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_a_linear_head_scores_learned_types_only() -> None:
+    task = typer()
+    model, of = built(task).eval(), task_of("typer").options.of
+    learned = of({"types": [{"name": "/place"}], "shift": -50.0}, "typer")
+    assert types_of(list(predict(task.predictor(model, learned), DOCUMENTS))) == [{"/place"}] * 4
+    with pytest.raises(InputError, match=r"types: '/ghost' was never learned, and model\.head is linear"):
+        task.predictor(model, of({"types": [{"name": "/ghost"}]}, "typer"))
+
+
+@pytest.mark.parametrize("threshold", ["tuned", "per_type"])
+def test_thresholds_are_fitted(threshold: str) -> None:
+    task = typer(decoding={"threshold": threshold, "always_best": False})
+    model = trained(task, DOCUMENTS, steps=30)
+    metrics = task.predictor(model).evaluate(found(task, model, DOCUMENTS), DOCUMENTS)
+    usual = typer(decoding={"always_best": False})
+    model.thresholds.zero_()
+    fixed = usual.predictor(model).evaluate(found(usual, model, DOCUMENTS), DOCUMENTS)
+    assert metrics["macro_f1"] > 0
+    assert metrics["macro_f1"] >= fixed["macro_f1"] or threshold == "per_type"
+
+
+def test_a_typer_follows_a_stage_that_finds_mentions() -> None:
+    documents = corpus()
+    first, second = tagger(), typer({"PER": 5, "ORG": 5, "LOC": 5})
+    models = trained(first, documents), trained(second, documents, steps=120)
+    stage = task_of("typer").as_stage(second.predictor(models[1]), None)
+    both = chain([first.predictor(models[0]), stage])
+    answers = list(predict(both, [Document(d.document_id, d.text) for d in documents]))
+    assert all(names == {m.type} for d in answers for m, names in zip(d.mentions, types_of([d]), strict=True))
+    metrics = both.evaluate(answers, documents)
+    assert metrics["f1"] == metrics["types_accuracy"] == metrics["types_macro_f1"] == 1.0
+    assert metrics["per_type"].keys() == {"PER", "ORG", "LOC"}
+    assert "names" not in vars(stage)
+
+
+def test_types_come_from_the_corpus_a_file_or_the_recipe(tmp_path: Path) -> None:
+    rows = [
+        {
+            "y_str": ["b", "a"],
+            "mention_span": "Ann",
+            "left_context_token": [],
+            "right_context_token": ["ran"],
+        },
+        {"y_str": ["b"], "mention_span": "Bob", "left_context_token": [], "right_context_token": []},
+    ]
+    (tmp_path / "train.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "types.txt").write_text("z\nb\n\n")
+    base = {"task": "typer", "corpus": {"train": [str(tmp_path / "train.json")]}, "types": "auto"}
+
+    def vocabulary(**changes: Any) -> dict[str, int]:
+        recipe = parse_recipe(base | changes, "test")
+        assert isinstance(recipe, TyperRecipe)
+        return dict(TyperTask(recipe, TOKENIZER).vocabulary)
+
+    assert vocabulary() == {"a": 1, "b": 2}
+    assert vocabulary(min_count=2) == {"b": 2}
+    assert list(vocabulary(type_list=str(tmp_path / "types.txt")).items()) == [("z", 0), ("b", 2)]
+    assert vocabulary(types=[{"name": "a"}]) == {"a": 1}
+    with pytest.raises(CorpusError, match=r"no mention of a type .*: b \(2\), a \(1\)"):
+        vocabulary(min_count=3)
+    (tmp_path / "types.txt").write_text("a\nb\na\n")
+    with pytest.raises(RecipeError, match=r"type_list: .*types\.txt:3: 'a' stands twice"):
+        vocabulary(type_list=str(tmp_path / "types.txt"))
+    (tmp_path / "types.txt").write_text("\n")
+    with pytest.raises(RecipeError, match="holds no type"):
+        vocabulary(type_list=str(tmp_path / "types.txt"))
+    with pytest.raises(RecipeError, match="type_list: nowhere does not exist"):
+        vocabulary(type_list="nowhere")
+
+
+def test_a_recipe_has_one_source_of_types() -> None:
+    with pytest.raises(RecipeError, match="has both types and type_list"):
+        typer(types=[{"name": "a"}], type_list="types.txt")
+    with pytest.raises(RecipeError, match=r"the type 'a' stands twice"):
+        typer(types=[{"name": "a"}, {"name": "a"}])
+    with pytest.raises(RecipeError, match=r"threshold tuned needs corpus\.dev"):
+        typer(corpus={"train": ["nowhere"]}, decoding={"threshold": "tuned"})
+
+
+def test_a_checkpoint_has_its_own_types(tmp_path: Path) -> None:
+    task = typer(model={"head": "labels", "projection_size": 8})
+    model = built(task).eval()
+    task.save(model, tmp_path)
+    again = TyperTask(task.recipe, TOKENIZER)
+    loaded = again.load(tmp_path)
+    assert again.vocabulary == task.vocabulary
+    assert found(again, loaded.eval(), DOCUMENTS) == found(task, model, DOCUMENTS)
+    (tmp_path / FILE).write_text('{"a": ')
+    with pytest.raises(CheckpointError, match=rf"{FILE}: is cut short"):
+        read_vocabulary(tmp_path)
+    (tmp_path / FILE).unlink()
+    with pytest.raises(CheckpointError, match="is missing"):
+        read_vocabulary(tmp_path)

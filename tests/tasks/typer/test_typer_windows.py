@@ -1,0 +1,124 @@
+"""Windows around mentions: what the encoder reads, and where."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.config import WindowSettings
+from rayner.config.typer import MentionEncoding
+from rayner.data.schema import Context, Document, Mention
+from rayner.data.words import find_words
+from rayner.errors import RecipeError
+from rayner.models.tokenizer import load_tokenizer
+from rayner.tasks.typer.windows import MentionWindow, MentionWindows
+
+TOKENIZER = load_tokenizer("random:32x2")
+ENCODINGS = get_args(MentionEncoding)
+TEXT = "So the old singer of Paris slept."
+
+
+def windows_of(encoding: MentionEncoding, **settings: int) -> MentionWindows:
+    return MentionWindows(WindowSettings.model_validate(settings), encoding, TOKENIZER)
+
+
+def read(window: MentionWindow) -> list[str]:
+    """The window's sub-words, the place that is read in capitals."""
+    pieces = [str(TOKENIZER._fast.id_to_token(int(i))) for i in window.ids]
+    (place,) = window.places
+    return [*pieces[:place], pieces[place].upper(), *pieces[place + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        ("head", "so the old singer of PARIS slept ."),
+        ("span_markers", "so the old [UNUSED1] singer of paris [unused2] slept ."),
+        ("head_markers", "so the old singer of [UNUSED1] paris [unused2] slept ."),
+        ("mask", "so the old [MASK] slept ."),
+        ("prompt", "so the old singer of paris slept . the type of singer of paris is [MASK] ."),
+        ("triple", "so the old singer of paris slept . < singer of paris , hasty ##pe , [MASK] >"),
+    ],
+)
+def test_what_is_read(encoding: MentionEncoding, expected: str) -> None:
+    start = TEXT.index("singer")
+    document = Document("d", TEXT, (Mention(start, start + len("singer of Paris"), "x"),))
+    (window,) = windows_of(encoding)(document)
+    assert " ".join(read(window)) == expected
+
+
+def test_the_head_that_a_mention_names_is_read() -> None:
+    start = TEXT.index("singer")
+    mention = Mention(start, start + len("singer of Paris"), "x", head=(start, start + 6))
+    (window,) = windows_of("head")(Document("d", TEXT, (mention,)))
+    assert read(window)[3] == "SINGER"
+
+
+def test_a_head_is_no_closing_quote() -> None:
+    (window,) = windows_of("head")(Document("d", 'The "Times" ran', (Mention(0, 11, "x"),)))
+    assert "TIMES" in read(window)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    words = draw(
+        st.lists(st.sampled_from(["so", "unaffable", "日", "🙂", ",", "a\u0301"]), min_size=1, max_size=90)
+    )
+    text = " ".join(words)
+    places = find_words(text)
+    mentions = []
+    for _ in range(draw(st.integers(0, 4))):
+        first = draw(st.integers(0, len(places) - 1))
+        last = draw(st.integers(first, len(places) - 1))
+        mentions.append(Mention(places[first][0], places[last][1], "x"))
+    contexts = (Context("before it, much", 1.0), Context("after it", 0.5, before=False))
+    return Document("d", text, tuple(mentions), contexts=contexts if draw(st.booleans()) else ())
+
+
+@given(documents(), st.sampled_from(ENCODINGS), st.sampled_from([(24, 6, 0), (40, 4, 10), (128, 32, 16)]))
+def test_every_mention_is_read_once_in_a_window_that_fits(
+    document: Document, encoding: MentionEncoding, lengths: tuple[int, int, int]
+) -> None:
+    length, overlap, context = lengths
+    found = windows_of(encoding, length=length, overlap=overlap, context=context)(document)
+    numbers = [number for window in found for number in window.mentions.tolist()]
+    assert sorted(numbers) == list(range(len(document.mentions)))
+    for window in found:
+        assert len(window) <= length
+        assert len(window.places) == len(window.mentions)
+        for number, place in zip(window.mentions.tolist(), window.places.tolist(), strict=True):
+            token = int(window.ids[place])
+            if encoding in ("mask", "prompt", "triple"):
+                assert token == TOKENIZER.mask_id
+            elif encoding == "head":
+                mention = document.mentions[number]
+                own = document.text[mention.start : mention.end]
+                assert token in [*TOKENIZER(own)[0], TOKENIZER.unk_id]
+            else:
+                assert token == TOKENIZER.id_of("[unused1]")
+
+
+def test_of_a_mention_longer_than_the_window_the_middle_is_hidden() -> None:
+    text = " ".join(["first", *["word"] * 100, "last"])
+    document = Document("d", text, (Mention(0, len(text), "x"),))
+    (window,) = windows_of("span_markers", length=32, overlap=4)(document)
+    pieces = read(window)
+    assert pieces[:2] == ["[UNUSED1]", "first"]
+    assert pieces[-2:] == ["last", "[unused2]"]
+    assert window.hidden == 102 - (len(window.ids) - 2)
+    (head,) = windows_of("head", length=32, overlap=4)(document)
+    assert (read(head)[head.places[0]], head.hidden) == ("LAST", 0)
+
+
+def test_a_mention_without_a_word_is_in_no_window() -> None:
+    document = Document("d", "a  \t b", (Mention(2, 3, "x"), Mention(0, 1, "x")))
+    assert [w.mentions.tolist() for e in ENCODINGS for w in windows_of(e)(document)] == [[1]] * len(ENCODINGS)
+    assert windows_of("mask")(Document("d", " ", (Mention(0, 1, "x"),))) == []
+
+
+def test_windows_must_leave_room_for_the_text() -> None:
+    with pytest.raises(RecipeError, match=r"windows\.length: 12 sub-words leave 3 for the text; make it at"):
+        windows_of("triple", length=12, overlap=0)
