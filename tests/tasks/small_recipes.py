@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.runtime.several_workers import tiny_recipe
 from tests.tasks.small_names import small_recipe
+from tests.tasks.small_pairs import ranker_recipe
 
 
 def _of_documents(task: str, **parts: Any) -> Callable[[Path], dict[str, Any]]:
@@ -30,6 +31,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
     "tagger": _of_documents("tagger"),
     "standardizer": _standardizer,
+    "ranker": ranker_recipe,
     "toy": _of_documents("toy", model=None),
 }
 """By the task's name; a task without an entry fails the contract."""

@@ -149,7 +149,9 @@ def test_order_and_batches_change_no_answer(checkpoints: dict[str, Path], name: 
 
 def _decided(answer: Any) -> Any:
     mentions = getattr(answer, "mentions", None)
-    return answer.entity_id if mentions is None else [(m.start, m.end, m.type) for m in mentions]
+    if mentions is not None:
+        return [(m.start, m.end, m.type) for m in mentions]
+    return answer.relevant if hasattr(answer, "relevant") else answer.entity_id
 
 
 def _scores(answer: Any) -> list[float]:

@@ -13,6 +13,7 @@ from rayner.config.base import (
 )
 from rayner.config.documents import (
     BiEncoderSettings,
+    ContextSettings,
     ContrastSettings,
     CorpusSettings,
     DocumentRecipe,
@@ -26,6 +27,13 @@ from rayner.config.documents import (
     WindowSettings,
 )
 from rayner.config.index import IndexSettings
+from rayner.config.ranker import (
+    CrossEncoderSettings,
+    PairSettings,
+    PairTraining,
+    RankerRecipe,
+    RelevanceSettings,
+)
 from rayner.config.standardizer import (
     ColumnSettings,
     ContrastiveTraining,
@@ -42,9 +50,11 @@ __all__ = [
     "BaseRecipe",
     "BiEncoderSettings",
     "ColumnSettings",
+    "ContextSettings",
     "ContrastSettings",
     "ContrastiveTraining",
     "CorpusSettings",
+    "CrossEncoderSettings",
     "DocumentRecipe",
     "DocumentTraining",
     "Fraction",
@@ -55,8 +65,12 @@ __all__ = [
     "MentionSettings",
     "MiningSettings",
     "NameEncoderSettings",
+    "PairSettings",
+    "PairTraining",
+    "RankerRecipe",
     "Rate",
     "RecognizerRecipe",
+    "RelevanceSettings",
     "ScalingSettings",
     "Settings",
     "SpanDecoding",

@@ -15,7 +15,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from rayner.config import BaseRecipe, RecognizerRecipe, StandardizerRecipe, TaggerRecipe, reading
+from rayner.config import (
+    BaseRecipe,
+    ContextSettings,
+    RankerRecipe,
+    RecognizerRecipe,
+    StandardizerRecipe,
+    TaggerRecipe,
+    reading,
+)
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
@@ -24,7 +32,10 @@ from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
+from rayner.tasks.kinds.pairs import Pairs
+from rayner.tasks.ranker import RankerOptions, RankerTask
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
+from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
@@ -85,6 +96,15 @@ OWN = (
         options=StandardizerOptions,
         stage="entities",
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
+    ),
+    Task(
+        name="ranker",
+        recipe=RankerRecipe,
+        learn=RankerTask,
+        kind=Pairs(),
+        options=RankerOptions,
+        stage="contexts",
+        as_stage=lambda predictor, options: ContextStage(ContextSettings(**dict(options)), predictor),
     ),
 )
 

@@ -90,7 +90,7 @@ class PipelineSettings:
     @property
     def answers_documents(self) -> bool:
         """Whether it takes documents."""
-        return self.is_file or self.stages[0].record.stage in ORDER[:-1]
+        return self.is_file or self.stages[0].record.stage in ("mentions", "types")
 
     @property
     def new_types(self) -> dict[str, Any]:

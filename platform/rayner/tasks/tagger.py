@@ -145,10 +145,10 @@ class TagPredictor:
 
     forward_cost = COST_OF_A_FORWARD
     tokens_per_batch = TOKENS_PER_BATCH
-    whole = False
 
     def __init__(self, task: TaggerTask, model: nn.Module) -> None:
         self._task = task
+        self.whole = task.reads_whole_documents
         self._model = model.eval()
         self.names = task.names
 

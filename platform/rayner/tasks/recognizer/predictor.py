@@ -36,7 +36,6 @@ class Recognizer:
 
     forward_cost = COST_OF_A_FORWARD
     tokens_per_batch = TOKENS_PER_BATCH
-    whole = False
 
     def __init__(
         self,
@@ -49,6 +48,7 @@ class Recognizer:
         new_types: Mapping[str, Threshold] | None = None,
     ) -> None:
         self._task = task
+        self.whole = task.reads_whole_documents
         self._model = model
         self.names = list(names)
         self.new_types: dict[str, Threshold] = dict(new_types or {})
