@@ -199,6 +199,7 @@ SPACES = [
             ("space", "loss_weights", "beta", "temperature", "thresholds", "population"),
         ),
         ("tagger", "tagger", ("space", "learning_rates", "population")),
+        ("ranker", "ranker_synthetic", ("space", "learning_rates", "population")),
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4", "population")),
     )
     for name in names

@@ -95,7 +95,7 @@ class DocumentTask(EncoderTask[R]):
     def load(self, folder: Path) -> nn.Module:
         """As `EncoderTask.load`; from then on the contexts are those of the checkpoint."""
         model = super().load(folder)
-        self.__dict__.pop("contexts", None)
+        vars(self).pop("contexts", None)
         return model
 
     def windows_of(self, document: Document) -> list[TextWindow]:

@@ -145,6 +145,7 @@ class TagPredictor:
 
     forward_cost = COST_OF_A_FORWARD
     tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
 
     def __init__(self, task: TaggerTask, model: nn.Module) -> None:
         self._task = task

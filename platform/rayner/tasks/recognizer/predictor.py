@@ -36,6 +36,7 @@ class Recognizer:
 
     forward_cost = COST_OF_A_FORWARD
     tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
 
     def __init__(
         self,
