@@ -120,19 +120,16 @@ def test_windows_of_sentences_cover_the_document_and_decide_once(
 
 @pytest.mark.parametrize("make", [recognizer, tagger])
 def test_what_another_sentence_tells_is_learned_and_offsets_are_of_the_document(make: Any) -> None:
-    told = {"PER": "[PER:Jordan] is a poet.", "LOC": "[LOC:Jordan] is a river."}
-    documents = [
-        marked(f"[{kind}:Jordan] again. It rained {when}. {told[kind]}", kind + when)
-        for kind in told
-        for when in ("early", "late")
-    ]
-    task = make(windows=WINDOWS, context={"methods": ["bm25"], "count": 1})
-    model = trained(task, documents, steps=200)
+    whens = ("early", "late", "today")
+    documents = [marked(f"She is a poet. [PER:Jordan] came {when}.", f"p{when}") for when in whens]
+    documents += [marked(f"[LOC:Jordan] came {when}. It is a river.", f"l{when}") for when in whens]
+    task = make(windows=WINDOWS, context={"methods": ["surrounding"], "count": 1})
+    model = trained(task, documents, steps=100)
     answers = found(task, model, documents)
     assert [(spans(d), d.text) for d in answers] == [(spans(d), d.text) for d in documents]
-    alone = [replace(d, sentence_contexts=((),) * 3, sentences=_sentences(d)) for d in documents]
-    firsts = [[(m.end, m.type) for m in d.mentions if m.start == 0] for d in found(task, model, alone)]
-    assert firsts[:2] == firsts[2:], "without contexts the first sentences are equal"
+    alone = [replace(d, sentence_contexts=((), ()), sentences=_sentences(d)) for d in documents]
+    types = [[m.type for m in d.mentions] for d in found(task, model, alone)]
+    assert types[:3] == types[3:], "without contexts the sentences are equal"
 
 
 def _sentences(document: Document) -> tuple[tuple[int, int], ...]:
