@@ -18,6 +18,7 @@ from rayner.data.sections import Section, part_of
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.retrieval.contexts import Candidate
 from rayner.runtime.evaluate import evaluate
+from rayner.runtime.report import report
 from rayner.runtime.train import train
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
@@ -200,6 +201,12 @@ def test_a_ranker_is_evaluated_on_pairs(ranker: Path, tmp_path: Path) -> None:
     assert metrics["mse"] >= 0
 
 
+def test_a_report_of_a_ranker_has_its_scores_and_nothing_of_types(ranker: Path, tmp_path: Path) -> None:
+    page = report(ranker.parent, tmp_path / "report.html").read_text()
+    assert '<th scope="row">accuracy</th>' in page
+    assert "<h2>Types</h2>" not in page
+
+
 @pytest.fixture(scope="module")
 def with_ranker(ranker: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """A recipe of a tagger with a ranker in it, and its checkpoint."""
@@ -246,6 +253,15 @@ def test_a_pipeline_with_a_ranker_before_answers_as_the_recipe_with_it(
         evaluate(c, Path(corpus), intervals=False)["f1"] for c in (checkpoint, tmp_path / "pipeline.yaml")
     )
     assert one == other
+
+
+def test_contexts_that_nobody_reads_are_refused(ranker: Path, tmp_path: Path) -> None:
+    recipe = parse_recipe(tiny_recipe(tmp_path, "tagger", epochs=1, tokens_per_step=400), "recipe")
+    checkpoint = train(recipe, tmp_path / "run")["checkpoint"]
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"stages:\n- checkpoint: {ranker}\n- checkpoint: {checkpoint}\n")
+    with pytest.raises(RecipeError, match="no stage that reads them"):
+        read_pipeline(path)
 
 
 def test_a_ranker_alone_refuses_texts(ranker: Path) -> None:
