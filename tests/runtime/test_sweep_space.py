@@ -218,6 +218,7 @@ SPACES = [
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4")),
         ("chains", "chains_litbank", ("space", "negatives")),
         ("entity_typer", "typer_ufet", ("space", "encodings")),
+        ("ranker", "ranker_synthetic", ("space", "learning_rates")),
     )
     for name in names
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from tests.runtime.several_workers import tiny_recipe
 from tests.tasks.small_chains import chains_recipe
 from tests.tasks.small_names import small_recipe
+from tests.tasks.small_pairs import ranker_recipe
 
 
 def _of_documents(task: str, **parts: Any) -> Callable[[Path], dict[str, Any]]:
@@ -34,6 +35,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "standardizer": _standardizer,
     "chains": chains_recipe,
     "typer": _of_documents("typer"),
+    "ranker": ranker_recipe,
     "toy": _of_documents("toy", model=None),
 }
 """By the task's name; a task without an entry fails the contract."""

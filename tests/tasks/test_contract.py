@@ -153,9 +153,9 @@ def _decided(answer: Any) -> Any:
     if hasattr(answer, "chains"):
         return answer.chains.tolist()
     mentions = getattr(answer, "mentions", None)
-    if mentions is None:
-        return answer.entity_id
-    return [(m.start, m.end, m.type, sorted(name for name, _ in m.types)) for m in mentions]
+    if mentions is not None:
+        return [(m.start, m.end, m.type, sorted(name for name, _ in m.types)) for m in mentions]
+    return answer.relevant if hasattr(answer, "relevant") else answer.entity_id
 
 
 def _scores(answer: Any) -> list[float]:

@@ -14,6 +14,7 @@ from rayner.config.base import (
 from rayner.config.chains import ChainsRecipe
 from rayner.config.documents import (
     BiEncoderSettings,
+    ContextSettings,
     ContrastSettings,
     CorpusSettings,
     DocumentRecipe,
@@ -28,6 +29,13 @@ from rayner.config.documents import (
     WindowSettings,
 )
 from rayner.config.index import IndexSettings
+from rayner.config.ranker import (
+    CrossEncoderSettings,
+    PairSettings,
+    PairTraining,
+    RankerRecipe,
+    RelevanceSettings,
+)
 from rayner.config.standardizer import (
     ColumnSettings,
     ContrastiveTraining,
@@ -46,9 +54,11 @@ __all__ = [
     "BiEncoderSettings",
     "ChainsRecipe",
     "ColumnSettings",
+    "ContextSettings",
     "ContrastSettings",
     "ContrastiveTraining",
     "CorpusSettings",
+    "CrossEncoderSettings",
     "DocumentRecipe",
     "DocumentTraining",
     "Fraction",
@@ -59,8 +69,12 @@ __all__ = [
     "MentionSettings",
     "MiningSettings",
     "NameEncoderSettings",
+    "PairSettings",
+    "PairTraining",
+    "RankerRecipe",
     "Rate",
     "RecognizerRecipe",
+    "RelevanceSettings",
     "ScalingSettings",
     "Settings",
     "SpanDecoding",

@@ -8,6 +8,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
 
+ContextMethod = Literal["before", "after", "surrounding", "bm25", "same_noun", "random"]
+
 
 class TypeSettings(Settings):
     """A type and the texts that may stand for it (papers/000, section 4, table 5).
@@ -99,6 +101,30 @@ class WindowSettings(Settings):
         return self
 
 
+class ContextSettings(Settings):
+    """Which other sentences of its document each sentence is read with (papers/001, section 4).
+
+    `methods` each propose `candidates` sentences (by default `count`), of which `count` are taken: those that
+    the checkpoint `ranker` scores highest, above `minimum`; without it, the methods' best in turn.
+    `windows.context` is how many sub-words they may take.
+    """
+
+    methods: Annotated[tuple[ContextMethod, ...], Field(min_length=1)] = ("bm25",)
+    count: PositiveInt = 1
+    candidates: PositiveInt | None = None
+    ranker: str | None = None
+    minimum: Fraction = 0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _each_method_once(self) -> ContextSettings:
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError("methods names one twice")
+        if self.minimum and self.ranker is None:
+            raise ValueError("has a minimum of scores without a ranker that gives them")
+        return self
+
+
 class DocumentTraining(TrainingSettings):
     """Optimization over windows of documents.
 
@@ -165,11 +191,12 @@ class TaggingSettings(Settings):
 
 
 class DocumentRecipe(BaseRecipe):
-    """A run over annotated documents."""
+    """A run over annotated documents. With `context` they are read sentence by sentence."""
 
     corpus: CorpusSettings
     types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)]
     windows: WindowSettings = WindowSettings()
+    context: ContextSettings | None = None
     training: DocumentTraining = DocumentTraining()
 
     @model_validator(mode="after")
@@ -179,6 +206,12 @@ class DocumentRecipe(BaseRecipe):
             raise ValueError(
                 f"the type {next(n for n in names if names.count(n) > 1)!r} stands twice in `types`"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _contexts_have_room(self) -> DocumentRecipe:
+        if self.context is not None and not self.windows.context:
+            raise ValueError("context needs windows.context, the sub-words that contexts may take")
         return self
 
 

@@ -52,7 +52,9 @@ class Document:
 
     `words` and `sentences` are spans of the text, in order. `group` is what a split must not cut (a book,
     a patient). `annotated_types` are the types that the document was annotated for; None means all.
-    `contexts` are read with it, those before it and those after it each in their order.
+    `contexts` are read with it, those before it and those after it each in their order. With
+    `sentence_contexts`, as many as `sentences`, it is read sentence by sentence, each with its own; they are
+    passed from stage to stage, and not stored.
     """
 
     document_id: str
@@ -64,6 +66,7 @@ class Document:
     group: str | None = None
     annotated_types: tuple[str, ...] | None = None
     contexts: tuple[Context, ...] = ()
+    sentence_contexts: tuple[tuple[Context, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from rayner.data.schema import Document, Mention, Span
+from rayner.data.schema import Context, Document, Mention, Span
 
 SIZE = 2**18
 """Characters of a section: hundreds of windows, so that the two ends weigh little."""
@@ -38,6 +38,7 @@ def part_of(document: Document, section: Section) -> Document:
         words=_spans(document.words, section),
         sentences=_spans(document.sentences, section),
         mentions=tuple(_moved(mention, -begin) for mention in inside),
+        sentence_contexts=_contexts(document, section),
     )
 
 
@@ -78,6 +79,16 @@ def _moved(mention: Mention, by: int) -> Mention:
 def _spans(spans: Sequence[Span] | None, section: Section) -> tuple[Span, ...] | None:
     if spans is None:
         return None
+    inside = spans[_inside(spans, section)]
+    return tuple((start - section.begin, end - section.begin) for start, end in inside)
+
+
+def _contexts(document: Document, section: Section) -> tuple[tuple[Context, ...], ...] | None:
+    if document.sentence_contexts is None:
+        return None
+    return document.sentence_contexts[_inside(document.sentences or (), section)]
+
+
+def _inside(spans: Sequence[Span], section: Section) -> slice:
     first = bisect_left(spans, section.begin, key=lambda span: span[0])
-    after = bisect_right(spans, section.end, key=lambda span: span[1])
-    return tuple((start - section.begin, end - section.begin) for start, end in spans[first:after])
+    return slice(first, bisect_right(spans, section.end, key=lambda span: span[1]))

@@ -97,8 +97,8 @@ def _assign(spans: Sequence[Span], words: Sequence[Span]) -> tuple[np.ndarray, n
     return np.where((first < after) & ~is_shared[first], first, -1), np.flatnonzero(is_shared)
 
 
-def cut(subwords: SubWords, length: int, overlap: int) -> list[Window]:
-    """Windows of at most `length` sub-words that cover a text.
+def cut(subwords: SubWords, length: int, overlap: int, part: Window | None = None) -> list[Window]:
+    """Windows of at most `length` sub-words that cover a text, or a part of whole words of it.
 
     Any run of at most `overlap + 1` sub-words lies whole in some window. Windows begin and end between words,
     except within a word that is longer than what a window adds to the one before.
@@ -109,7 +109,7 @@ def cut(subwords: SubWords, length: int, overlap: int) -> list[Window]:
     """
     if overlap >= length:
         raise ValueError(f"overlap {overlap} must be below length {length}")
-    windows, begin, total = [], 0, len(subwords)
+    windows, (begin, total) = [], part or (0, len(subwords))
     while total - begin > length:
         end = begin + length
         word_begin = int(subwords.first[subwords.word_of[end]])
@@ -123,17 +123,18 @@ def cut(subwords: SubWords, length: int, overlap: int) -> list[Window]:
     return windows
 
 
-def owner(windows: Sequence[Window], start: int, end: int, total: int) -> int | None:
+def owner(windows: Sequence[Window], start: int, end: int, total: int, begin: int = 0) -> int | None:
     """The window that decides about sub-words `start` to `end`: the one that shows most context around them.
 
-    The edges of the text count as endless context. None if no window holds them whole.
+    The edges of what is read as one text, `begin` and `total`, count as endless context. None if no window
+    holds them whole.
     """
     best, best_context = None, -1.0
     for index in range(bisect_right(windows, start, key=lambda w: w.begin) - 1, -1, -1):
         window = windows[index]
         if window.end < end:
             break
-        left = float("inf") if window.begin == 0 else start - window.begin
+        left = float("inf") if window.begin == begin else start - window.begin
         right = float("inf") if window.end == total else window.end - end
         if min(left, right) >= best_context:
             best, best_context = index, min(left, right)

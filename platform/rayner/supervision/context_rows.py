@@ -23,6 +23,11 @@ class ContextRow:
     entities: tuple[str, ...] = ()
     group: str | None = None
 
+    @property
+    def text(self) -> str:
+        """Both texts."""
+        return f"{self.sentence}\n{self.context}"
+
 
 @dataclass(slots=True)
 class ContextRows:

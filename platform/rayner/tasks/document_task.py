@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from torch import nn
 
 from rayner.config import DocumentRecipe
+from rayner.config.reading import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Encoder, Tokenizer
 from rayner.tasks.base import Each, Unit
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.splits import Change, change_of, document_units, read_documents, require_mentions
+from rayner.tasks.sentence_contexts import SentenceContexts, check_ranker
+from rayner.tasks.splits import (
+    Change,
+    change_of,
+    document_units,
+    read_documents,
+    require_mentions,
+)
 from rayner.tasks.windows import SPECIAL_TOKENS, Gold, TextWindow, gold_of, known_types, text_windows
 
 R = TypeVar("R", bound=DocumentRecipe)
+
+RANKER = "ranker"
+"""The folder of a checkpoint in which that of its context ranker lies."""
 
 
 class DocumentTask(EncoderTask[R]):
@@ -70,19 +84,60 @@ class DocumentTask(EncoderTask[R]):
         return self._changes[split]
 
     def example_settings(self) -> Mapping[str, Any]:
-        """What decides the examples: encoder, windows, type names, width limit."""
-        return {
+        """What decides the examples: encoder, windows, contexts, type names, width limit."""
+        settings = {
             "task": type(self).__name__,
             "encoder": self.recipe.encoder,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "types": self.names,
             "max_width": self.max_width,
         }
+        return settings if self.contexts is None else {**settings, "context": self.contexts.key()}
+
+    @cached_property
+    def contexts(self) -> SentenceContexts | None:
+        """The contexts that sentences are read with; None where the recipe has none.
+
+        Raises:
+            RecipeError: the ranker's folder does not exist.
+            CheckpointError: it is no checkpoint of a ranker.
+        """
+        settings = self.recipe.context
+        if settings is None:
+            return None
+        folder = None
+        if settings.ranker is not None:
+            if self.checkpoint is None:
+                folder = corpus_paths([settings.ranker], "context.ranker")[0].absolute()
+            else:
+                folder = self.checkpoint / RANKER
+            check_ranker(folder)
+        return SentenceContexts(settings, folder)
+
+    @property
+    def reads_whole_documents(self) -> bool:
+        """Whether sections of a document are not enough: its contexts may be anywhere in it."""
+        return self.recipe.context is not None
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """The ranker of contexts, too: a checkpoint needs no other."""
+        super().save(model, folder)
+        if self.contexts is not None and self.contexts.ranker is not None:
+            ignored = shutil.ignore_patterns("evaluation")
+            shutil.copytree(self.contexts.ranker, folder / RANKER, ignore=ignored)
+
+    def load(self, folder: Path) -> nn.Module:
+        """As `EncoderTask.load`; from then on the contexts are those of the checkpoint."""
+        model = super().load(folder)
+        vars(self).pop("contexts", None)
+        return model
 
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""
         tokenizer = self.tokenizer
         unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
+        if self.contexts is not None:
+            document = self.contexts.of(document)
         return text_windows(document, self.recipe.windows, tokenizer, unknown)
 
     def rows(

@@ -18,6 +18,8 @@ from typing import Any, Literal
 from rayner.config import (
     BaseRecipe,
     ChainsRecipe,
+    ContextSettings,
+    RankerRecipe,
     RecognizerRecipe,
     StandardizerRecipe,
     TaggerRecipe,
@@ -35,10 +37,13 @@ from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
+from rayner.tasks.kinds.pairs import Pairs
 from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.kinds.typed_mentions import TypedMentions
+from rayner.tasks.ranker import RankerOptions, RankerTask
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
+from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
@@ -112,6 +117,15 @@ OWN = (
         options=TyperOptions,
         stage="types",
         as_stage=lambda predictor, options: TypeStage(predictor),  # pyright: ignore
+    ),
+    Task(
+        name="ranker",
+        recipe=RankerRecipe,
+        learn=RankerTask,
+        kind=Pairs(),
+        options=RankerOptions,
+        stage="contexts",
+        as_stage=lambda predictor, options: ContextStage(ContextSettings(**dict(options)), predictor),
     ),
 )
 

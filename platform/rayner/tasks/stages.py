@@ -90,7 +90,7 @@ class PipelineSettings:
     @property
     def answers_documents(self) -> bool:
         """Whether it takes documents."""
-        return self.is_file or self.stages[0].record.stage in ORDER[:-1]
+        return self.is_file or self.stages[0].record.stage in ("mentions", "types")
 
     @property
     def new_types(self) -> dict[str, Any]:
@@ -210,12 +210,20 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if "mentions" not in [stage.record.stage for stage in stages]:
         what = "has no stage that finds mentions"
         raise RecipeError(str(path), what, "begin with the checkpoint of a recognizer or a tagger")
+    if order[0] == 0 and not any(_reads_contexts(stage) for stage in stages):
+        what = "has a stage of contexts, and no stage that reads them"
+        raise RecipeError(str(path), what, "train the others with windows.context, or leave it out")
     return PipelineSettings(stages, is_file=True)
 
 
 def load_pipeline(path: str | Path, device: str | None = None, **options: Any) -> Pipeline:
     """`read_pipeline`, loaded."""
     return read_pipeline(path, options).pipeline(device)
+
+
+def _reads_contexts(stage: StageSettings) -> bool:
+    windows = getattr(read_recipe(stage.checkpoint), "windows", None)
+    return bool(getattr(windows, "context", 0))
 
 
 def _stage(value: Any, where: str, folder: Path) -> StageSettings:

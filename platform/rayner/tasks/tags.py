@@ -160,6 +160,7 @@ class TagPredictor:
         decoding: Literal["greedy", "constrained"] = "greedy",
     ) -> None:
         self._task = task
+        self.whole = task.reads_whole_documents
         self._model = model.eval()
         self._labels = task.labels if labels is None else labels
         self._grammar = TagGrammar(self._labels) if decoding == "constrained" else None

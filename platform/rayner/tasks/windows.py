@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from rayner.config import WindowSettings
-from rayner.data.schema import Context, Document, Mention
+from rayner.data.schema import Context, Document, Mention, Span
 from rayner.data.windows import SubWords, Tokenize, Window, cut, locate, owner, split_into_subwords
 from rayner.data.words import words_of
 
@@ -33,7 +36,8 @@ class TextWindow:
 
     A window's row is what the encoder reads between [CLS] and [SEP]: sub-words of contexts before, the
     document's own sub-words `span`, sub-words of contexts after. A *place* counts in the row; nothing is
-    decided about the places of contexts.
+    decided about the places of contexts. `part` is the sentence that the window is of, where a document is
+    read sentence by sentence.
     """
 
     subwords: SubWords
@@ -41,6 +45,12 @@ class TextWindow:
     index: int
     before: np.ndarray = field(default_factory=lambda: _NOTHING)
     after: np.ndarray = field(default_factory=lambda: _NOTHING)
+    part: Window | None = None
+
+    @property
+    def edges(self) -> Window:
+        """The sub-words of the document that are read as one text: a sentence, or all."""
+        return self.part or Window(0, len(self.subwords))
 
     @property
     def span(self) -> Window:
@@ -82,7 +92,7 @@ class TextWindow:
         of what is around them."""
         if len(self.windows) == 1:
             return True
-        return owner(self.windows, first, last + 1, len(self.subwords)) == self.index
+        return owner(self.windows, first, last + 1, self.edges.end, self.edges.begin) == self.index
 
     @property
     def words(self) -> np.ndarray:
@@ -98,11 +108,11 @@ class TextWindow:
     @property
     def shown_around(self) -> np.ndarray:
         """How many sub-words of the document the window shows on the narrower side of each of `words`; the
-        edges of the text count as endless."""
+        edges of what is read as one text count as endless."""
         begin, end = self.span
         first = self.subwords.first[self.words]
-        left = first - begin if begin else np.full(len(first), np.inf)
-        right = end - first if end < len(self.subwords) else np.full(len(first), np.inf)
+        left = first - begin if begin > self.edges.begin else np.full(len(first), np.inf)
+        right = end - first if end < self.edges.end else np.full(len(first), np.inf)
         return np.minimum(left, right)
 
 
@@ -114,13 +124,39 @@ def text_windows(
     if not words:
         return []
     subwords = split_into_subwords(document.text, words, tokenize, unknown)
-    before, after = _contexts(document.contexts, settings.context, tokenize)
-    room = settings.length - SPECIAL_TOKENS - len(before) - len(after)
-    windows = cut(subwords, room, settings.overlap)
-    return [TextWindow(subwords, windows, index, before, after) for index in range(len(windows))]
+    ids_of = cache(lambda text: tokenize(text)[0])
+    parts = [(None, document.contexts)]
+    if settings.context and document.sentence_contexts is not None:
+        parts = _sentences(subwords, document.sentences or (), document.sentence_contexts)
+    windows: list[Window] = []
+    read: list[tuple[np.ndarray, np.ndarray, Window | None]] = []
+    for part, contexts in parts:
+        before, after = _contexts(contexts, settings.context, ids_of)
+        room = settings.length - SPECIAL_TOKENS - len(before) - len(after)
+        of_part = cut(subwords, room, settings.overlap, part)
+        windows += of_part
+        read += [(before, after, part)] * len(of_part)
+    return [TextWindow(subwords, windows, index, *rest) for index, rest in enumerate(read)]
 
 
-def _contexts(contexts: Sequence[Context], budget: int, tokenize: Tokenize) -> tuple[np.ndarray, np.ndarray]:
+def _sentences(
+    subwords: SubWords, sentences: Sequence[Span], contexts: Sequence[Sequence[Context]]
+) -> list[tuple[Window, Sequence[Context]]]:
+    """The sub-words of each sentence that has a word, and its contexts.
+
+    A word belongs to the sentence that it begins in, and one between two sentences to the one before it.
+    """
+    starts = [start for start, _ in subwords.words]
+    first_words = [0, *(bisect_left(starts, start) for start, _ in sentences[1:]), len(starts)]
+    places = [*subwords.first.tolist(), len(subwords)]
+    edges = [places[word] for word in first_words]
+    of_sentences = zip(pairwise(edges), contexts or [()], strict=True)
+    return [(Window(*edge), own) for edge, own in of_sentences if edge[0] < edge[1]]
+
+
+def _contexts(
+    contexts: Sequence[Context], budget: int, ids_of: Callable[[str], list[int]]
+) -> tuple[np.ndarray, np.ndarray]:
     """The sub-words of contexts before and after, the most relevant ones that fit; of one that alone is too
     long, the part that is next to the document."""
     if not budget or not contexts:
@@ -128,7 +164,7 @@ def _contexts(contexts: Sequence[Context], budget: int, tokenize: Tokenize) -> t
     order = sorted(range(len(contexts)), key=lambda i: -(contexts[i].score or 0.0))
     taken: dict[int, list[int]] = {}
     for index in order:
-        ids, left = tokenize(contexts[index].text)[0], budget - sum(map(len, taken.values()))
+        ids, left = ids_of(contexts[index].text), budget - sum(map(len, taken.values()))
         if len(ids) <= left:
             taken[index] = ids
         elif not taken:

@@ -54,7 +54,7 @@ def evaluate(
     if not settings.is_file and kind.evaluation_options:
         settings = read_pipeline(checkpoint, {**kind.evaluation_options, **(options or {})})
     pipeline = settings.pipeline(device)
-    recipe: Any = pipeline.checkpoints[0].recipe
+    recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     gold = kind.read(list(map(Path, paths)), format, recipe, pipeline.predictor, types)
     predicted = predict_all(pipeline.predictor, gold.items)

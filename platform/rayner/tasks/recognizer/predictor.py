@@ -49,6 +49,7 @@ class Recognizer:
         new_types: Mapping[str, Threshold] | None = None,
     ) -> None:
         self._task = task
+        self.whole = task.reads_whole_documents
         self._model = model
         self.names = list(names)
         self.new_types: dict[str, Threshold] = dict(new_types or {})

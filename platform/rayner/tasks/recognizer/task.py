@@ -25,7 +25,7 @@ from rayner.tasks.document_task import DocumentTask, bool_rows, known_rows
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
-from rayner.tasks.windows import pad
+from rayner.tasks.windows import Gold, TextWindow, pad
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             near = gold[low : bisect_left(gold, end, key=lambda g: g.first)]
             inside = [g for g in near if begin <= g.first and g.last < end and g.last - g.first < widest]
             cut = [g for g in near if g not in inside]
+            row["rejects"] = [*row["rejects"], *self._crossing(row["document_id"], window, cut)]
             place = window.place
             row["gold"] = _flat((g.type, place(g.first), place(g.last)) for g in inside)
             row["cut_starts"] = _flat((g.type, place(g.first)) for g in cut if begin <= g.first)
@@ -187,6 +188,18 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         made = type_inputs(types, self.recipe.model.type_encoding, self.tokenizer, encoder.max_length)
         device = model.log_scale.device
         return TypeInputs(*(t.to(device) for t in made if t is not None))
+
+    def _crossing(self, document_id: str, window: TextWindow, near: Sequence[Gold]) -> Iterator[str]:
+        """A line for each mention that begins in the window's sentence and ends in another."""
+        end = window.edges.end
+        if window.part is None or window.span.end < end:
+            return
+        words, word_of = window.subwords.words, window.subwords.word_of
+        for mention in near:
+            if mention.first < end <= mention.last:
+                start, last = words[word_of[mention.first]][0], words[word_of[mention.last]][1]
+                name = self.names[mention.type]
+                yield f"{document_id}: {name} at {start}-{last}: crosses the end of a sentence"
 
     def _types_of_step(self, progress: Progress) -> Tensor:
         """The types that a step learns: all, or `types_per_step` by chance, the same for every worker."""

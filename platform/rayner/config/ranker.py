@@ -1,0 +1,62 @@
+"""The recipe of the context ranker (papers/001)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
+
+
+class PairSettings(Settings):
+    """JSONL files of pairs `{"sentence", "context", "relevant"}`; `$NAME` stands for an environment variable.
+
+    Without `dev`, `dev_fraction` of the pairs of `train` are held out; the pairs of a `group` (a book), or
+    without one those of a sentence, stay together.
+    """
+
+    train: Annotated[tuple[str, ...], Field(min_length=1)]
+    dev: tuple[str, ...] = ()
+    dev_fraction: Annotated[float, Field(ge=0, lt=1)] = 0
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> PairSettings:
+        if self.dev and self.dev_fraction:
+            raise ValueError("has both dev and dev_fraction: drop one")
+        return self
+
+
+class CrossEncoderSettings(Settings):
+    """A regression head on the encoder of `[CLS] sentence [SEP] context [SEP]`.
+
+    `length` is in sub-words, special tokens included: of a longer pair, the longer side is cut.
+    """
+
+    length: Annotated[int, Field(ge=8)] = 256
+    pooling: Literal["cls", "mean", "max"] = "cls"
+    dropout: Fraction = 0.1
+
+
+class RelevanceSettings(Settings):
+    """The objective. The released code of papers/001 has two classes and their cross-entropy, which is the
+    binary one of the difference of their logits; `mean_squared_error` is a regression on 0 and 1."""
+
+    objective: Literal["binary_cross_entropy", "mean_squared_error"] = "binary_cross_entropy"
+
+
+class PairTraining(TrainingSettings):
+    """Optimization over pairs. `tokens_per_step` counts padded sub-words, of all workers together."""
+
+    tokens_per_step: PositiveInt = 1024
+    epochs: PositiveInt = 3
+
+
+class RankerRecipe(BaseRecipe):
+    """papers/001: how much a context helps to read a sentence, from 0 to 1."""
+
+    task: Literal["ranker"]
+    pairs: PairSettings
+    model: CrossEncoderSettings = CrossEncoderSettings()
+    loss: RelevanceSettings = RelevanceSettings()
+    training: PairTraining = PairTraining()

@@ -1,0 +1,182 @@
+"""The context ranker of papers/001: a cross-encoder that scores pairs of a sentence and a context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from rayner.config import RankerRecipe
+from rayner.config.base import Fraction
+from rayner.config.documents import ContextMethod
+from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.losses.relevance import relevance_loss
+from rayner.metrics.relevance import THRESHOLD, score_relevance
+from rayner.models.ranker import CrossEncoder
+from rayner.retrieval.contexts import PAPER_METHODS
+from rayner.supervision.context_rows import ContextRow
+from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.kinds.pairs import Relevance, split_pairs
+from rayner.tasks.windows import SPECIAL_TOKENS
+
+_BETWEEN = 1
+"""[SEP] between sentence and context."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """Pairs [B, L] with special tokens, real where `mask`, and which are relevant: [B]."""
+
+    ids: Tensor
+    mask: Tensor
+    relevant: Tensor
+
+
+class PairWindow(NamedTuple):
+    """The sub-words of a pair without the outer special tokens, and how many did not fit."""
+
+    ids: np.ndarray
+    cut: int
+
+
+class RankerOptions(Options):
+    """How a ranker chooses the contexts of each sentence of a document, as `ContextSettings`; the defaults
+    are the paper's best (section 5.1)."""
+
+    methods: Annotated[tuple[ContextMethod, ...], Field(min_length=1)] = PAPER_METHODS
+    count: PositiveInt = 3
+    candidates: PositiveInt = 8
+    minimum: Fraction = 0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class RankerTask(EncoderTask[RankerRecipe]):
+    """Learns to tell contexts that help from others."""
+
+    metric = Metric("accuracy")
+    weights: Mapping[str, float] = {"relevance": 1.0}
+
+    def items(self, split: Literal["train", "dev"]) -> Sequence[ContextRow]:
+        """The pairs of a split.
+
+        Raises:
+            RecipeError: a path that does not exist.
+            CorpusError: a file without pairs, or a split that would be empty.
+        """
+        return split_pairs(self.recipe.pairs, split)
+
+    def example_settings(self) -> Mapping[str, Any]:
+        """The encoder, and how much of a pair it reads."""
+        recipe = self.recipe
+        return {"task": recipe.task, "encoder": recipe.encoder, "length": recipe.model.length}
+
+    def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
+        """The sub-words of a pair that the model reads: of a longer one the longer side is cut at its end."""
+        room = self.recipe.model.length - SPECIAL_TOKENS - _BETWEEN
+        half = room // 2
+        of_context = min(len(context), max(half, room - len(sentence)))
+        of_sentence = min(len(sentence), room - of_context)
+        ids = [*sentence[:of_sentence], self.tokenizer.sep_id, *context[:of_context]]
+        cut = len(sentence) + len(context) - of_sentence - of_context
+        return PairWindow(np.array(ids, dtype=np.int32), cut)
+
+    def examples(self, items: Iterable[ContextRow]) -> Iterator[dict[str, Any]]:
+        """One row a pair."""
+        for item in items:
+            window = self.pair(*self.subwords_of(item))
+            cut = [f"{item.sentence[:80]}: {window.cut} sub-words of the pair do not fit model.length"]
+            yield {
+                "ids": window.ids,
+                "relevant": item.relevant,
+                "length": len(window.ids) + SPECIAL_TOKENS,
+                "rejects": cut if window.cut else [],
+            }
+
+    def subwords_of(self, item: ContextRow) -> tuple[list[int], list[int]]:
+        """Those of the sentence and of the context."""
+        return self.tokenizer(item.sentence)[0], self.tokenizer(item.context)[0]
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> PairBatch:
+        """Rows as tensors."""
+        ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
+        return PairBatch(ids, mask, torch.tensor([bool(e["relevant"]) for e in examples]))
+
+    def counts(self, batch: PairBatch, progress: Progress) -> Counts:
+        """Pairs."""
+        return {"relevance": float(len(batch.relevant))}
+
+    def build(self) -> CrossEncoder:
+        """The encoder and a new head."""
+        encoder = self.encoder()
+        length = self.recipe.model.length
+        if length > encoder.max_length:
+            what = f"{length} sub-words do not fit the encoder"
+            raise RecipeError("model.length", what, f"it takes {encoder.max_length}")
+        return CrossEncoder(encoder, self.recipe.model)
+
+    def forward(self, model: nn.Module, batch: PairBatch, progress: Progress) -> Output:
+        """The loss summed over pairs."""
+        logits = model(batch.ids, batch.mask)
+        return Output({"relevance": relevance_loss(logits, batch.relevant, self.recipe.loss.objective)})
+
+    def predictor(self, model: nn.Module, options: Any = None) -> Ranker:
+        """The model as it answers; its options are those of the stage `contexts`."""
+        return Ranker(self, model)
+
+
+class Ranker:
+    """A cross-encoder that answers."""
+
+    forward_cost = COST_OF_A_FORWARD
+    tokens_per_batch = TOKENS_PER_BATCH
+    whole = False
+
+    def __init__(self, task: RankerTask, model: nn.Module) -> None:
+        self.task = task
+        self._model = model.eval()
+
+    def prepare(self, item: ContextRow) -> list[PairWindow]:
+        """The pair as the model reads it.
+
+        Raises:
+            InputError: a text or a document.
+        """
+        if not isinstance(item, ContextRow):
+            cure = "write it into a pipeline file before a stage that finds mentions, or give pairs"
+            raise InputError("ranker", "scores pairs of a sentence and a context, not texts", cure)
+        return [self.task.pair(*self.task.subwords_of(item))]
+
+    def length_of(self, window: PairWindow) -> int:
+        """Sub-words of the pair, special tokens included."""
+        return len(window.ids) + SPECIAL_TOKENS
+
+    @torch.inference_mode()
+    def forward(self, windows: Sequence[PairWindow]) -> list[float]:
+        """The score of each pair.
+
+        Raises:
+            CheckpointError: a score that is no number.
+        """
+        device = next(self._model.parameters()).device
+        ids, mask = self.task.padded([window.ids for window in windows])
+        scores = self._model(ids.to(device), mask.to(device)).float().sigmoid()
+        if not bool(scores.isfinite().all()):
+            where = str(self.task.checkpoint or "ranker")
+            raise CheckpointError(where, "gives a score that is no number", "train it again")
+        return scores.tolist()
+
+    def finish(self, item: ContextRow, windows: Sequence[PairWindow], scores: Sequence[float]) -> Relevance:
+        """The score of the pair."""
+        return Relevance(scores[0], scores[0] > THRESHOLD, windows[0].cut)
+
+    def evaluate(self, predicted: Sequence[Relevance], gold: Sequence[ContextRow]) -> dict[str, Any]:
+        """The metrics of the pairs, and how many of them were `cut` to fit."""
+        scores = score_relevance([pair.relevant for pair in gold], [answer.score for answer in predicted])
+        return {**scores, "cut": sum(answer.cut > 0 for answer in predicted)}
