@@ -1,4 +1,4 @@
-"""How a benchmark ends where the user can mend what is wrong."""
+"""How a benchmark ends where the user can correct what is wrong."""
 
 from __future__ import annotations
 

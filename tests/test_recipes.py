@@ -48,7 +48,7 @@ def test_a_misspelt_key_names_the_nearest(
     with pytest.raises(RecipeError) as error:
         load_recipe(written(tmp_path, **changes))
     assert error.value.where == f"{tmp_path / 'recipe.yaml'}: {key}"
-    assert nearest in error.value.cure
+    assert nearest in error.value.hint
     assert error.value.exit_status == 2
 
 

@@ -14,22 +14,22 @@ class RaynerError(Exception):
 
 
 class InputError(RaynerError):
-    """Something that the user gave and can mend.
+    """Something that the user gave and can correct.
 
     Args:
         where: the place: `file:line`, a field, a row.
         what: what is wrong there.
-        cure: what to do about it.
+        hint: what to do about it.
     """
 
     exit_status = 2
 
-    def __init__(self, where: str, what: str, cure: str = "") -> None:
-        self.where, self.what, self.cure = where, what, cure
-        super().__init__(f"{where}: {what}" + (f"; {cure}" if cure else ""))
+    def __init__(self, where: str, what: str, hint: str = "") -> None:
+        self.where, self.what, self.hint = where, what, hint
+        super().__init__(f"{where}: {what}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        return type(self), (self.where, self.what, self.cure)
+        return type(self), (self.where, self.what, self.hint)
 
 
 class RecipeError(InputError):
@@ -66,15 +66,15 @@ class StorageError(RaynerError):
     Args:
         where: the file or folder.
         what: what failed there.
-        cure: what to do about it.
+        hint: what to do about it.
     """
 
-    def __init__(self, where: str, what: str, cure: str) -> None:
-        self.where, self.what, self.cure = where, what, cure
-        super().__init__(f"{where}: {what}; {cure}")
+    def __init__(self, where: str, what: str, hint: str) -> None:
+        self.where, self.what, self.hint = where, what, hint
+        super().__init__(f"{where}: {what}; {hint}")
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        return type(self), (self.where, self.what, self.cure)
+        return type(self), (self.where, self.what, self.hint)
 
 
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
@@ -92,5 +92,5 @@ def storage_error(where: str, doing: str, error: BaseException) -> StorageError 
         number = int(text[1])
     if number is None or number in _ABSENT:
         return None
-    cure = "fix the storage, then run the same command again: a run is resumed from what is stored"
-    return StorageError(where, f"{doing} ({os.strerror(number)})", cure)
+    hint = "fix the storage, then run the same command again: a run is resumed from what is stored"
+    return StorageError(where, f"{doing} ({os.strerror(number)})", hint)

@@ -139,7 +139,7 @@ def test_without_json_a_summary_and_the_next_command(
     assert "next:" in printed
 
 
-def test_what_the_user_can_mend_is_one_line_and_status_2(
+def test_what_the_user_can_correct_is_one_line_and_status_2(
     checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

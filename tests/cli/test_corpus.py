@@ -66,7 +66,7 @@ def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_p
 
 def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced, tmp_path):
     def finding(severity, line):
-        return {"severity": severity, "where": f"x:{line}", "what": "[wrong]", "cure": "fix it"}
+        return {"severity": severity, "where": f"x:{line}", "what": "[wrong]", "hint": "fix it"}
 
     found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
     replaced("corpora.convert", "check", lambda paths, recipe: found)

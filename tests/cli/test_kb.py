@@ -47,7 +47,7 @@ def test_check_finds_what_convert_rejects(run, table):
     assert status == 1
     assert found["kinds"] == {"empty name": 1, "without alias": 1}
     assert (found["errors"], found["warnings"]) == (1, 1)
-    assert set(found["findings"][0]) == {"kind", "severity", "where", "what", "cure"}
+    assert set(found["findings"][0]) == {"kind", "severity", "where", "what", "hint"}
     assert "empty name" in run("kb", "check", table, *flags)[1]
 
 

@@ -67,7 +67,7 @@ def test_mentions_that_no_window_holds() -> None:
     )
     (finding,) = [f for f in findings.findings if f.kind == "too wide"]
     assert "PER [0, 7) has 7 sub-words" in finding.what
-    assert "to 7" in finding.cure
+    assert "to 7" in finding.hint
 
 
 def test_leakage_by_id_text_and_group_is_reported_once_a_document() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rayner.data.readers import Reading, detect, read_corpus
 
-# (folder or file, format, documents, mentions, mended, rejected)
+# (folder or file, format, documents, mentions, repaired, rejected)
 COUNTS = [
     ("ncbi-disease-pubtator/NCBItrainset_corpus.txt", "pubtator", 592, 5134, 2, 0),
     ("ncbi-disease-pubtator/NCBIdevelopset_corpus.txt", "pubtator", 100, 787, 0, 0),
@@ -47,14 +47,19 @@ def _read(path: Path) -> Reading:
     return read_corpus(path)
 
 
-@pytest.mark.parametrize(("path", "name", "documents", "mentions", "mended", "rejected"), COUNTS)
+@pytest.mark.parametrize(("path", "name", "documents", "mentions", "repaired", "rejected"), COUNTS)
 def test_counts(
-    corpora: Path, path: str, name: str, documents: int, mentions: int, mended: int, rejected: int
+    corpora: Path, path: str, name: str, documents: int, mentions: int, repaired: int, rejected: int
 ) -> None:
     assert detect(corpora / path) == name
     counts = _read(corpora / path).counts()
     counts.pop("types")
-    assert counts == {"documents": documents, "mentions": mentions, "mended": mended, "rejected": rejected}
+    assert counts == {
+        "documents": documents,
+        "mentions": mentions,
+        "repaired": repaired,
+        "rejected": rejected,
+    }
 
 
 def test_types_of_bc5cdr(corpora: Path) -> None:
@@ -70,7 +75,7 @@ def test_composite_ids_of_ncbi_stay(corpora: Path) -> None:
     ids = [m.entity_id or "" for d in train.documents for m in d.mentions]
     assert any("|" in id_ for id_ in ids)
     assert any("+" in id_ for id_ in ids)
-    assert train.mended["identical document given twice: kept once"] == 1
+    assert train.repaired["identical document given twice: kept once"] == 1
     assert all(id_ == id_.strip() for id_ in ids)
 
 

@@ -22,7 +22,7 @@ def _documents(split: str) -> list[Document]:
     (unit,) = jsonl.units([CORPUS / f"{split}.jsonl"])
     reading = jsonl.read(unit)
     assert not reading.rejects
-    assert not reading.mended
+    assert not reading.repaired
     return reading.documents
 
 

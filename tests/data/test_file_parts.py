@@ -31,7 +31,7 @@ def in_parts(unit: Unit) -> Reading:
         whole.documents += one.documents
         whole.places += one.places
         whole.rejects += one.rejects
-        whole.mended += one.mended
+        whole.repaired += one.repaired
         whole.ignored += one.ignored
     return whole
 
@@ -61,7 +61,7 @@ def test_parts_of_json_lines_are_the_file(
     assert found.documents == whole.documents
     assert found.places == whole.places
     assert found.rejects == [reject for reject in whole.rejects if len(parts) == 1 or reject != nothing]
-    assert (found.mended, found.ignored) == (whole.mended, whole.ignored)
+    assert (found.repaired, found.ignored) == (whole.repaired, whole.ignored)
 
 
 def test_a_part_that_is_not_text_names_the_line_of_the_file(

@@ -38,7 +38,7 @@ def test_what_is_written_reads_back(tmp_path, name):
     assert write_knowledge_base(SOME, tmp_path / name) == len(SOME)
     base = read_knowledge_base(tmp_path / name)
     assert base.entities == SOME
-    assert not base.mended
+    assert not base.repaired
     assert not base.rejects
     assert not base.ignored
 
@@ -91,13 +91,13 @@ def test_a_table_of_one_alias_a_row_repeats_id_and_name(file):
     base = read_knowledge_base(file("kb.tsv", "id\tname\talias\n1\ta\tx\n1\ta\ty\n2\tb\tz\n"))
     assert base.entities == [Entity("1", "a", ("x", "y")), Entity("2", "b", ("z",))]
     assert not base.repeats
-    assert not base.mended
+    assert not base.repaired
 
 
 def test_a_table_without_aliases_has_a_name_a_row(file):
     base = read_knowledge_base(file("kb.txt", 'id\tname\n1\t5" gun\n1\tcannon\n1\tcannon\n'))
     assert base.entities == [Entity("1", '5" gun', ("cannon",))]
-    assert base.mended == {"duplicate alias dropped": 1}
+    assert base.repaired == {"duplicate alias dropped": 1}
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -126,7 +126,7 @@ def test_esappmod_entities_and_mentions_are_one_base_in_any_order(file):
         base = read_knowledge_base(paths)
         assert base.entities == expected
         assert base.formats == ("esappmod",)
-        assert base.mended == {"duplicate alias dropped": 1, "first alias taken for the name": 1}
+        assert base.repaired == {"duplicate alias dropped": 1, "first alias taken for the name": 1}
         assert base.ignored == {"field external_link": 1}
 
 
@@ -230,15 +230,15 @@ def test_corpora_are_read_whole(corpora):
     esappmod = corpora / "esappmod"
     mentions = read_knowledge_base(esappmod / "train.json")
     assert len(mentions.entities) == 640
-    assert mentions.counts()["names"] + mentions.mended["duplicate alias dropped"] == 4525
+    assert mentions.counts()["names"] + mentions.repaired["duplicate alias dropped"] == 4525
     both = read_knowledge_base([esappmod / "tca_entities.json", esappmod / "train.json"])
     assert len(both.entities) == 698
-    assert both.counts()["names"] + both.mended["duplicate alias dropped"] == 698 + 4525
+    assert both.counts()["names"] + both.repaired["duplicate alias dropped"] == 698 + 4525
     medic = read_knowledge_base(corpora / "medic-dictionary" / "medic_06Jul2012.txt")
     assert (medic.formats, len(medic.entities)) == (("biosyn",), 11915)
     pairs = read_knowledge_base(corpora / "ncbi-normalization-pairs" / "entity_kb.txt.gz")
     assert (pairs.formats, len(pairs.entities)) == (("pairs",), 9656)
-    assert pairs.counts()["names"] + pairs.mended["duplicate alias dropped"] == 68936
+    assert pairs.counts()["names"] + pairs.repaired["duplicate alias dropped"] == 68936
     assert not any(base.rejects for base in (mentions, both, medic, pairs))
 
 

@@ -1,4 +1,4 @@
-"""Knowledge bases as people have them: each fault has its line and its cure, and nothing is lost."""
+"""Knowledge bases as people have them: each fault has its line and its hint, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def error(tmp_path):
         with pytest.raises(InputError) as raised:
             read_knowledge_base(path, **options)
         assert raised.value.where.startswith(str(path))
-        assert raised.value.cure
+        assert raised.value.hint
         return raised.value
 
     return read
@@ -45,22 +45,22 @@ def test_a_missing_column_names_the_nearest(error):
     found = error("a.csv", b"id,nmae,x\n1,gout,\n")
     assert found.where.endswith(":1")
     assert "`name`" in found.what
-    assert "'nmae'" in found.cure
-    assert "--name-column" in found.cure
+    assert "'nmae'" in found.hint
+    assert "--name-column" in found.hint
     found = error("a.csv", b"id,name,synonyms\n1,gout,\n", columns=Columns(aliases="synonym"))
     assert "'synonym'" in found.what
-    assert "nearest is 'synonyms'" in found.cure
+    assert "nearest is 'synonyms'" in found.hint
     found = error("a.jsonl", b'{"id": 1, "name": "gout", "other": []}\n', columns=Columns(aliases="othr"))
-    assert "nearest is 'other'" in found.cure
+    assert "nearest is 'other'" in found.hint
 
 
 def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
     found = error("a.csv", b'id,name\n1,"gout\n2,asthma\n')
-    assert "quote" in found.cure
+    assert "quote" in found.hint
 
 
 def test_a_file_that_is_no_knowledge_base(error):
-    assert "--format" in error("a.bin", b"once upon a time\n").cure
+    assert "--format" in error("a.bin", b"once upon a time\n").hint
     assert "Parquet" in error("a.parquet", b"PAR1 or not\n").what
     assert error("a.json", b'{"data": {"0": {"entity_name": "x",\n "entity_id": }}}').where.endswith(":2")
     assert "data" in error("a.json", b'{"data": [{"entity_name": 1}]}', format="esappmod").what
@@ -91,7 +91,7 @@ def test_types_of_obo_synonyms_may_be_undeclared(tmp_path):
 
 def test_obo_without_its_library_says_what_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "pronto", None)
-    assert error("a.obo", b"format-version: 1.2\n").cure == "pip install pronto"
+    assert error("a.obo", b"format-version: 1.2\n").hint == "pip install pronto"
 
 
 def test_bad_rows_are_rejected_and_the_rest_is_kept(tmp_path):
@@ -116,9 +116,9 @@ def test_bad_rows_are_rejected_and_the_rest_is_kept(tmp_path):
     assert base.entities == [Entity("1", "gout"), Entity("9", "asthma", ("x",))]
     assert [reject.where for reject in base.rejects] == [f"{path}:{n}" for n in range(2, 13)]
     assert [reject.kind for reject in base.rejects][:2] == ["empty name", "empty id"]
-    assert all(reject.what and reject.cure for reject in base.rejects)
-    assert base.mended["duplicate alias dropped"] == 2
-    assert base.mended["empty alias dropped"] == 1
+    assert all(reject.what and reject.hint for reject in base.rejects)
+    assert base.repaired["duplicate alias dropped"] == 2
+    assert base.repaired["empty alias dropped"] == 1
     assert json.dumps([base.reject_rows(), base.counts()], ensure_ascii=False).encode()
 
 
@@ -141,7 +141,7 @@ def test_a_limit_of_aliases_is_an_error(error, tmp_path):
     content = b'{"id": "1", "name": "a", "aliases": ["b", "c", "d"]}\n'
     found = error("kb.jsonl", content, max_aliases=2)
     assert "'1' has 3 aliases" in found.what
-    assert "--max-aliases" in found.cure
+    assert "--max-aliases" in found.hint
     assert len(read_knowledge_base(tmp_path / "kb.jsonl", max_aliases=3).entities[0].aliases) == 3
 
 

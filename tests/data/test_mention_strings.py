@@ -26,7 +26,7 @@ def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
         MentionString("nothing", ()),
         MentionString("Spring", ("1", "2"), "Lib"),
     ]
-    assert reading.mended == {"byte-order mark removed": 1}
+    assert reading.repaired == {"byte-order mark removed": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Column files: schemes, documents, and what is mended or rejected."""
+"""Column files: schemes, documents, and what is repaired or rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_sentences_are_documents_named_by_line(tmp_path: Path) -> None:
     assert reading.documents[1].sentences == ((0, 10),)
     assert _mentions(reading) == [("New York", "LOC"), ("Ann", "PER")]
     assert reading.places == [f"{tmp_path}/a.tsv:1", f"{tmp_path}/a.tsv:4"]
-    assert not reading.mended
+    assert not reading.repaired
 
 
 def test_file_without_blank_lines_is_one_document(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_repeated_file_names_are_told_apart_by_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "expected", "mended"),
+    ("tags", "expected", "repaired"),
     [
         ("B-A I-A O I-A I-A", ["a b", "d e"], 1),
         ("B-A I-B I-B B-B O", ["a", "b c", "d"], 1),
@@ -102,11 +102,11 @@ def test_repeated_file_names_are_told_apart_by_folder(tmp_path: Path) -> None:
         ("B-A I-A O B-A B-A", ["a b", "d", "e"], 0),
     ],
 )
-def test_schemes_and_mending(tmp_path: Path, tags: str, expected: list[str], mended: int) -> None:
+def test_schemes_and_repairs(tmp_path: Path, tags: str, expected: list[str], repaired: int) -> None:
     rows = [f"{word} {tag}" for word, tag in zip("abcde", tags.split(), strict=True)]
     reading = _read(tmp_path, "\n".join(rows))
     assert [text for text, _ in _mentions(reading)] == expected
-    assert reading.mended.total() == mended
+    assert reading.repaired.total() == repaired
 
 
 def test_tags_in_the_first_column_crlf_gzip_and_byte_order_mark(tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_tags_in_the_first_column_crlf_gzip_and_byte_order_mark(tmp_path: Path) 
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfB-PER\tAnn\r\nO\tran\r\n\r\nO\ton\r\n"))
     reading = read_corpus(path)
     assert [d.text for d in reading.documents] == ["Ann ran", "on"]
-    assert dict(reading.mended) == {"byte-order mark removed": 1}
+    assert dict(reading.repaired) == {"byte-order mark removed": 1}
 
 
 def test_marks_inside_words_stay(tmp_path: Path) -> None:
     reading = _read(tmp_path, "x\tO\n\ufeffUn\u2028\tB-X\na\u00a0b\tI-X\n")
     assert reading.documents[0].text == "x \ufeffUn\u2028 a\u00a0b"
-    assert not reading.mended
+    assert not reading.repaired
 
 
 def test_broken_line_rejects_its_document_only(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_broken_line_rejects_its_document_only(tmp_path: Path) -> None:
 def test_tag_without_a_word_is_counted(tmp_path: Path) -> None:
     reading = _read(tmp_path, "Ann\tB-PER\n\tO\nran\tO\n")
     assert reading.documents[0].text == "Ann ran"
-    assert reading.mended.total() == 1
+    assert reading.repaired.total() == 1
 
 
 def test_file_that_is_no_text_is_an_error_with_its_line(tmp_path: Path) -> None:

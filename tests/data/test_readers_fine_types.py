@@ -105,7 +105,7 @@ def test_a_wrong_line_is_a_reject_by_its_number(
     (reject,) = found.rejects
     assert reject.where == f"{path}:2"
     assert what in reject.what
-    assert reject.cure
+    assert reject.hint
     assert found.documents
 
 

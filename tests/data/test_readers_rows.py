@@ -139,6 +139,6 @@ def test_plain_text_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "README.txt").write_text("what this is")
     reading = read_corpus(tmp_path)
     assert {d.document_id: d.text for d in reading.documents} == {"a": "One.\r\n\r\nTwo.\n", "b": "Three"}
-    assert reading.mended.total() == 1
+    assert reading.repaired.total() == 1
     (reject,) = reading.rejects
     assert "broken gzip" in reject.what

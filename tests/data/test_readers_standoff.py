@@ -36,7 +36,7 @@ def test_pubtator_document(tmp_path: Path) -> None:
         (13, 28, "Disease", None),
     ]
     assert dict(reading.ignored) == {"relation": 1}
-    assert not reading.mended
+    assert not reading.repaired
     assert not reading.rejects
 
 
@@ -47,14 +47,14 @@ def test_pubtator_title_and_abstract_are_joined_as_the_offsets_demand(tmp_path: 
     reading = _pubtator(tmp_path, ABSTRACT + row)
     (document,) = reading.documents
     assert document.text[document.mentions[0].start : document.mentions[0].end] == "Hemochromatosis"
-    assert reading.mended.total() == 1
+    assert reading.repaired.total() == 1
 
 
 def test_identical_documents_are_kept_once_and_unlike_ones_rejected(tmp_path: Path) -> None:
     row = "7\t0\t4\tGout\tDisease\tD1\n"
     reading = _pubtator(tmp_path, f"{ABSTRACT}{row}\n{ABSTRACT}{row}\n{ABSTRACT}")
     assert len(reading.documents) == 1
-    assert dict(reading.mended) == {"identical document given twice: kept once": 1}
+    assert dict(reading.repaired) == {"identical document given twice: kept once": 1}
     (reject,) = reading.rejects
     assert reject.where.endswith("a.txt:9")
     assert f"{tmp_path}/a.txt:1" in reject.what
@@ -78,13 +78,13 @@ def test_offsets_in_bytes_are_recognized(tmp_path: Path) -> None:
     assert not reading.documents[0].mentions
     orphan, wrong, broken = reading.rejects
     assert wrong.where.endswith("a.txt:3")
-    assert "count UTF-8 bytes" in wrong.cure
+    assert "count UTF-8 bytes" in wrong.hint
     assert broken.where.endswith("a.txt:4")
     assert orphan.where.endswith("a.txt:5")
 
 
 @pytest.mark.parametrize(
-    ("text", "start", "end", "cure"),
+    ("text", "start", "end", "hint"),
     [
         ("\U0001f600 gout", 3, 7, "UTF-16"),
         ("a\r\nb gout", 4, 8, "CRLF as one"),
@@ -95,10 +95,10 @@ def test_offsets_in_bytes_are_recognized(tmp_path: Path) -> None:
         ("a text", -3, 99, "correct the offsets or"),
     ],
 )
-def test_wrong_offsets_are_explained(text: str, start: int, end: int, cure: str) -> None:
+def test_wrong_offsets_are_explained(text: str, start: int, end: int, hint: str) -> None:
     surface = "gout"
     what, why = explain(text, start, end, surface)
-    assert cure in why
+    assert hint in why
     assert repr(surface) in what
 
 
@@ -124,7 +124,7 @@ def test_brat_parts_of_a_mention(tmp_path: Path) -> None:
     (reject,) = reading.rejects
     assert reject.where == f"{tmp_path}/a.ann:1"
     assert "discontinuous" in reject.what
-    assert reading.mended.total() == 1
+    assert reading.repaired.total() == 1
 
 
 def test_brat_rejects_name_the_line_and_keep_the_rest(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_brat_files_may_be_packed(tmp_path: Path) -> None:
     _write(tmp_path / "a.txt", "Ann sat.")
     (reject,) = read_corpus(tmp_path).rejects
     assert "a.txt.gz" in f"{reject.where} {reject.what}"
-    assert "keep one" in reject.cure
+    assert "keep one" in reject.hint
 
 
 def _write(path: Path, text: str) -> None:

@@ -31,7 +31,7 @@ def test_litbank_layers_nest(tmp_path: Path) -> None:
         ("ran", "PER"),
     ]
     assert reading.documents[0].sentences == ((0, 17), (18, 21))
-    assert reading.mended.total() == 1
+    assert reading.repaired.total() == 1
 
 
 def test_litbank_broken_line(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_iob2(documents: list[Document]) -> None:
         reading = read_corpus(folder / "a.tsv", "columns")
         assert reading.documents == documents
         assert not written.dropped
-        assert not reading.mended
+        assert not reading.repaired
         whole(reading, written, documents)
 
 

@@ -52,7 +52,7 @@ def test_a_corpus_without_a_mention_of_the_types_is_refused(
     with pytest.raises(CorpusError, match=rf"no mention of PER; .*{there}") as error:
         train(recipe, tmp_path / "run")
     assert error.value.exit_status == 2
-    assert "types" in error.value.cure
+    assert "types" in error.value.hint
 
 
 def test_types_that_the_recipe_lacks_are_counted_and_named(

@@ -38,7 +38,7 @@ class Capitals:
     def load(self, device: str | None) -> Any:
         """The predictor."""
         if self.broken:
-            raise CheckpointError("checkpoint", "is broken", "mend it")
+            raise CheckpointError("checkpoint", "is broken", "fix it")
         if self.pids is not None:
             (self.pids / str(os.getpid())).touch()
         return FindsCapitals(self.seconds)

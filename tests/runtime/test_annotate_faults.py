@@ -174,14 +174,14 @@ def test_an_error_that_does_not_repeat_itself_is_forgiven(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("method", ["prepare", "finish"])
 @pytest.mark.parametrize(
-    ("error", "what", "cure"),
+    ("error", "what", "hint"),
     [
         (InputError("text", "is upside down", "turn it"), "is upside down", "turn it"),
         (KeyError("x"), "the model failed on it (KeyError: 'x')", "report this, with the document"),
     ],
 )
 def test_an_error_of_one_document_rejects_that_one(
-    tmp_path: Path, method: str, error: Exception, what: str, cure: str
+    tmp_path: Path, method: str, error: Exception, what: str, hint: str
 ) -> None:
     given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
 
@@ -192,7 +192,7 @@ def test_an_error_of_one_document_rejects_that_one(
     counts = here(given, tmp_path / "out", model=Acts(method=method, act=fail))
     assert (counts["documents"], counts["rejected"]) == (len(TEXTS) - 1, 1)
     (reject,) = rejects(tmp_path / "out")
-    assert (reject["document_id"], reject["what"], reject["cure"]) == ("d7", what, cure)
+    assert (reject["document_id"], reject["what"], reject["hint"]) == ("d7", what, hint)
 
 
 def test_an_input_error_over_anything_is_the_run_s(tmp_path: Path) -> None:

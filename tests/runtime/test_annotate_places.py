@@ -199,4 +199,4 @@ def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:
     given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
     with pytest.raises(CheckpointError):
         here(given, tmp_path / "out", model=Capitals("broken", broken=True))
-    assert here(given, tmp_path / "out", model=Capitals("mended"))["documents"] == len(TEXTS)
+    assert here(given, tmp_path / "out", model=Capitals("repaired"))["documents"] == len(TEXTS)

@@ -59,7 +59,7 @@ def test_a_pool_that_holds_all_cpus_leaves_room_for_the_readers(
 def test_an_error_of_the_model_arrives_as_it_was_raised(
     ray_cluster: None, given: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CheckpointError, match="is broken; mend it"):
+    with pytest.raises(CheckpointError, match="is broken; fix it"):
         annotate(Capitals(broken=True), [given], tmp_path / "out", workers=1)
 
 

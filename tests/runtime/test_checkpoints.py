@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_refused_by_file(
     with pytest.raises(CheckpointError, match=message) as caught:
         load_checkpoint(checkpoint)
     assert name in caught.value.where
-    assert caught.value.cure
+    assert caught.value.hint
 
 
 def test_weights_of_another_model_are_refused(checkpoint: Path) -> None:

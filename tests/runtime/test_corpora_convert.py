@@ -161,7 +161,7 @@ def test_a_document_given_twice_is_kept_once(tmp_path: Path, monkeypatch: pytest
         "documents": 2,
         "mentions": 2,
         "types": {"PER": 2},
-        "mended": 1,
+        "repaired": 1,
         "rejected": 1,
         "duplicates": 1,
     }

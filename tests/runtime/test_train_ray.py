@@ -46,7 +46,7 @@ def test_two_workers_train_one_model(tmp_path: Path) -> None:
 
 @pytest.mark.faults
 @pytest.mark.usefixtures("ray_cluster")
-def test_what_a_user_can_mend_is_raised_once_and_as_it_is(tmp_path: Path) -> None:
+def test_what_a_user_can_correct_is_raised_once_and_as_it_is(tmp_path: Path) -> None:
     values = tiny_recipe(tmp_path, "tagger", learning_rate=1e30, head_learning_rate=1e30, clip=None)
     with pytest.raises(InputError, match="learning_rate"):
         train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)

@@ -166,14 +166,14 @@ def test_what_is_no_request_is_refused(client: TestClient, content: bytes, field
     (problem,) = reply.json()["detail"]
     assert problem["field"] == field
     assert message in problem["message"]
-    assert problem["cure"] or "." in field
+    assert problem["hint"] or "." in field
 
 
 def test_a_body_that_is_not_called_json_says_what_to_send(client: TestClient) -> None:
     for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
         reply = client.post("/v1/recognize", content=b'{"documents": []}', headers=headers)
         assert reply.status_code == 422
-        assert "Content-Type: application/json" in reply.json()["detail"][0]["cure"]
+        assert "Content-Type: application/json" in reply.json()["detail"][0]["hint"]
 
 
 def test_a_threshold_that_is_no_number_is_refused(client: TestClient) -> None:

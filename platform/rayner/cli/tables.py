@@ -73,9 +73,9 @@ def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
 
 def finding_line(finding: Mapping[str, Any]) -> Text:
     """What is wrong where, and what to do about it, as compilers write it."""
-    severity, cure = finding["severity"], finding["cure"]
+    severity, hint = finding["severity"], finding["hint"]
     line = Text(f"{finding['where']}: ").append(severity, "bold red" if severity == "error" else "yellow")
-    return line.append(f": {finding['what']}" + (f"; {cure}" if cure else ""))
+    return line.append(f": {finding['what']}" + (f"; {hint}" if hint else ""))
 
 
 def percent(fraction: float) -> str:

@@ -127,8 +127,8 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
                 key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
             )
         if not expanded.exists():
-            cure = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
-            raise RecipeError(key, f"{expanded} does not exist", cure)
+            hint = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
+            raise RecipeError(key, f"{expanded} does not exist", hint)
         found.append(expanded)
     return found
 

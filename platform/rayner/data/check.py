@@ -22,7 +22,7 @@ class Finding:
     severity: str
     where: str
     what: str
-    cure: str
+    hint: str
     document_id: str | None = None
     split: str | None = None
 
@@ -50,8 +50,8 @@ class _Place:
     document_id: str
     where: str
 
-    def finding(self, kind: str, severity: str, what: str, cure: str) -> Finding:
-        return Finding(kind, severity, self.where, what, cure, self.document_id, self.split)
+    def finding(self, kind: str, severity: str, what: str, hint: str) -> Finding:
+        return Finding(kind, severity, self.where, what, hint, self.document_id, self.split)
 
 
 def check(
@@ -140,8 +140,8 @@ def _overlaps(document: Document, place: _Place) -> Iterator[Finding]:
         open_.append(mention)
     if nested:
         what = f"{nested} of {len(ordered)} mentions stand inside or across others"
-        cure = "nothing for a span recognizer; a token tagger keeps the outer ones only"
-        yield place.finding("nested mentions", "warning", what, cure)
+        hint = "nothing for a span recognizer; a token tagger keeps the outer ones only"
+        yield place.finding("nested mentions", "warning", what, hint)
 
 
 def _repetitions(
@@ -187,8 +187,8 @@ def _type_findings(types: Mapping[str, str | None], used: Mapping[str, _Place]) 
     for type_, place in used.items():
         if not types.get(type_):
             what = f"the type {type_!r} has no description (first in {place.where})"
-            cure = "describe it in the recipe's types"
-            yield Finding("type without description", "error", type_, what, cure)
+            hint = "describe it in the recipe's types"
+            yield Finding("type without description", "error", type_, what, hint)
     for type_ in types:
         if type_ not in used:
             what = f"the type {type_!r} has no mention"

@@ -20,7 +20,7 @@ def check_knowledge_base(base: KnowledgeBase) -> Findings:
     findings = Findings()
     add = findings.findings
     for reject in base.rejects:
-        add.append(Finding(reject.kind, "error", reject.where, reject.what, reject.cure))
+        add.append(Finding(reject.kind, "error", reject.where, reject.what, reject.hint))
     for repeat in base.repeats:
         what = f"the id {repeat.entity_id!r} is also at {repeat.first}; their names agree: merged"
         add.append(Finding("duplicate id", "warning", repeat.where, what, "keep one"))
@@ -77,11 +77,11 @@ def _encoding_fault(text: str) -> str:
         return "holds U+FFFD, which stands for what could not be decoded"
     for encoding in ("cp1252", "latin-1"):
         try:
-            mended = text.encode(encoding).decode()
+            repaired = text.encode(encoding).decode()
         except UnicodeError:
             continue
-        if mended != text:
-            return f"looks like UTF-8 read as {encoding}; it was perhaps {_short(mended)}"
+        if repaired != text:
+            return f"looks like UTF-8 read as {encoding}; it was perhaps {_short(repaired)}"
     if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
         return "holds control characters"
     return ""
@@ -98,8 +98,8 @@ def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:
     for name, numbers in shared.items():
         ids = [repr(base.entities[number].entity_id) for number in numbers]
         what = f"{_short(name)} is a name of {len(ids)} entities, ignoring case: {_listed(ids)}"
-        cure = "nothing if all are meant; a linker cannot tell them apart by this name"
-        yield Finding("ambiguous name", "warning", base.places[numbers[1]], what, cure)
+        hint = "nothing if all are meant; a linker cannot tell them apart by this name"
+        yield Finding("ambiguous name", "warning", base.places[numbers[1]], what, hint)
 
 
 def _without_alias(base: KnowledgeBase) -> Iterator[Finding]:
@@ -107,8 +107,8 @@ def _without_alias(base: KnowledgeBase) -> Iterator[Finding]:
     if bare:
         ids = _listed([repr(base.entities[number].entity_id) for number in bare])
         what = f"{len(bare)} of {len(base.entities)} entities have no alias: {ids}"
-        cure = "add other spellings; a standardizer learns from them"
-        yield Finding("without alias", "warning", base.places[bare[0]], what, cure)
+        hint = "add other spellings; a standardizer learns from them"
+        yield Finding("without alias", "warning", base.places[bare[0]], what, hint)
 
 
 def _parent_findings(base: KnowledgeBase) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ def read_mention_strings(
     if not reading.mentions:
         if reading.rejects:
             first = reading.rejects[0]
-            raise CorpusError(first.where, first.what, first.cure)
+            raise CorpusError(first.where, first.what, first.hint)
         what = f"no mention{f' of {list(types)}' if types else ''} with an entity id in it"
         raise CorpusError(", ".join(map(str, given)), what, "name other files or types")
     return reading
@@ -94,7 +94,7 @@ def read_rows(path: Path, reading: MentionReading) -> None:
 def read_esappmod(path: Path, reading: MentionReading) -> None:
     """JSON of papers/002: `{"data": {"0": {"mentions": [...], "entity_id": 1}}}`; id 0 is NIL."""
     try:
-        data = json.loads(files.without_mark(files.decode(files.read_bytes(path), path), reading.mended))
+        data = json.loads(files.without_mark(files.decode(files.read_bytes(path), path), reading.repaired))
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "correct it") from None
     except RecursionError:
@@ -130,7 +130,7 @@ def read_documents(path: Path, format: str, types: Sequence[str], reading: Menti
     """The mentions of a corpus that have an entity id, by the text that they cover."""
     corpus = read_corpus(path, format)
     reading.rejects += corpus.rejects
-    reading.mended += corpus.mended
+    reading.repaired += corpus.repaired
     reading.ignored += corpus.ignored
     for document, where in zip(corpus.documents, corpus.places, strict=True):
         for mention in document.mentions:
@@ -160,7 +160,7 @@ def _is_mention(line: str) -> bool:
 
 def _lines(path: Path, reading: MentionReading) -> list[str]:
     text = files.decode(files.read_bytes(path), path)
-    return files.split_lines(files.without_mark(text, reading.mended))
+    return files.split_lines(files.without_mark(text, reading.repaired))
 
 
 def _add(row: Mapping[str, Any], entity_id: Any, where: str, reading: MentionReading) -> None:

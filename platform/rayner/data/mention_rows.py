@@ -76,7 +76,7 @@ def _json_row(number: int, row: Any) -> MentionRow:
 
 def _array(text: str, lines: Sequence[str], path: Path) -> list[Any] | None:
     """The elements, where the file is one array; None where it is JSON lines."""
-    cure = f'write one {{"{COLUMN}": "..."}} a line, or one array of them'
+    hint = f'write one {{"{COLUMN}": "..."}} a line, or one array of them'
     first = next((line for line in lines if line.strip()), "")
     try:
         value = json.loads(text)
@@ -85,13 +85,13 @@ def _array(text: str, lines: Sequence[str], path: Path) -> list[Any] | None:
     except json.JSONDecodeError as error:
         # A first line that is whole makes JSON lines, whatever the others are.
         if first.strip() in ("[", "{") or (first.lstrip().startswith("[") and not _is_json(first)):
-            raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", cure) from None
+            raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", hint) from None
         return None
     if isinstance(value, list):
         return value
     if isinstance(value, dict) and not _is_json(first):
         if COLUMN not in value:
-            raise CorpusError(str(path), "one JSON object, no array of mentions", cure)
+            raise CorpusError(str(path), "one JSON object, no array of mentions", hint)
         return [value]
     return None
 

@@ -33,17 +33,17 @@ class MentionString:
 class MentionReading:
     """The mentions of some files, and all that was not read as it stood.
 
-    `mended` and `ignored` count by reason, as in `readers.Reading`.
+    `repaired` and `ignored` count by reason, as in `readers.Reading`.
     """
 
     mentions: list[MentionString] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    mended: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
 
-    def reject(self, where: str, what: str, cure: str) -> None:
+    def reject(self, where: str, what: str, hint: str) -> None:
         """Note a row that was not read."""
-        self.rejects.append(Reject(where, what, cure))
+        self.rejects.append(Reject(where, what, hint))
 
     def add(self, text: Any, entity_ids: Sequence[str] | str, where: str, type: str | None = None) -> None:
         """Take a mention, white space around it left out; an empty one is rejected.

@@ -160,7 +160,7 @@ def scan(change: Change, part: Part) -> Scan:
     table = split_keys(reading.documents)
     for field, values in zip(list(SCHEMA)[len(KEY_SCHEMA) :], (contents, sizes, rows), strict=True):
         table = table.append_column(field, pa.array(values, field.type))
-    first = next(((reject.where, reject.what, reject.cure) for reject in reading.rejects), None)
+    first = next(((reject.where, reject.what, reject.hint) for reject in reading.rejects), None)
     return Scan(table, tuple(types), len(reading.rejects), first)
 
 

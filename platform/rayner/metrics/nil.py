@@ -54,8 +54,8 @@ class NilCalibration:
             InputError: no such operating point.
         """
         if operating_point not in self.thresholds:
-            what, cure = f"no operating point {operating_point!r}", f"one of {', '.join(self.thresholds)}"
-            raise InputError("--operating-point", what, cure)
+            what, hint = f"no operating point {operating_point!r}", f"one of {', '.join(self.thresholds)}"
+            raise InputError("--operating-point", what, hint)
         return self.thresholds[operating_point]
 
     def to_json(self) -> dict[str, Any]:

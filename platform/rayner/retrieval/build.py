@@ -63,8 +63,8 @@ def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode
     if not entities:
         raise KnowledgeBaseError("knowledge base", "no entity in it", "name the file of the new entities")
     if known := [entity.entity_id for entity in entities if entity.entity_id in index.entities.numbers]:
-        cure = "remove them first, or leave them out"
-        raise KnowledgeBaseError(_ids(known), "the index has them already", cure)
+        hint = "remove them first, or leave them out"
+        raise KnowledgeBaseError(_ids(known), "the index has them already", hint)
     added = names_of(entities, index.settings)
     vectors = _encode(added, encode, index.dense.distance)
     if vectors.shape[1] != index.dense.vectors.shape[1]:

@@ -33,8 +33,8 @@ def load_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        cure = "pip install 'rayner[cpu]', or search exactly"
-        raise InputError("FAISS", f"cannot be imported ({error})", cure) from None
+        hint = "pip install 'rayner[cpu]', or search exactly"
+        raise InputError("FAISS", f"cannot be imported ({error})", hint) from None
     return faiss
 
 

@@ -27,7 +27,7 @@ FORMAT = 1
 MANIFEST = "index.json"
 OTHER_IDS = "other_ids.json"
 """Other id -> entity id; only in an index by an earlier rayner, whose entities did not hold them."""
-CURE = "copy the whole index folder again, or build it anew"
+HINT = "copy the whole index folder again, or build it anew"
 
 _POSTINGS = ("data", "indices", "indptr")
 
@@ -113,13 +113,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         if not folder.exists():
             raise
-        raise IndexFolderError(str(path), "is missing", CURE) from None
+        raise IndexFolderError(str(path), "is missing", HINT) from None
     except (OSError, ValueError, KeyError, TypeError):
-        raise IndexFolderError(str(path), "is cut short or not the file that was written", CURE) from None
+        raise IndexFolderError(str(path), "is cut short or not the file that was written", HINT) from None
     if known != FORMAT:
         raise IndexFolderError(str(path), f"format {known!r} is unknown", "use the rayner that wrote it")
     if manifest.pop("checksum", None) != _checksum(manifest):
-        raise IndexFolderError(str(path), "is not the file that was written", CURE)
+        raise IndexFolderError(str(path), "is not the file that was written", HINT)
     return manifest
 
 
@@ -139,9 +139,9 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
         except FileNotFoundError:
             if not folder.exists():
                 raise
-            raise IndexFolderError(str(path), "is missing", CURE) from None
+            raise IndexFolderError(str(path), "is missing", HINT) from None
         if not intact:
-            raise IndexFolderError(str(path), "is cut short or not the file that was written", CURE)
+            raise IndexFolderError(str(path), "is cut short or not the file that was written", HINT)
 
 
 def _write_table(table: pa.Table, path: Path) -> None:

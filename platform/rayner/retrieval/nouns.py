@@ -137,8 +137,8 @@ def _load_spacy(model: str) -> Any:
         spacy: Any = importlib.import_module("spacy")
         return spacy.load(model, exclude=["parser", "ner"])
     except (ImportError, OSError):
-        cure = f"pip install spacy, then python -m spacy download {model}"
-        raise InputError("nouns", f"spaCy with the pipeline {model} is not installed", cure) from None
+        hint = f"pip install spacy, then python -m spacy download {model}"
+        raise InputError("nouns", f"spaCy with the pipeline {model} is not installed", hint) from None
 
 
 def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool) -> list[list[str]]:
@@ -158,8 +158,8 @@ def _load_nltk(lemmas: bool) -> Any:
             _find(nltk, resource)
     except (ImportError, LookupError):
         names = " ".join(resource.rpartition("/")[2] for resource in needed)
-        cure = f"pip install nltk, then python -m nltk.downloader {names}"
-        raise InputError("nouns", f"NLTK with {names} is not installed", cure) from None
+        hint = f"pip install nltk, then python -m nltk.downloader {names}"
+        raise InputError("nouns", f"NLTK with {names} is not installed", hint) from None
     return nltk
 
 

@@ -46,7 +46,7 @@ class Finding(NamedTuple):
     severity: Severity
     where: str
     what: str
-    cure: str
+    hint: str
 
 
 Checked = tuple[Any, list[Finding]]
@@ -60,7 +60,7 @@ def examine(out: str | None = None) -> dict[str, Any]:
 
     Returns:
         `usable` (no finding is an error), `errors` and `warnings` (counts), `findings` (rows `severity,
-        where, what, cure`), and the facts of each check under its name. Sizes are in bytes.
+        where, what, hint`), and the facts of each check under its name. Sizes are in bytes.
     """
     checks: dict[str, Callable[[], Checked]] = {
         "versions": versions,
@@ -253,7 +253,7 @@ def ray_cluster() -> Checked:
 
 
 def _finding(severity: Severity, error: InputError) -> Finding:
-    return Finding(severity, error.where, error.what, error.cure)
+    return Finding(severity, error.where, error.what, error.hint)
 
 
 def _installed(package: str) -> str | None:

@@ -52,8 +52,8 @@ def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:
                 str(path.parent), what, "wait for it, stop it, or name another folder with --out"
             )
         if time.monotonic() > deadline:
-            cure = "stop it, then run the same command again"
-            raise RaynerError(f"{path}: {holder} {doing}, and has for {seconds:.0f} seconds; {cure}")
+            hint = "stop it, then run the same command again"
+            raise RaynerError(f"{path}: {holder} {doing}, and has for {seconds:.0f} seconds; {hint}")
         if not told:
             log.info("waiting for %s, which %s, up to %.0f seconds (%s)", holder, doing, seconds, path)
             told = True
@@ -66,8 +66,8 @@ def _taken(file: IO[str], path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        cure = (
+        hint = (
             "name a folder on storage that has locks (for NFS: a mount without nolock, its lock service up)"
         )
-        raise StorageError(str(path), f"cannot be locked ({error.strerror or error})", cure) from None
+        raise StorageError(str(path), f"cannot be locked ({error.strerror or error})", hint) from None
     return True

@@ -133,7 +133,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
 
 
 def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
-    cure = "a local path, or a URI such as s3://BUCKET/FOLDER"
+    hint = "a local path, or a URI such as s3://BUCKET/FOLDER"
     last: Exception | None = None
     for form in (uri, f"fsspec+{uri}"):
         try:
@@ -143,7 +143,7 @@ def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
         except (ImportError, ValueError, OSError, pa.ArrowException) as error:
             last = error
             break
-    raise InputError(uri, f"cannot be reached ({_first_line(last)})", cure)
+    raise InputError(uri, f"cannot be reached ({_first_line(last)})", hint)
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -46,7 +46,7 @@ class KeyGate:
             given = _digest(_bearer(scope))
             # A sum looks at every key, whichever matches.
             if not sum(hmac.compare_digest(given, digest) for digest in self._digests):
-                what = {"field": "Authorization", "message": "no valid API key", "cure": "send `Bearer KEY`"}
+                what = {"field": "Authorization", "message": "no valid API key", "hint": "send `Bearer KEY`"}
                 reply = problems(401, [what], {"WWW-Authenticate": "Bearer"})
                 await reply(scope, receive, send)
                 return
@@ -93,7 +93,7 @@ class SizeGate:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = f"the body is over {self._limit:,} bytes"
-        what = {"field": "body", "message": message, "cure": "send fewer documents at a time"}
+        what = {"field": "body", "message": message, "hint": "send fewer documents at a time"}
         await problems(413, [what], {"Connection": "close"})(scope, receive, send)
 
 

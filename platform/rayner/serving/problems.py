@@ -32,7 +32,7 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
         assert isinstance(error, RequestValidationError)
         found = [_problem(e) for e in error.errors()]
         if "json" not in request.headers.get("Content-Type", ""):
-            found = [{**problem, "cure": "send `Content-Type: application/json`"} for problem in found]
+            found = [{**problem, "hint": "send `Content-Type: application/json`"} for problem in found]
         return problems(422, found)
 
     @app.exception_handler(HTTPException)
@@ -46,7 +46,7 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
     @app.exception_handler(TooLarge)
     def _too_large(_: Request, error: Exception) -> Response:
         assert isinstance(error, TooLarge)
-        return problems(413, [{"field": error.where, "message": error.what, "cure": error.cure}])
+        return problems(413, [{"field": error.where, "message": error.what, "hint": error.hint}])
 
     @app.exception_handler(InputError)
     def _unusable(_: Request, error: Exception) -> Response:
@@ -55,19 +55,19 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
         option, colon, name = error.where.lstrip("-").partition(": ")
         message = f"{name}: {error.what}" if colon else error.what
         field = option.replace("-", "_")
-        return problems(422, [{"field": field, "message": message, "cure": error.cure}])
+        return problems(422, [{"field": field, "message": message, "hint": error.hint}])
 
     @app.exception_handler(NotReady)
     def _not_ready(_: Request, error: Exception) -> Response:
         headers = {"Retry-After": str(max(1, round(retry_after)))}
-        return problems(503, [{"field": "", "message": str(error), "cure": "try again"}], headers)
+        return problems(503, [{"field": "", "message": str(error), "hint": "try again"}], headers)
 
 
 def problems(
     status: int, detail: list[dict[str, str]], headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The reply to a request that cannot be answered."""
-    filled = [{"field": "", "message": "", "cure": "", **problem} for problem in detail]
+    filled = [{"field": "", "message": "", "hint": "", **problem} for problem in detail]
     return JSONResponse({"detail": filled}, status, dict(headers or {}))
 
 
@@ -76,29 +76,29 @@ _OBJECT = "send a JSON object as /docs shows it"
 
 def _problem(error: Mapping[str, Any]) -> dict[str, str]:
     """What pydantic or FastAPI found, in our shape."""
-    location, message, cure = error["loc"], str(error["msg"]).removeprefix("Value error, "), ""
+    location, message, hint = error["loc"], str(error["msg"]).removeprefix("Value error, "), ""
     field = ".".join(str(part) for part in location if part not in ("body", "query"))
     match error["type"]:
         case "json_invalid":
             message = f"not JSON ({error['ctx']['error']}, at character {location[-1]})"
-            field, cure = "", _OBJECT
+            field, hint = "", _OBJECT
         case "string_unicode":
-            message, cure = "half a surrogate pair in it, which is no character", "send whole characters"
+            message, hint = "half a surrogate pair in it, which is no character", "send whole characters"
         case _ if not field:
-            message, cure = "no JSON object", _OBJECT
-    return {"field": field or "body", "message": message, "cure": cure}
+            message, hint = "no JSON object", _OBJECT
+    return {"field": field or "body", "message": message, "hint": hint}
 
 
 def _unreadable(error: BaseException) -> dict[str, str]:
     """Why no JSON could be made of a body."""
     match error:
         case UnicodeDecodeError():
-            message, cure = (
+            message, hint = (
                 f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
                 "send UTF-8",
             )
         case RecursionError():
-            message, cure = "nested too deeply", _OBJECT
+            message, hint = "nested too deeply", _OBJECT
         case _:
-            message, cure = f"not JSON that can be read ({str(error).partition(';')[0]})", _OBJECT
-    return {"field": "body", "message": message, "cure": cure}
+            message, hint = f"not JSON that can be read ({str(error).partition(';')[0]})", _OBJECT
+    return {"field": "body", "message": message, "hint": hint}

@@ -252,7 +252,7 @@ class Problem(Reply):
 
     field: str
     message: str
-    cure: str = ""
+    hint: str = ""
 
 
 class Problems(Reply):

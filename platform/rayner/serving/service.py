@@ -206,8 +206,8 @@ class Service:
 def check_texts(request: RecognizeRequest, limits: LimitSettings) -> None:
     """Raise TooLarge if a request has more documents, characters or types than it may."""
     if len(request.documents) > limits.documents:
-        what, cure = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
-        raise TooLarge("documents", what, cure)
+        what, hint = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
+        raise TooLarge("documents", what, hint)
     characters = 0
     for index, document in enumerate(request.documents):
         characters += len(document.text)
@@ -254,7 +254,7 @@ def _types_by_place(request: RecognizeRequest) -> Iterator[None]:
         place = next((i for i, given in enumerate(request.types or ()) if given.name == name), None)
         if prefix != "types" or place is None:
             raise
-        raise InputError(f"types.{place}", f"{name} {error.what}", error.cure) from None
+        raise InputError(f"types.{place}", f"{name} {error.what}", error.hint) from None
 
 
 async def _aside(work: Callable[[], T], characters: int) -> T:

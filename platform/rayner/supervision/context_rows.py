@@ -55,8 +55,8 @@ def read_context_rows(path: Path) -> ContextRows:
         except RecursionError:
             found.rejects.append(Reject(f"{path}:{number}", "JSON that is nested too deep", "write a row"))
         except ValueError as error:
-            cure = 'write {"sentence": "...", "context": "...", "relevant": true}'
-            found.rejects.append(Reject(f"{path}:{number}", str(error), cure))
+            hint = 'write {"sentence": "...", "context": "...", "relevant": true}'
+            found.rejects.append(Reject(f"{path}:{number}", str(error), hint))
     return found
 
 

@@ -59,8 +59,8 @@ class Endpoint:
             what = "holds a user name or password"
             raise InputError("endpoint url", what, f"put the key into the variable {self.key_variable}")
         if not usable:
-            cure = "write one such as https://api.example.com/v1"
-            raise InputError("endpoint url", "is not an address of an endpoint", cure)
+            hint = "write one such as https://api.example.com/v1"
+            raise InputError("endpoint url", "is not an address of an endpoint", hint)
         if (
             min(self.concurrency, self.attempts, self.max_tokens) < 1
             or self.timeout_s <= 0
@@ -144,8 +144,8 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
             raise Dropped(f"status {status}", answered=False)
         else:
             # Nothing of the reply is shown: some endpoints repeat the key in it.
-            cure = f"check the address, the model and the key in {endpoint.key_variable}"
-            raise InputError(f"endpoint {endpoint.host}", f"refuses with status {status}", cure)
+            hint = f"check the address, the model and the key in {endpoint.key_variable}"
+            raise InputError(f"endpoint {endpoint.host}", f"refuses with status {status}", hint)
     raise Dropped(reason, answered)
 
 

@@ -133,7 +133,7 @@ class Options(Settings):
                 hint = f"its options are {known}" if known else "it has none: leave it out"
                 where = found.where.removeprefix("options: ")
                 raise InputError(where, f"is no option of a {task}", hint) from None
-            raise InputError(found.where.removeprefix("options: "), found.what, found.cure) from None
+            raise InputError(found.where.removeprefix("options: "), found.what, found.hint) from None
 
     def paths(self) -> set[str]:
         """The names of the options that are files or folders."""

@@ -134,9 +134,9 @@ def read_recipe(folder: Path) -> BaseRecipe:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
-        cure = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
+        hint = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
-        raise CheckpointError(str(path), what, cure) from None
+        raise CheckpointError(str(path), what, hint) from None
     if not isinstance(values, dict):
         raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", HINT)
     try:
@@ -148,8 +148,8 @@ def read_recipe(folder: Path) -> BaseRecipe:
         except CheckpointError as damage:
             if damage.where == str(path):
                 raise CheckpointError(str(path), f"{damage.what} ({error.what})", HINT) from None
-        cure = error.cure or "was it made by another version of rayner?"
-        raise CheckpointError(error.where, error.what, cure) from None
+        hint = error.hint or "was it made by another version of rayner?"
+        raise CheckpointError(error.where, error.what, hint) from None
 
 
 def version_of(folder: Path) -> str:

@@ -149,8 +149,8 @@ class Ranker:
             InputError: a text or a document.
         """
         if not isinstance(item, ContextRow):
-            cure = "write it into a pipeline file before a stage that finds mentions, or give pairs"
-            raise InputError("ranker", "scores pairs of a sentence and a context, not texts", cure)
+            hint = "write it into a pipeline file before a stage that finds mentions, or give pairs"
+            raise InputError("ranker", "scores pairs of a sentence and a context, not texts", hint)
         return [self.task.pair(*self.task.subwords_of(item))]
 
     def length_of(self, window: PairWindow) -> int:

@@ -194,8 +194,8 @@ def check_ranker(folder: Path) -> None:
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
     except (OSError, ValueError, KeyError, TypeError):
-        what, cure = "is no checkpoint of a ranker", "name a folder such as RUN/best"
-        raise CheckpointError(str(folder), what, cure) from None
+        what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
+        raise CheckpointError(str(folder), what, hint) from None
     from rayner.tasks.registry import task_of, tasks
 
     if task not in tasks() or task_of(task).stage != "contexts":

@@ -237,7 +237,7 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     try:
         options = record.options.of({k: v for k, v in value.items() if k != "checkpoint"}, recipe.task)
     except InputError as error:
-        raise RecipeError(f"{where}.{error.where}", error.what, error.cure) from None
+        raise RecipeError(f"{where}.{error.where}", error.what, error.hint) from None
     return StageSettings(checkpoint, options.rooted(folder))
 
 

@@ -75,7 +75,7 @@ def read_knowledge_base(
     if not entities:
         if builder.rejects:
             first = builder.rejects[0]
-            raise KnowledgeBaseError(first.where, first.what, first.cure)
+            raise KnowledgeBaseError(first.where, first.what, first.hint)
         raise KnowledgeBaseError(", ".join(map(str, paths)), "no entity in it", "restore its content")
     parents = {id_: tuple(entry.parents) for id_, entry in builder.entries.items() if entry.parents}
     return KnowledgeBase(
@@ -84,7 +84,7 @@ def read_knowledge_base(
         parents,
         builder.rejects,
         builder.repeats,
-        builder.mended,
+        builder.repaired,
         builder.ignored,
         tuple(formats),
     )
@@ -106,5 +106,5 @@ def detect_format(path: Path) -> str:
         if format.matches(sample):
             return name
     first = next((line for line in sample.lines if line.strip()), "")
-    cure = f"give --format: {', '.join(FORMATS)}"
-    raise KnowledgeBaseError(str(path), f"no known format; it starts {first[:40]!a}", cure)
+    hint = f"give --format: {', '.join(FORMATS)}"
+    raise KnowledgeBaseError(str(path), f"no known format; it starts {first[:40]!a}", hint)

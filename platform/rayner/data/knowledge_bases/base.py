@@ -19,7 +19,7 @@ class KnowledgeBase:
     """The entities of a knowledge base, and all that was not read as it stood.
 
     `places` says where each entity was found, `parents` (entity id -> ids) what an ontology says of it.
-    `repeats` are the ids that stood twice and were merged. `mended` counts what was read differently from
+    `repeats` are the ids that stood twice and were merged. `repaired` counts what was read differently from
     how it was written, `ignored` what the schema has no place for, each by reason.
     """
 
@@ -28,7 +28,7 @@ class KnowledgeBase:
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
-    mended: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     formats: tuple[str, ...] = ()
 
@@ -40,10 +40,10 @@ class KnowledgeBase:
             "entities": len(self.entities),
             "names": sum(1 + len(entity.aliases) for entity in self.entities),
             "types": dict(types.most_common()),
-            "mended": self.mended.total(),
+            "repaired": self.repaired.total(),
             "rejected": len(self.rejects),
             "ignored": self.ignored.total(),
-            "reasons": {"mended": dict(self.mended), "ignored": dict(self.ignored)},
+            "reasons": {"repaired": dict(self.repaired), "ignored": dict(self.ignored)},
         }
 
     def reject_rows(self) -> list[dict[str, Any]]:

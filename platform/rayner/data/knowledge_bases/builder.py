@@ -21,7 +21,7 @@ class Reject:
     kind: str
     where: str
     what: str
-    cure: str
+    hint: str
     entity_id: str | None = None
 
 
@@ -51,16 +51,16 @@ class Builder:
 
     rejects: list[Reject] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
-    mended: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     entries: dict[str, _Entry] = field(default_factory=dict)
 
     def reject(
-        self, where: str, what: str, cure: str, kind: str = "unreadable", entity_id: str | None = None
+        self, where: str, what: str, hint: str, kind: str = "unreadable", entity_id: str | None = None
     ) -> None:
         """Note what could not be read."""
         id_ = None if entity_id is None else writable(entity_id)
-        self.rejects.append(Reject(kind, writable(where), writable(what), cure, id_))
+        self.rejects.append(Reject(kind, writable(where), writable(what), hint, id_))
 
     def add(
         self,
@@ -87,7 +87,7 @@ class Builder:
             return
         name = None if name is None else self._clean(name)
         names = [alias for alias in map(self._clean, aliases) if alias]
-        self._mend("empty alias dropped", len(aliases) - len(names))
+        self._repair("empty alias dropped", len(aliases) - len(names))
         if name == "" or (name is None and not names):
             self.reject(where, f"{entity_id!r} has an empty name", "name it", "empty name", entity_id)
             return
@@ -97,7 +97,7 @@ class Builder:
         elif not self._may_join(entry, entity_id, name, names, where, repeats):
             return
         elif repeats == "names" and name == entry.name:
-            self._mend("duplicate alias dropped")
+            self._repair("duplicate alias dropped")
         self._join(entry, name, names, type, description)
         entry.parents.update(dict.fromkeys(filter(None, (parent.strip() for parent in parents))))
         entry.other_ids.update(dict.fromkeys(filter(None, (other.strip() for other in other_ids))))
@@ -113,9 +113,9 @@ class Builder:
             name = entry.name
             if name is None:
                 name = next(iter(entry.aliases))
-                self._mend("first alias taken for the name")
+                self._repair("first alias taken for the name")
             elif name in entry.aliases:
-                self._mend("duplicate alias dropped")
+                self._repair("duplicate alias dropped")
             aliases = tuple(alias for alias in entry.aliases if alias != name)
             if max_aliases is not None and len(aliases) > max_aliases:
                 what = f"{entity_id!r} has {len(aliases)} aliases, more than the limit of {max_aliases}"
@@ -140,7 +140,7 @@ class Builder:
         of_second = {text.casefold() for text in (name, *names)}
         if name.casefold() in of_first or entry.name.casefold() in of_second:
             self.repeats.append(Repeat(entity_id, where, entry.where))
-            self._mend("id that stands twice merged")
+            self._repair("id that stands twice merged")
             return True
         what = f"the id {entity_id!r} names {_short(name)} here and {_short(entry.name)} at {entry.where}"
         self.reject(where, what, "give one of them another id, or merge the two", "duplicate id", entity_id)
@@ -158,7 +158,7 @@ class Builder:
             entry.name = name
         elif name is not None and name != entry.name:
             names = [name, *names]
-        self._mend("duplicate alias dropped", len(names) - len(set(names) - entry.aliases.keys()))
+        self._repair("duplicate alias dropped", len(names) - len(set(names) - entry.aliases.keys()))
         entry.aliases.update(dict.fromkeys(names))
         type, description = (type or "").strip(), (description or "").strip()
         self._ignore("second type", bool(type and entry.type and type != entry.type))
@@ -169,12 +169,12 @@ class Builder:
 
     def _clean(self, name: str) -> str:
         stripped = name.strip()
-        self._mend("white space around a name removed", bool(stripped) and stripped != name)
+        self._repair("white space around a name removed", bool(stripped) and stripped != name)
         return stripped
 
-    def _mend(self, reason: str, count: int = 1) -> None:
+    def _repair(self, reason: str, count: int = 1) -> None:
         if count:
-            self.mended[reason] += count
+            self.repaired[reason] += count
 
     def _ignore(self, what: str, count: int = 1) -> None:
         if count:

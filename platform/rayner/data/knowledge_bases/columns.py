@@ -35,8 +35,8 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
         try:
             found = find_columns(columns, header, f"{path}:1")
         except KnowledgeBaseError as error:
-            cure = f"{error.cure}; --format pairs reads ID<TAB>NAME lines without a header"
-            raise KnowledgeBaseError(error.where, error.what, cure) from None
+            hint = f"{error.hint}; --format pairs reads ID<TAB>NAME lines without a header"
+            raise KnowledgeBaseError(error.where, error.what, hint) from None
         builder.ignored.update(f"column {column}" for column in unused_columns(found, header))
         start = rows.line_num + 1
         for cells in rows:
@@ -50,8 +50,8 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
             row = {name: cell for name, cell in zip(header, cells, strict=True) if name != "parents"}
             add_row(row, found, where, builder, "rows" if found.aliases else "names")
     except csv.Error as error:
-        what, cure = f"not CSV ({error})", "close the quote, and double those inside"
-        raise KnowledgeBaseError(f"{path}:{rows.line_num}", what, cure) from None
+        what, hint = f"not CSV ({error})", "close the quote, and double those inside"
+        raise KnowledgeBaseError(f"{path}:{rows.line_num}", what, hint) from None
 
 
 def _delimiter(header: str) -> str:

@@ -25,9 +25,9 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
     lines = read_lines(path, builder)
     header = _header(line for _, line in lines)
     if header is None:
-        cure = "give --format columns if the columns stand in the first line"
+        hint = "give --format columns if the columns stand in the first line"
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
-        raise KnowledgeBaseError(str(path), what, cure)
+        raise KnowledgeBaseError(str(path), what, hint)
     name, id_ = header[:2]
     others = [column for column in header if column.startswith("Alt") and column.endswith("IDs")]
     used = {name, id_, "Synonyms", "Definition", "ParentIDs", *others}

@@ -116,8 +116,8 @@ def _find(columns: Columns, present: tuple[str, ...]) -> tuple[Columns, tuple[st
             continue
         found[field] = next((by_name[name] for name in known if name in by_name), None)
         if found[field] is None and field in ("entity_id", "name"):
-            cure = f"{_nearest(known, present)}name it with {FLAGS[field]}; there are {listed}"
-            return columns, (f"no column `{field}`", cure)
+            hint = f"{_nearest(known, present)}name it with {FLAGS[field]}; there are {listed}"
+            return columns, (f"no column `{field}`", hint)
     return Columns(**found), None
 
 

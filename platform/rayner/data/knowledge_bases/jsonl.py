@@ -49,7 +49,7 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
         try:
             found = find_columns(asked, list(row), where)
         except KnowledgeBaseError as error:
-            builder.reject(where, error.what, error.cure)
+            builder.reject(where, error.what, error.hint)
             continue
         for column in unused_columns(found, list(row)):
             builder.ignored[f"field {writable(column)}"] += 1

@@ -20,7 +20,7 @@ def read_text(path: Path, builder: Builder) -> str:
     data = read_bytes(path)
     if not data.strip():
         raise KnowledgeBaseError(str(path), "an empty file", "remove it, or restore its content")
-    return without_mark(decode(data, path), builder.mended)
+    return without_mark(decode(data, path), builder.repaired)
 
 
 def read_lines(path: Path, builder: Builder) -> list[tuple[int, str]]:

@@ -56,7 +56,7 @@ def read_unit(unit: Unit) -> Reading:
         reading = FORMATS[unit.format].read(unit)
     except CorpusError as error:
         reading = Reading()
-        reading.reject(error.where, error.what, error.cure)
+        reading.reject(error.where, error.what, error.hint)
     if not reading.documents and not reading.rejects and unit.span is None:
         reading.reject(unit.paths[0], "no documents in it", "remove it, or restore its content")
     return merge([reading])
@@ -70,7 +70,7 @@ def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
             reading.ignored["file of another kind"] += len(aside)
     if not reading.documents:
         first = reading.rejects[0]
-        raise CorpusError(first.where, first.what, first.cure)
+        raise CorpusError(first.where, first.what, first.hint)
     return reading
 
 

@@ -38,7 +38,7 @@ class Reject:
 
     where: str
     what: str
-    cure: str
+    hint: str
     document_id: str | None = None
 
     def to_row(self) -> dict[str, Any]:
@@ -50,19 +50,19 @@ class Reject:
 class Reading:
     """What was read, and all that was not read as it stood.
 
-    `places` says where each document was found. `mended` counts what was read differently from how it was
+    `places` says where each document was found. `repaired` counts what was read differently from how it was
     written, `ignored` what the schema has no place for (relations, comments), each by reason.
     """
 
     documents: list[Document] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    mended: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
 
-    def reject(self, where: str, what: str, cure: str = "", document_id: str | None = None) -> None:
+    def reject(self, where: str, what: str, hint: str = "", document_id: str | None = None) -> None:
         """Note what could not be read."""
-        self.rejects.append(Reject(where, what, cure, document_id))
+        self.rejects.append(Reject(where, what, hint, document_id))
 
     def add(self, document: Document, where: str) -> None:
         """Take a document, less the mentions that its text cannot hold; those are rejected."""
@@ -97,7 +97,7 @@ class Reading:
             "documents": len(self.documents),
             "mentions": types.total(),
             "types": dict(types),
-            "mended": self.mended.total(),
+            "repaired": self.repaired.total(),
             "rejected": len(self.rejects),
         }
 

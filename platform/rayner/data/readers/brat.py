@@ -117,7 +117,7 @@ def _mention(
             what = f"a discontinuous mention at {offsets}"
             reading.reject(where, what, "annotate each part, or the whole stretch", document_id)
             return None
-        reading.mended["parts of a mention joined over white space"] += 1
+        reading.repaired["parts of a mention joined over white space"] += 1
     if not holds(text, start, end, surface, reading):
         reading.reject(where, *explain(text, start, end, surface), document_id)
         return None

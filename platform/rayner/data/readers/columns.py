@@ -174,7 +174,7 @@ def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator
             block = _Block(number, (mark["bracketed"] or mark["named"] or "").split("\t")[0].strip() or None)
             sentence = None
         elif is_row and not row[layout.word]:
-            reading.mended["tag without a word: left out"] += 1
+            reading.repaired["tag without a word: left out"] += 1
         elif is_row:
             if sentence is None:
                 sentence = _Sentence(number, tags=[[] for _ in layout.tags])
@@ -219,7 +219,7 @@ def _document(block: _Block, document_id: str, scheme: str, has_breaks: bool, re
     before = 0
     for sentence in block.sentences:
         for layer in sentence.tags:
-            for first, after, type_ in tags.spans_of(layer, scheme, reading.mended):
+            for first, after, type_ in tags.spans_of(layer, scheme, reading.repaired):
                 mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
         before += len(sentence.words)
     return Document(document_id, text, in_order(mentions), words, sentences if has_breaks else None)

@@ -79,11 +79,11 @@ def detect(paths: PathLikes) -> str:
     found, strange = _formats_in(paths)
     if len(found) == 1:
         return next(iter(found))
-    cure = f"give --format: {', '.join(FORMATS)}"
+    hint = f"give --format: {', '.join(FORMATS)}"
     if not found:
-        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", cure)
+        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
-    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {cure}")
+    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {hint}")
 
 
 def _formats_in(paths: PathLikes) -> tuple[dict[str, Path], list[Path]]:

@@ -89,13 +89,13 @@ def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False)
     data = read_bytes(path)
     if not data and not may_be_empty:
         raise CorpusError(str(path), "an empty file", "remove it, or restore its content")
-    return without_mark(decode(data, path), reading.mended)
+    return without_mark(decode(data, path), reading.repaired)
 
 
-def without_mark(text: str, mended: Counter[str]) -> str:
+def without_mark(text: str, repaired: Counter[str]) -> str:
     """The text less a byte-order mark, which is counted."""
     if text.startswith("\ufeff"):
-        mended["byte-order mark removed"] += 1
+        repaired["byte-order mark removed"] += 1
         return text[1:]
     return text
 
@@ -111,10 +111,10 @@ def decode(data: bytes, path: str | Path, before: int = 0) -> str:
     except UnicodeDecodeError as error:
         line = before + data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise CorpusError(f"{path}:{line}", what, _cure(data)) from None
+        raise CorpusError(f"{path}:{line}", what, _hint(data)) from None
     if _full_of_nul(data):
         line = before + text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", _cure(data))
+        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", _hint(data))
     return text
 
 
@@ -168,7 +168,7 @@ def names(paths: Sequence[Path]) -> list[str]:
     return ["/".join((*f[shared:], p.name)) for f, p in zip(folders, paths, strict=True)]
 
 
-def _cure(data: bytes) -> str:
+def _hint(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _full_of_nul(data):
         return "convert it: iconv -f utf-16 -t utf-8"
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"

@@ -13,9 +13,9 @@ from rayner.data.schema import Mention, Span
 class RowError(ValueError):
     """What is wrong with a row, as a reject says it, and how to correct it."""
 
-    def __init__(self, what: str, cure: str) -> None:
+    def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
-        self.what, self.cure = what, cure
+        self.what, self.hint = what, hint
 
 
 def strings(row: dict[str, Any], field: str) -> list[str]:

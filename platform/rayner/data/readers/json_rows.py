@@ -50,7 +50,7 @@ def read_rows(
         try:
             found = document(row, f"{unit.name}:{number}")
         except RowError as error:
-            reading.reject(where, error.what, error.cure)
+            reading.reject(where, error.what, error.hint)
             continue
         for name in row.keys() - fields:
             reading.ignored[f"field {name}"] += 1

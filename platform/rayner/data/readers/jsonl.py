@@ -57,7 +57,7 @@ def read(unit: Unit) -> Reading:
         text = files.read_text(path, reading)
     else:
         text = files.decode(files.read_span(path, unit.span), path, unit.first)
-        text = text if unit.first else files.without_mark(text, reading.mended)
+        text = text if unit.first else files.without_mark(text, reading.repaired)
     for number, line in enumerate(files.split_lines(text), unit.first + 1):
         if not line.strip():
             continue

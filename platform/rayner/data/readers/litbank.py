@@ -51,7 +51,7 @@ def read(unit: Unit) -> Reading:
     for sentence in sentences:
         for layer in range(1, max(map(len, sentence))):
             column = [row[layer] if layer < len(row) else "O" for row in sentence]
-            for first, after, type_ in tags.spans_of(column, "IOB2", reading.mended):
+            for first, after, type_ in tags.spans_of(column, "IOB2", reading.repaired):
                 mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
         before += len(sentence)
     reading.add(Document(unit.name, text, in_order(mentions), words, spans), path)

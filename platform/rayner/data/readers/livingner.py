@@ -73,7 +73,7 @@ def read(unit: Unit) -> Reading:
         try:
             text = files.read_text(text_path, reading)
         except CorpusError as error:
-            reading.reject(error.where, error.what, error.cure, document_id)
+            reading.reject(error.where, error.what, error.hint, document_id)
             continue
         mentions = [_mention(text, row, f"{path}:{n}", code, reading) for n, row in rows[document_id]]
         kept = in_order([mention for mention in mentions if mention is not None])

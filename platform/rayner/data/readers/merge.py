@@ -15,7 +15,7 @@ def merge(readings: Iterable[Reading]) -> Reading:
     seen: dict[str, int] = {}
     for reading in readings:
         merged.rejects += reading.rejects
-        merged.mended += reading.mended
+        merged.repaired += reading.repaired
         merged.ignored += reading.ignored
         for document, place in zip(reading.documents, reading.places, strict=True):
             first = seen.setdefault(document.document_id, len(merged.documents))
@@ -23,7 +23,7 @@ def merge(readings: Iterable[Reading]) -> Reading:
                 merged.documents.append(document)
                 merged.places.append(place)
             elif merged.documents[first] == document:
-                merged.mended[TWICE] += 1
+                merged.repaired[TWICE] += 1
             else:
                 what = f"document {document.document_id!r} differs from the one at {merged.places[first]}"
                 merged.reject(place, what, "give each document an id of its own", document.document_id)

@@ -12,7 +12,7 @@ _SPACES = str.maketrans("\t\n\r", "   ")
 def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bool:
     """Whether `text[start:end]` is the annotated `surface`.
 
-    Tabs and line ends count as spaces, as in brat; other differences in white space are counted as mended.
+    Tabs and line ends count as spaces, as in brat; other differences in white space are counted as repaired.
     """
     found = text[start:end] if 0 <= start < end <= len(text) else ""
     if found == surface:
@@ -20,12 +20,12 @@ def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bo
     if not found or found.split() != surface.split():
         return False
     if found.translate(_SPACES) != surface:
-        reading.mended["white space of a mention's text differs"] += 1
+        reading.repaired["white space of a mention's text differs"] += 1
     return True
 
 
 def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
-    """What is wrong with offsets that do not hold the annotated surface, and the cure."""
+    """What is wrong with offsets that do not hold the annotated surface, and the hint."""
     what = f"offsets {start} {end} hold {_short(text[max(start, 0) : max(end, 0)])}, not {_short(surface)}"
     if end > len(text):
         what = f"offsets {start} {end} of {_short(surface)} end after the text of {len(text)} characters"

@@ -47,7 +47,7 @@ def read(unit: Unit) -> Reading:
         try:
             reading.add(_document(line.split("\t"), f"{unit.name}:{number}"), where)
         except RowError as error:
-            reading.reject(where, error.what, error.cure)
+            reading.reject(where, error.what, error.hint)
     return reading
 
 

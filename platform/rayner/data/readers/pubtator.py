@@ -105,7 +105,7 @@ def _text(abstract: _Abstract, rows: Sequence[Sequence[str]], reading: Reading) 
             break
     best = scores.index(max(scores))
     if best:
-        reading.mended[f"{len(_GLUES[best])} characters between title and abstract"] += 1
+        reading.repaired[f"{len(_GLUES[best])} characters between title and abstract"] += 1
     return title + _GLUES[best] + body
 
 

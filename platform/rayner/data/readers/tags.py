@@ -1,4 +1,4 @@
-"""Tag sequences (IOB1, IOB2, BIOES, BILOU) to spans, broken ones mended."""
+"""Tag sequences (IOB1, IOB2, BIOES, BILOU) to spans, broken ones repaired."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def scheme_of(sequences: Iterable[Sequence[str]]) -> str:
     return "IOB1" if inside_first and not begins else "IOB2"
 
 
-def spans_of(tags: Sequence[str], scheme: str, mended: Counter[str]) -> list[tuple[int, int, str]]:
-    """(first word, word after the last, type) of each mention; what had to be mended is counted."""
+def spans_of(tags: Sequence[str], scheme: str, repaired: Counter[str]) -> list[tuple[int, int, str]]:
+    """(first word, word after the last, type) of each mention; what had to be repaired is counted."""
     spans: list[tuple[int, int, str]] = []
     start, kind = -1, ""
     for place, tag in enumerate(tags):
@@ -44,18 +44,18 @@ def spans_of(tags: Sequence[str], scheme: str, mended: Counter[str]) -> list[tup
             spans.append((start, place, kind))
             start = -1
             if scheme == "BIOES":
-                mended[WITHOUT_END] += 1
+                repaired[WITHOUT_END] += 1
         if prefix == "O":
             continue
         if start < 0:
             start, kind = place, type_
             if prefix in "IEL" and scheme != "IOB1":
-                mended[CONTINUES_NOTHING] += 1
+                repaired[CONTINUES_NOTHING] += 1
         if prefix in "ESLU":
             spans.append((start, place + 1, kind))
             start = -1
     if start >= 0:
         spans.append((start, len(tags), kind))
         if scheme == "BIOES":
-            mended[WITHOUT_END] += 1
+            repaired[WITHOUT_END] += 1
     return spans

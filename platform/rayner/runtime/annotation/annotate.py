@@ -112,11 +112,11 @@ def annotate(
         first = counts["first_reject"]
         if not counts["documents"]:
             output.place.below(WORK).delete()
-            raise CorpusError(first["where"], first["what"], first["cure"])
+            raise CorpusError(first["where"], first["what"], first["hint"])
         result = {
             **counts,
             "new_types": source.new_types if isinstance(source, PipelineSettings) else {},
-            "first_reject": first and f"{first['where']}: {first['what']}; {first['cure']}",
+            "first_reject": first and f"{first['where']}: {first['what']}; {first['hint']}",
             "model_version": version,
             "words_per_second": round(speed.words_per_second, 1),
             "startup_seconds": round(speed.startup_seconds, 3),

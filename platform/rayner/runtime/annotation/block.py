@@ -150,7 +150,7 @@ class BlockAnnotator:
     def _one_by_one(self, work: _Work, attempts: Attempts) -> list[Predicted]:
         answers, sources = [], []
         for document, source in zip(work.documents, work.sources, strict=True):
-            what, cure = "the worker died over it, more than once", "report this, with the document"
+            what, hint = "the worker died over it, more than once", "report this, with the document"
             if not attempts.is_lethal(source):
                 answer = self._answering.answer(document)
                 if not isinstance(answer, Exception):
@@ -159,8 +159,8 @@ class BlockAnnotator:
                     continue
                 what = f"the model failed on it ({type(answer).__name__}: {str(answer)[:200]})"
                 if isinstance(answer, InputError):
-                    what, cure = answer.what, answer.cure
-            work.reject(Reject(source, what, cure, document.document_id))
+                    what, hint = answer.what, answer.hint
+            work.reject(Reject(source, what, hint, document.document_id))
         work.sources = sources
         if not answers and work.documents:
             self._answering.probe()
@@ -201,11 +201,11 @@ def _read(row: Row, work: _Work) -> None:
             add_row(row.content, row.where, row.name, reading)
         elif row.is_text:
             text = files.decode(row.content, row.where)
-            reading.add(Document(row.name, files.without_mark(text, reading.mended)), row.where)
+            reading.add(Document(row.name, files.without_mark(text, reading.repaired)), row.where)
         else:
             add_row(_json(row), row.where, row.name, reading)
     except CorpusError as error:
-        reading.reject(error.where, error.what, error.cure)
+        reading.reject(error.where, error.what, error.hint)
     work.documents += reading.documents
     work.sources += reading.places
     if reading.documents:
@@ -247,5 +247,5 @@ def count_words(text: str) -> int:
 
 def second(document_id: str, source: str, first: str) -> Reject:
     """The reject of a document whose id another one has."""
-    cure = "give each document an id of its own"
-    return Reject(source, f"its id {document_id!r} is that of the document at {first}", cure, document_id)
+    hint = "give each document an id of its own"
+    return Reject(source, f"its id {document_id!r} is that of the document at {first}", hint, document_id)

@@ -83,8 +83,8 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
                 file = place.at(info.path)
                 found.setdefault(file.shown, (file, info))
     if not found:
-        cure = _CONVERT if aside else "name a file or a folder that holds some"
-        raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", cure)
+        hint = _CONVERT if aside else "name a file or a folder that holds some"
+        raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", hint)
     return _named(list(found.values())), aside
 
 

@@ -242,12 +242,12 @@ class Output:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                cure = "wait for it, or name another folder"
-                raise InputError(f"--out {self.place.shown}", "another run is writing to it", cure) from None
+                hint = "wait for it, or name another folder"
+                raise InputError(f"--out {self.place.shown}", "another run is writing to it", hint) from None
             except OSError as error:
                 what = f"cannot be locked ({error.strerror or error})"
-                cure = "name a folder on storage that has locks"
-                raise StorageError(f"--out {self.place.shown}", what, cure) from None
+                hint = "name a folder on storage that has locks"
+                raise StorageError(f"--out {self.place.shown}", what, hint) from None
             yield
 
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:

@@ -247,8 +247,8 @@ def _parquet_blocks(source: Source, block_bytes: int) -> Iterator[Block]:
         missing = [name for name in ("document_id", "text") if name not in names]
         if missing or not file.metadata.num_rows:
             what = f"no column `{missing[0]}` among {', '.join(names)}" if missing else "no documents in it"
-            cure = "name the column so" if missing else "remove it, or restore its content"
-            yield Block(rejects=[Reject(place.shown, what, cure)], consumed=source.size)
+            hint = "name the column so" if missing else "remove it, or restore its content"
+            yield Block(rejects=[Reject(place.shown, what, hint)], consumed=source.size)
             return
         columns = [name for name in DOCUMENT_SCHEMA.names if name in names]
         first, total = 0, file.metadata.num_rows

@@ -34,16 +34,16 @@ def check(
         given: a recipe; its types, and the widest span of its model, are checked as well.
 
     Returns:
-        `documents, mentions, types, mended, rejected, errors, warnings`, `kinds` (kind -> findings) and
-        `findings`, each with `kind, severity, where, what, cure, document_id, split`.
+        `documents, mentions, types, repaired, rejected, errors, warnings`, `kinds` (kind -> findings) and
+        `findings`, each with `kind, severity, where, what, hint, document_id, split`.
 
     Raises:
         CorpusError: no such path, or no known format.
         RecipeError: the recipe is of a task without documents.
     """
     if given is not None and task_of(given).kind.name != "documents":
-        cure = "rayner kb check is for knowledge bases"
-        raise RecipeError("--recipe", "the task learns from no corpus of documents", cure)
+        hint = "rayner kb check is for knowledge bases"
+        raise RecipeError("--recipe", "the task learns from no corpus of documents", hint)
     recipe = cast(DocumentRecipe | None, given)
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
@@ -64,7 +64,7 @@ def check(
         "documents": sum(len(split.places) for split in splits.values()),
         "mentions": types.total(),
         "types": dict(types.most_common()),
-        "mended": sum(split.mended for split in splits.values()),
+        "repaired": sum(split.repaired for split in splits.values()),
         "rejected": len(rejects),
         "errors": severities["error"],
         "warnings": severities["warning"],
@@ -82,14 +82,14 @@ class _Split:
         self.places: list[str] = []
         self.rejects: list[Reject] = []
         self.types: Counter[str] = Counter()
-        self.mended = 0
+        self.repaired = 0
 
     def __iter__(self) -> Iterator[Document]:
         for unit in self.units:
             reading = read_unit(unit)
             self.places += reading.places
             self.rejects += reading.rejects
-            self.mended += reading.mended.total()
+            self.repaired += reading.repaired.total()
             for document in reading.documents:
                 document = renamed(document, self.names)
                 self.types.update(mention.type for mention in document.mentions)

@@ -43,7 +43,7 @@ SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 
 COUNTS = "counts.json"
-KEYS = ("format", "documents", "mentions", "types", "mended", "rejected", "duplicates", "seconds")
+KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def convert(
         fresh: do everything again.
 
     Returns:
-        `format, documents, mentions, types` (name -> mentions), `mended, rejected, duplicates, seconds`.
+        `format, documents, mentions, types` (name -> mentions), `repaired, rejected, duplicates, seconds`.
 
     Raises:
         CorpusError: no document can be read, or `out` must not be written to.
@@ -162,14 +162,14 @@ def _process(
     if not assembled.documents:
         remove_parts(out)
         first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
-        raise CorpusError(first["where"], first["what"], first["cure"])
+        raise CorpusError(first["where"], first["what"], first["hint"])
     if assembled.ignored:
         rest = ", ".join(f"{what} ({count})" for what, count in assembled.ignored.most_common())
         log.warning("left out, as documents have no place for it: %s", rest)
     counts = _counts(
         ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
     )
-    reasons = {"mended": assembled.mended, "ignored": assembled.ignored}
+    reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
     finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
     with whole_file(out / COUNTS) as path:
         path.write_text(json.dumps(finished, ensure_ascii=False, indent=1), "utf-8")
@@ -178,15 +178,15 @@ def _process(
 
 
 def _counts(format: str, assembled: Assembled, seconds: float) -> dict[str, Any]:
-    mentions, mended = assembled.mentions, assembled.mended
+    mentions, repaired = assembled.mentions, assembled.repaired
     values = (
         format,
         assembled.documents,
         mentions.total(),
         dict(mentions.most_common()),
-        mended.total(),
+        repaired.total(),
         assembled.rejected,
-        mended[TWICE],
+        repaired[TWICE],
         round(seconds, 3),
     )
     return dict(zip(KEYS, values, strict=True))

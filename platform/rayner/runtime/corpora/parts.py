@@ -59,7 +59,7 @@ class Assembled:
 
     documents: int
     mentions: Counter[str]
-    mended: Counter[str]
+    repaired: Counter[str]
     ignored: Counter[str]
     rejected: int
     notes: dict[str, list[int]]
@@ -105,7 +105,7 @@ def assemble(parts: Sequence[Part], out: Path) -> Assembled:
     folder = out / PARTS
     for stale in out.glob("documents-*.parquet"):
         stale.unlink()
-    counted = {name: Counter() for name in ("mentions", "mended", "ignored")}
+    counted = {name: Counter() for name in ("mentions", "repaired", "ignored")}
     notes: dict[str, list[int]] = {}
     documents = files = rejected = 0
     seen: dict[str, tuple[bytes, str]] = {}
@@ -119,7 +119,7 @@ def assemble(parts: Sequence[Part], out: Path) -> Assembled:
             for row in chain(sidecar["rejects"], clashes):
                 rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
                 rejected += 1
-            counted["mended"][TWICE] += len(kept) - sum(kept) - len(clashes)
+            counted["repaired"][TWICE] += len(kept) - sum(kept) - len(clashes)
             for text in ids["notes"].filter(pa.array(kept, pa.bool_())).to_pylist():
                 _add(notes, json.loads(text))
             source = folder / f"{part.key}.parquet"
@@ -127,8 +127,8 @@ def assemble(parts: Sequence[Part], out: Path) -> Assembled:
             if any(kept):
                 _take(source, kept, out / f"documents-{files:05d}.parquet")
                 documents, files = documents + sum(kept), files + 1
-    mentions, mended, ignored = (+counter for counter in counted.values())
-    return Assembled(documents, mentions, mended, ignored, rejected, notes)
+    mentions, repaired, ignored = (+counter for counter in counted.values())
+    return Assembled(documents, mentions, repaired, ignored, rejected, notes)
 
 
 def remove_parts(out: Path) -> None:
@@ -164,7 +164,7 @@ def _read_part(change: Change, folder: Path, part: Part) -> None:
         pq.write_table(pa.table(ids), path)
     sidecar = {
         "mentions": Counter(m.type for document, _ in changed for m in document.mentions),
-        "mended": reading.mended,
+        "repaired": reading.repaired,
         "ignored": reading.ignored,
         "rejects": [reject.to_row() for reject in reading.rejects],
     }

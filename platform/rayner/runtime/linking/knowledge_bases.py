@@ -15,7 +15,7 @@ from rayner.errors import KnowledgeBaseError
 
 REJECTS = ".rejects.jsonl"
 """What the file of rejects is called, after the whole name of the output: others may lie beside it."""
-SHAPE = ("kind", "severity", "where", "what", "cure")
+SHAPE = ("kind", "severity", "where", "what", "hint")
 
 
 def convert(
@@ -30,8 +30,8 @@ def convert(
     Several inputs together are one knowledge base.
 
     Returns:
-        `format, entities, names` (with aliases), `types` (name -> entities), `mended, rejected, ignored` and
-        `reasons` (of mended and ignored: reason -> count).
+        `format, entities, names` (with aliases), `types` (name -> entities), `repaired, rejected, ignored`
+        and `reasons` (of repaired and ignored: reason -> count).
 
     Raises:
         KnowledgeBaseError: as `read_knowledge_base`; an output that has no known suffix or is an input.
@@ -59,7 +59,7 @@ def check(paths: Sequence[Path], format: str = "auto", columns: Columns | None =
 
     Returns:
         What `convert` returns, with `errors, warnings`, `kinds` (kind -> findings) and `findings`, each with
-        `kind, severity, where, what, cure`.
+        `kind, severity, where, what, hint`.
 
     Raises:
         KnowledgeBaseError: as `read_knowledge_base`.

@@ -61,8 +61,8 @@ def standardize(
     standardizer = task.predictor(model, options)
     if proposals and standardizer.never_nil:
         what = "clusters what is judged NIL, and without a threshold nothing is"
-        cure = "name an --operating-point, of a checkpoint that was trained with mentions.dev"
-        raise InputError("--propose", what, cure)
+        hint = "name an --operating-point, of a checkpoint that was trained with mentions.dev"
+        raise InputError("--propose", what, hint)
     counts = Counter(mentions=0, linked=0, nil=0, unread=0)
     begin = time.perf_counter()
     if proposals:

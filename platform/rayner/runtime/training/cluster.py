@@ -166,8 +166,8 @@ def _check_storage(out: Path, device: torch.device) -> None:
     missing = sum_over_workers(torch.tensor(float(not (out / RECIPE).is_file()), device=device))
     if missing:
         what = f"cannot be seen by {int(missing)} of {world_size()} workers"
-        cure = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
-        raise RecipeError(str(out), what, cure)
+        hint = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
+        raise RecipeError(str(out), what, hint)
 
 
 def _lasts(error: BaseException) -> bool:

@@ -163,8 +163,8 @@ def same_on_all(read: Callable[[], str], where: Path) -> None:
         f"worker {others[0]} of {len(found)} sees {found[others[0]] or 'nothing'} where worker 0 sees "
         f"{found[0] or 'nothing'}"
     )
-    cure = "mount the storage so that all nodes see a change soon, and run the same command again: it goes on"
-    raise StorageError(str(where), what, cure)
+    hint = "mount the storage so that all nodes see a change soon, and run the same command again: it goes on"
+    raise StorageError(str(where), what, hint)
 
 
 def _buckets(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:

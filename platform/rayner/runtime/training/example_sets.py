@@ -145,7 +145,7 @@ def _build_shard(task: EncoderTask[Any], folder: Path, shard: int, items: Sequen
     for example in examples:
         for line in example.pop("rejects", ()):
             where, _, what = line.rpartition(": ")
-            rejects.append({"where": where, "what": what, "cure": ""})
+            rejects.append({"where": where, "what": what, "hint": ""})
     write_shard(folder, shard, examples, lengths, groups, rejects)
 
 
@@ -154,6 +154,6 @@ def _one_by_one(task: EncoderTask[Any], items: Sequence[Any], rejects: list[dict
         try:
             examples = list(task.examples([item]))
         except InputError as error:
-            rejects.append({"where": error.where, "what": error.what, "cure": error.cure})
+            rejects.append({"where": error.where, "what": error.what, "hint": error.hint})
         else:
             yield from examples

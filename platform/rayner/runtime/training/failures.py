@@ -79,7 +79,7 @@ class Company:
         if isinstance(error, WorkerFailedError):
             return error
         if isinstance(error, (InputError, StorageError)):
-            return type(error)(error.where, f"{error.what} ({place})", error.cure)
+            return type(error)(error.where, f"{error.what} ({place})", error.hint)
         if isinstance(error, RaynerError):
             return RaynerError(f"{error} ({place})")
         what = traceback.format_exception_only(error)[-1].strip()

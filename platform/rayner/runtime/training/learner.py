@@ -148,8 +148,8 @@ class Meter:
         step = _highest_over_workers(self._fault)
         if step >= 0:
             what = "the loss or its gradients are no finite number"
-            cure = "start over with --fresh and a lower training.learning_rate or training.precision=float32"
-            raise DivergedError(f"step {step + 1}", what, cure)
+            hint = "start over with --fresh and a lower training.learning_rate or training.precision=float32"
+            raise DivergedError(f"step {step + 1}", what, hint)
 
     def read(self) -> tuple[float, dict[str, float]]:
         """The loss and its parts over the steps since the last reading, over all workers."""

@@ -32,7 +32,7 @@ EPOCH = "epoch.safetensors"
 FREE_KEYS = ("scaling.", "tracking.")
 """What may change between two launches of a run."""
 
-_CURE = "start over with --fresh, or name another --out"
+_HINT = "start over with --fresh, or name another --out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     changed = [k for k in changed_keys(read_recipe(folder), recipe) if not k.startswith(FREE_KEYS)]
     if changed:
         what = f"holds a run of another recipe; changed: {', '.join(changed)}"
-        raise RecipeError(str(out), what, _CURE)
+        raise RecipeError(str(out), what, _HINT)
     check_files(folder)
     path = folder / "state" / "state.json"
     try:
         return TrainState(**json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError) as error:
-        raise CheckpointError(str(path), f"is no run's state ({error})", _CURE) from None
+        raise CheckpointError(str(path), f"is no run's state ({error})", _HINT) from None
 
 
 def identity_of_last(out: Path) -> str:
@@ -137,7 +137,7 @@ def check_examples(out: Path, train_state: TrainState, key: str) -> None:
         RecipeError: the corpus has changed since.
     """
     if train_state.examples != key:
-        raise RecipeError(str(out), "holds a run on another state of the corpus", _CURE)
+        raise RecipeError(str(out), "holds a run on another state of the corpus", _HINT)
 
 
 def load_state(
@@ -162,7 +162,7 @@ def load_state(
     except Exception as error:
         if failure := storage_error(str(state), "cannot be read", error):
             raise failure from error
-        raise CheckpointError(str(state), f"does not fit the model ({error})", _CURE) from error
+        raise CheckpointError(str(state), f"does not fit the model ({error})", _HINT) from error
 
 
 def load_epoch_state(out: Path, device: torch.device) -> State | None:
@@ -177,7 +177,7 @@ def load_epoch_state(out: Path, device: torch.device) -> State | None:
     try:
         return load_file(path, str(device))
     except Exception as error:
-        raise CheckpointError(str(path), f"cannot be read ({error})", _CURE) from error
+        raise CheckpointError(str(path), f"cannot be read ({error})", _HINT) from error
 
 
 def _trained(model: nn.Module) -> Mapping[str, nn.Parameter]:

@@ -156,10 +156,10 @@ def _read(paths: Sequence[Path]) -> tuple[list[ContextRow], int]:
         rows += found.rows
         rejects += found.rejects
     if not rows:
-        where, what, cure = ", ".join(map(str, paths)), "holds no pair", "write one JSON object a line"
+        where, what, hint = ", ".join(map(str, paths)), "holds no pair", "write one JSON object a line"
         if rejects:
-            where, what, cure = rejects[0].where, rejects[0].what, rejects[0].cure
-        raise CorpusError(where, what, cure)
+            where, what, hint = rejects[0].where, rejects[0].what, rejects[0].hint
+        raise CorpusError(where, what, hint)
     if rejects:
         _say_once(f"{len(rejects)} lines are no pair; the first: {rejects[0].where}: {rejects[0].what}")
     return rows, len(rejects)

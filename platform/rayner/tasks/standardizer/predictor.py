@@ -73,8 +73,8 @@ class Standardizer:
         if self._point != "never":
             if nil is None:
                 what = f"{self._point!r} needs a calibrated NIL threshold, and the checkpoint has none"
-                cure = "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
-                raise InputError("--operating-point", what, cure)
+                hint = "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
+                raise InputError("--operating-point", what, hint)
             self._threshold = nil.threshold(self._point)
 
     @cached_property

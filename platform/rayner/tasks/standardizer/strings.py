@@ -86,8 +86,8 @@ def hold_out(
     chosen = _distinct(m for m in strange if _place(m.text) < fraction)
     if not chosen:
         what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
-        cure = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"
-        raise RecipeError("mentions.dev_fraction", what, cure)
+        hint = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"
+        raise RecipeError("mentions.dev_fraction", what, hint)
     return chosen
 
 
@@ -161,8 +161,8 @@ def _mentions(
         example = f"{unknown[0].text!r} is of {'|'.join(unknown[0].entity_ids)}"
         what = f"{len(unknown)} of {len(given)} mentions have ids that the knowledge base lacks: {example}"
         if not found:
-            cure = "name the knowledge base that their ids are of"
-            raise RecipeError(where, what, cure)
+            hint = "name the knowledge base that their ids are of"
+            raise RecipeError(where, what, hint)
         log.warning("%s: %s", where, what)
     if nil:
         log.info("%s: %d mentions are NIL, and name no entity", where, nil)
@@ -229,5 +229,5 @@ def require_learnable(strings: EntityStrings) -> None:
         InputError: no entity has a second string.
     """
     if not any(entity.aliases for entity in strings.learned):
-        what, cure = "no entity has an alias or a mention to learn from", "name mentions.train"
-        raise InputError("mentions", what, cure)
+        what, hint = "no entity has an alias or a mention to learn from", "name mentions.train"
+        raise InputError("mentions", what, hint)
