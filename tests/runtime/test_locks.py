@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rayner.runtime.sweeps.storage import sweep_folder
 
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.runtime import locks
 from rayner.runtime.annotation.output import Output
 from rayner.runtime.locks import locked
 from rayner.runtime.storage import place_of
+from rayner.runtime.sweeps.folder import lock_sweep
 
 HOLD = """
 import sys
@@ -89,7 +89,7 @@ def test_a_file_system_without_locks_is_no_other_process(
     monkeypatch.setattr(fcntl, "flock", fail)
     opened = {
         "lock": lambda: locked(tmp_path / ".lock", "runs here", 60),
-        "sweep": lambda: sweep_folder(tmp_path, False, {}),
+        "sweep": lambda: lock_sweep(tmp_path),
         "annotation": lambda: Output(place_of(str(tmp_path))).locked(),
     }[what]
     with (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.errors import CorpusError
+from rayner.errors import FileError
 from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
 from rayner.supervision.leakage import without_leaks
 
@@ -78,7 +78,7 @@ def test_a_line_that_is_no_row_is_rejected_by_number(tmp_path: Path, line: objec
 
 
 def test_a_file_that_is_none_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"none\.jsonl"):
+    with pytest.raises(FileError, match=r"none\.jsonl"):
         read_context_rows(tmp_path / "none.jsonl")
 
 

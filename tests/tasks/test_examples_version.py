@@ -18,7 +18,11 @@ from tests.tasks.small_recipes import SMALL
 EXAMPLES = {
     "recognizer": (1, "d5f7744103debc93"),
     "tagger": (1, "b4ca4d32e19fa02f"),
+    "gaussian": (1, "b4ca4d32e19fa02f"),
     "standardizer": (1, "47e9ddfb6fd2d9c0"),
+    "chains": (1, "e8910ef33b839585"),
+    "typer": (1, "ce3ba3baff39231b"),
+    "ranker": (1, "832386288a164b6c"),
 }
 """Of each task: its `examples_version`, and a hash of the examples of a small recipe."""
 

@@ -44,7 +44,8 @@ def read_context_rows(path: Path) -> ContextRows:
     words of the sentence.
 
     Raises:
-        CorpusError: a file that cannot be opened, or is not UTF-8.
+        FileError: a file that cannot be opened.
+        CorpusError: a file that is not UTF-8.
     """
     found = ContextRows()
     for number, line in enumerate(split_lines(decode(read_bytes(path), path).removeprefix("\ufeff")), 1):
