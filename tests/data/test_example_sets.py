@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,6 +148,12 @@ def test_the_files_of_a_finished_set(tmp_path: Path) -> None:
         "rejects.jsonl",
     ]
     assert json.loads((tmp_path / "manifest.json").read_text())["examples"] == 5
+
+
+def test_the_index_of_many_examples_has_a_small_footer(tmp_path: Path) -> None:
+    write(tmp_path, *([{"size": i} for i in range(400)] for _ in range(3)))
+    assert pq.ParquetFile(tmp_path / "index.parquet").num_row_groups == 1
+    assert pq.ParquetFile(tmp_path / "examples-000001.parquet").num_row_groups > 1
 
 
 documents = st.builds(

@@ -112,7 +112,8 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     index = pa.concat_tables([empty, *tables])
     index = index.add_column(0, "row", pa.array(_counted(sizes), pa.int32()))
     index = index.add_column(0, "shard", pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()))
-    _write_table(index, folder / "index.parquet")
+    # Read whole: of small row groups, the footer alone would take more memory than the rows.
+    _write_table(index, folder / "index.parquet", max(1, len(index)))
     rejected = [folder / f"rejects-{i:06d}.jsonl" for i in range(len(shards))]
     rejects = b"".join(path.read_bytes() for path in rejected)
     _replace(folder / "rejects.jsonl", rejects)
@@ -148,11 +149,11 @@ def _counted(sizes: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.empty(0, int), *(np.arange(size) for size in sizes)])
 
 
-def _write_table(table: pa.Table, path: Path) -> None:
+def _write_table(table: pa.Table, path: Path, rows_per_group: int = ROWS_PER_GROUP) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     # Read at random, a few rows at a time: these settings read a row group four times as fast as zstd
     # and dictionaries do, in about the same space.
-    pq.write_table(table, partial, row_group_size=ROWS_PER_GROUP, compression="lz4", use_dictionary=False)
+    pq.write_table(table, partial, row_group_size=rows_per_group, compression="lz4", use_dictionary=False)
     partial.replace(path)
 
 

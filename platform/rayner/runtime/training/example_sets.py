@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+
 import rayner
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
@@ -86,7 +88,10 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(each(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
-    return task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
+    found = task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
+    # Arrow keeps what it has freed of all scans, several times what the units take.
+    pa.default_memory_pool().release_unused()
+    return found
 
 
 def read_all(task: EncoderTask[Any], units: Sequence[Unit]) -> list[Any]:
