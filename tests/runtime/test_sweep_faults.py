@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, ItemsView
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -60,13 +59,12 @@ class Tuning:
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
         self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
         self.told = ""
-        self._mark = {"RAYNER_TEST": uuid4().hex}
-        self._environment = os.environ | self._mark | {"PYTHONPATH": str(root / "platform")}
-        self._environment["OMP_NUM_THREADS"] = "1"
+        self._below: list[psutil.Process] = []
+        self._environment = os.environ | {"PYTHONPATH": str(root / "platform"), "OMP_NUM_THREADS": "1"}
 
-    def processes(self) -> list[psutil.Process]:
-        """Those that it started, and all that these started: also where the one above them has died."""
-        return [process for process in psutil.process_iter() if self._mark.items() <= _environment(process)]
+    def left(self) -> list[psutil.Process]:
+        """What is still alive of the processes below the one that was killed last."""
+        return [process for process in self._below if _alive(process)]
 
     def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
         def alive() -> bool:
@@ -75,6 +73,8 @@ class Tuning:
 
         with subprocess.Popen(self._command, env=self._environment, cwd=self._folder) as process:
             wait_for(alive, 400)
+            self._below = psutil.Process(process.pid).children(recursive=True)
+            assert self._below, "it has started no process"
             process.send_signal(by)
             return process.wait(60)
 
@@ -87,11 +87,11 @@ class Tuning:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def _environment(process: psutil.Process) -> ItemsView[str, str]:
+def _alive(process: psutil.Process) -> bool:
     try:
-        return process.environ().items()
-    except psutil.Error:
-        return {}.items()
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str,
     }
     assert len(finished) < 4
     # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
-    wait_for(lambda: not tuning.processes())
+    wait_for(lambda: not tuning.left())
     reached = steps_of(out)
     result = tuning.run()
     assert result["trials"] == {"finished": 4}

@@ -222,5 +222,5 @@ def replica_pids() -> set[int]:
     """The processes of the running replicas of this test's application, as Ray Serve has them."""
     from ray.serve.context import _get_global_client
 
-    (deployment,) = _get_global_client().get_serve_details()["applications"][NAME]["deployments"].values()
+    deployment = _get_global_client().get_serve_details()["applications"][NAME]["deployments"][NAME]
     return {replica["pid"] for replica in deployment["replicas"] if replica["state"] == "RUNNING"}
