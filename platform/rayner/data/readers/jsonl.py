@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.json_rows import has_fields
 from rayner.data.readers.rows import add_row
 
 
@@ -37,16 +38,7 @@ def parts(unit: Unit) -> list[Unit]:
 
 def matches(sample: Sample) -> bool:
     """Whether the first line is a JSON object with a text, or the name says JSON lines."""
-    if files.suffix(sample.path) in (".jsonl", ".ndjson"):
-        return True
-    first = next((line for line in sample.lines if line.strip()), "")
-    if not first.startswith("{"):
-        return False
-    try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and "text" in row
+    return files.suffix(sample.path) in (".jsonl", ".ndjson") or has_fields(sample, "text")
 
 
 def read(unit: Unit) -> Reading:
