@@ -12,8 +12,13 @@ from hypothesis import settings
 # Before torch and Ray are imported: a process with as many threads as cores slows the others down.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-# A task of another package, which the processes of a test know too.
+ROOT = Path(__file__).resolve().parent.parent
+
+# A task of another package, which the processes that a test starts find too.
 os.environ["RAYNER_TASKS"] = "tests.toy:TOY"
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(ROOT / "platform"), str(ROOT), os.environ.get("PYTHONPATH")))
+)
 
 # The same examples each time, so that a change fails for what it does and never by chance; by hand,
 # RAYNER_HYPOTHESIS=thorough looks for new ones. A loaded machine is slow, which is no failure.
@@ -21,9 +26,7 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("RAYNER_HYPOTHESIS") or "default")
 
-FOR_WORKERS = ("OMP_NUM_THREADS", "RAYNER_TASKS")
-
-ROOT = Path(__file__).resolve().parent.parent
+FOR_WORKERS = ("PYTHONPATH", "OMP_NUM_THREADS", "RAYNER_TASKS")
 
 
 @pytest.fixture(scope="session")
@@ -45,17 +48,12 @@ def ray_cluster() -> Iterator[None]:
     """One local cluster for the whole run. Its workers find the package as the test process does."""
     import ray
 
-    path = os.pathsep.join([str(ROOT / "platform"), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(
-        os.pathsep
-    )
     ray.init(
         address="local",
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={
-            "env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "RAYNER_TASKS": "tests.toy:TOY"}
-        },
+        runtime_env={"env_vars": {name: os.environ[name] for name in FOR_WORKERS}},
     )
     yield
     ray.shutdown()

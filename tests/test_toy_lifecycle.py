@@ -21,7 +21,7 @@ from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.registry import load_recipe
-from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import tiny_recipe
 
 SPACE = """
 from ray import tune

@@ -8,7 +8,7 @@ import pytest
 
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
-from tests.tasks.small_chains import chains_recipe
+from tests.tasks.chains.small_chains import chains_recipe
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,9 @@ class Head:
     environment: Mapping[str, str]
 
 
-def environment_of_nodes(root: Path) -> dict[str, str]:
-    """For a cluster that finds the package and the tests below `root`, and soon sees that a node is lost."""
+def environment_of_nodes() -> dict[str, str]:
+    """For a cluster that soon sees that a node is lost."""
     return {
-        "PYTHONPATH": f"{root / 'platform'}{os.pathsep}{root}",
         "OMP_NUM_THREADS": "1",
         "RAY_AUTH_MODE": "disabled",
         "RAY_health_check_period_ms": "1000",

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.own_ray import end, environment_of_nodes, lose, own_head, own_node, wait_for
-from tests.runtime.annotate_texts import TEXTS, blocks_done, here, rows, write_jsonl
+from tests.runtime.annotation.annotate_texts import TEXTS, blocks_done, here, rows, write_jsonl
 
 DRIVER = """
 import os, sys
 from pathlib import Path
 import ray
 from rayner.runtime.annotation.annotate import annotate
-from tests.runtime.annotate_model import Capitals
+from tests.runtime.annotation.annotate_model import Capitals
 given, out, pids, workers = sys.argv[1:]
 pool = {"workers": 2} if workers == "2" else {"max_workers": 2}
 annotate(Capitals(seconds=0.05, pids=Path(pids)), [given], out, cpus=1.0, **pool)
@@ -27,16 +27,14 @@ annotate(Capitals(seconds=0.05, pids=Path(pids)), [given], out, cpus=1.0, **pool
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("workers", "replaced"), [("2", False), ("1-2", True)])
-def test_a_lost_node_loses_and_doubles_nothing(
-    root: Path, tmp_path: Path, workers: str, replaced: bool
-) -> None:
+def test_a_lost_node_loses_and_doubles_nothing(tmp_path: Path, workers: str, replaced: bool) -> None:
     given, out, pids = tmp_path / "in", tmp_path / "out", tmp_path / "pids"
     given.mkdir()
     pids.mkdir()
     for name in "ab":
         write_jsonl(given / f"{name}.jsonl.gz", [text * 60 for text in TEXTS], name)
     here(given, tmp_path / "here")
-    environment = environment_of_nodes(root)
+    environment = environment_of_nodes()
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         lost, _ = [

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.faults.own_ray import Head, environment_of_nodes, free_port, own_head
-from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import tiny_recipe
 
 FAKE_HEAD = "ray.head.default"
 """What Ray's provider of fake nodes calls the head's type."""
@@ -96,7 +96,7 @@ def test_pools_grow_with_what_is_asked_of_them_and_idleness_empties_them(root: P
     config = tmp_path / "fake.json"
     config.write_text(json.dumps(with_fake_nodes(cluster, f"127.0.0.1:{port}")))
     cpus = cluster["available_node_types"][cluster["head_node_type"]]["resources"]["CPU"]
-    environment = environment_of_nodes(root) | {
+    environment = environment_of_nodes() | {
         "RAY_FAKE_CLUSTER": "1",
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
         "AUTOSCALER_METRIC_PORT": str(free_port()),

@@ -19,8 +19,8 @@ from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
-from tests.runtime.several_workers import tiny_recipe
-from tests.runtime.toy_task import largest_difference, weights_of
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.toy_task import largest_difference, weights_of
 
 FREE = 10**9
 """A limit that no run reaches."""
@@ -60,9 +60,9 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(root: Path) -> Iterator[Nodes]:
+def nodes() -> Iterator[Nodes]:
     # For a while after a loss the policy counts on the lost node, and waits for a worker there.
-    environment = environment_of_nodes(root) | {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30"}
+    environment = environment_of_nodes() | {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30"}
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         yield Nodes(head, stack)

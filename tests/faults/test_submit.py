@@ -61,7 +61,7 @@ def head(bare_python: str, storage: Path) -> Iterator[Head]:
         "PATH": f"{Path(bare_python).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
     }
-    environment |= dict.fromkeys(("PYTHONPATH", "VIRTUAL_ENV"), "")
+    environment |= dict.fromkeys(("PYTHONPATH", "VIRTUAL_ENV", "RAYNER_TASKS"), "")
     with own_head(bare_python, ["--num-cpus", "3"], environment) as head:
         yield head
 

@@ -16,7 +16,7 @@ from ray.util.state import list_tasks
 from rayner.runtime.sweeps.plan import plan_of
 from rayner.runtime.sweeps.trials import read_lines, read_trials
 from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
-from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import tiny_recipe
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -24,9 +24,9 @@ ADDRESSES = ("127.0.0.2", "127.0.0.3")
 
 
 @pytest.fixture(scope="module")
-def nodes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Head, list[int]]]:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Head, list[int]]]:
     """A head without CPUs and two nodes of one CPU, the second of which begins in another folder."""
-    environment = environment_of_nodes(root)
+    environment = environment_of_nodes()
     with ExitStack() as stack:
         head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
         folders = (head.folder, tmp_path_factory.mktemp("elsewhere"))
@@ -69,10 +69,10 @@ def test_a_node_that_does_not_see_the_folder_is_named(
 
 
 def test_a_node_that_joins_later_and_does_not_see_the_folder_is_named(
-    root: Path, command: list[str], tmp_path: Path
+    command: list[str], tmp_path: Path
 ) -> None:
     """A cluster that starts from nothing: when the sweep checks its nodes, there are none but the head."""
-    with own_head(options=["--num-cpus", "0"], environment=environment_of_nodes(root)) as head:
+    with own_head(options=["--num-cpus", "0"], environment=environment_of_nodes()) as head:
         out, log = head.folder / "sweep", tmp_path / "driver.log"
         with log.open("wb") as file:
             driver = subprocess.Popen(

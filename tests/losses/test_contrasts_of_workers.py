@@ -13,7 +13,7 @@ from rayner.losses.gather import gather_rows
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.infonce import infonce
 from rayner.losses.pairs import pairs
-from tests.runtime.several_workers import spawn
+from tests.runtime.training.several_workers import spawn
 
 ROWS = torch.randn(11, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 KEYS = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1], [0, 2], [0, 2], [1, 2], [1, 2]])

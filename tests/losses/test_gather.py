@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rayner.losses.gather import gather_rows
-from tests.runtime.several_workers import spawn
+from tests.runtime.training.several_workers import spawn
 
 ROWS = torch.arange(20, dtype=torch.float64).reshape(5, 4) / 7
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.several_workers import tiny_recipe
-from tests.tasks.small_chains import chains_recipe
-from tests.tasks.small_names import small_recipe
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.chains.small_chains import chains_recipe
 from tests.tasks.small_pairs import ranker_recipe
+from tests.tasks.standardizer.small_names import small_recipe
 
 
 def _of_documents(task: str, **parts: Any) -> Callable[[Path], dict[str, Any]]:

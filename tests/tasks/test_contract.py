@@ -22,8 +22,8 @@ from rayner.tasks.base import Metric, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, tasks, train_task
-from tests.runtime.several_workers import spawn, tiny_examples, train_in_float64
-from tests.runtime.toy_task import largest_difference, weights_of
+from tests.runtime.training.several_workers import spawn, tiny_examples, train_in_float64
+from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.tasks.small_recipes import SMALL
 
 TASKS = sorted(tasks())

@@ -26,7 +26,7 @@ from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.sentence_contexts import ContextStage, in_turn
 from rayner.tasks.stages import load_pipeline, read_pipeline
 from rayner.tasks.windows import SPECIAL_TOKENS, text_windows
-from tests.runtime.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import found, marked, recognizer, spans, tagger, trained
 from tests.tasks.small_pairs import ranker_recipe
 

@@ -1,0 +1,209 @@
+"""Files that are added to an input after its annotation was begun or finished: they alone are annotated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.errors import InputError
+from rayner.runtime.annotation import run as annotate_run
+from rayner.runtime.annotation.annotate import annotate
+from tests.runtime.annotation.annotate_model import Capitals
+from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
+
+LONG = [text * 60 for text in TEXTS]
+TIMED = ("startup_seconds", "seconds", "words_per_second", "first_reject", "workers")
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files and first rows of the blocks that are annotated, in order."""
+    blocks: list[str] = []
+
+    class Notes(annotate_run.BlockAnnotator):
+        def __call__(self, name: str, block: Any) -> Any:
+            blocks.append(block.where)
+            return super().__call__(name, block)
+
+    monkeypatch.setattr("rayner.runtime.annotation.annotate.BlockAnnotator", Notes)
+    return blocks
+
+
+def begin(folder: Path) -> None:
+    """Two files with a document that cannot be read, one that is there twice, and one without an id."""
+    (folder / "sub").mkdir(parents=True)
+    write_jsonl(folder / "m.jsonl", LONG, "m")
+    extra = ["{", json.dumps({"document_id": "m3", "text": "Twice"}), json.dumps({"text": "Nameless"})]
+    (folder / "sub" / "t.jsonl").write_text("\n".join(extra))
+
+
+def grow(folder: Path) -> None:
+    """Files before and after those, with the same faults, and one of the same name."""
+    write_jsonl(folder / "a.jsonl", LONG[:30], "a")
+    extra = ["{", json.dumps({"document_id": "m4", "text": "Twice"}), json.dumps({"text": "Nameless"})]
+    (folder / "t.jsonl").write_text("\n".join(extra))
+    (folder / "x.txt").write_text("A text of its own in London.")
+
+
+def counted(counts: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in counts.items() if k not in TIMED}
+
+
+def test_only_new_files_are_annotated(tmp_path: Path, done: list[str]) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    begin(folder)
+    first = here(folder, out, also=("jsonl",))
+    assert (first["documents"], first["rejected"], first["duplicates"]) == (51, 2, 1)
+    files = {path: path.read_bytes() for path in out.glob("documents-*")}
+    of_first = rejects(out)
+    done.clear()
+    grow(folder)
+    counts = here(folder, out, also=("jsonl",))
+    assert {Path(where.partition(":")[0]).name for where in done} == {"a.jsonl", "t.jsonl", "x.txt"}
+    assert not any("/sub/" in where for where in done)
+    assert all(path.read_bytes() == data for path, data in files.items())
+    assert (counts["documents"], counts["rejected"], counts["duplicates"]) == (51 + 30 + 2, 4, 2)
+    assert rejects(out)[:2] == of_first
+    assert len({row["document_id"] for row in rows(out)}) == 83
+    assert counts["first_reject"] == first["first_reject"]
+    done.clear()
+    assert here(folder, out, also=("jsonl",)) == counts
+    assert not done
+    fresh = here(folder, tmp_path / "fresh", also=("jsonl",))
+    assert counted(fresh) == counted(counts)
+    assert not (out / ".work").exists()
+
+
+def test_files_are_added_again_and_again(tmp_path: Path, done: list[str]) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, name in enumerate("dbca"):
+        write_jsonl(folder / f"{name}.jsonl", TEXTS, name)
+        done.clear()
+        counts = here(folder, tmp_path / "out")
+        assert counts["documents"] == (number + 1) * len(TEXTS)
+        assert done == [f"{folder}/{name}.jsonl:1"]
+    assert counts["mentions"] == sum(len(row["mentions"]) for row in rows(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("after", range(1, 12))
+def test_an_interrupted_annotation_whose_input_grew_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Cut short after so many blocks, before and after the input grew."""
+    folder, out, done = tmp_path / "in", tmp_path / "out", []
+
+    class Stops(annotate_run.BlockAnnotator):
+        def __call__(self, name: str, block: Any) -> Any:
+            if len(done) % (after + 1) == after:
+                done.append("stopped")
+                raise KeyboardInterrupt
+            done.append(block.where)
+            return super().__call__(name, block)
+
+    begin(folder)
+    for step in range(40):
+        if step == 1:
+            grow(folder)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr("rayner.runtime.annotation.annotate.BlockAnnotator", Stops)
+                counts = here(folder, out)
+        except KeyboardInterrupt:
+            continue
+        if step:
+            break
+    blocks = [where for where in done if where != "stopped"]
+    assert len(set(blocks)) == len(blocks), "a block was done twice"
+    assert counts["documents"] == 83
+    assert len({row["document_id"] for row in rows(out)}) == 83
+    assert counted(counts) == counted(here(folder, tmp_path / "fresh"))
+
+
+@pytest.mark.parametrize("cut", ["begin", "end"])
+def test_a_continuation_that_is_killed_over_its_notes_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Killed before each of the writes in turn with which it begins, or ends."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    begin(folder)
+    here(folder, out)
+    grow(folder)
+    from rayner.runtime.storage import Place
+
+    write, delete = Place.write, Place.delete
+    for stop in range(1, 99):
+        count = 0
+
+        def counting(call: Callable[..., None], stop: int = stop) -> Callable[..., None]:
+            def counted_call(place: Place, *given: Any) -> None:
+                nonlocal count
+                watched = "/.work/blocks" in place.path or count or cut == "begin"
+                count += bool(watched)
+                if count == stop:
+                    raise KeyboardInterrupt
+                call(place, *given)
+
+            return counted_call
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Place, "write", counting(write))
+            patch.setattr(Place, "delete", counting(delete))
+            try:
+                counts = here(folder, out)
+                break
+            except KeyboardInterrupt:
+                pass
+    assert counts["documents"] == len(rows(out)) == 83
+    assert counts["rejected"] == len(rejects(out)) == 4
+    assert here(folder, out) == counts
+
+
+def test_what_changed_beside_new_files_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    begin(folder)
+    here(folder, tmp_path / "out")
+    before = (tmp_path / "out" / "_annotation.json").read_bytes()
+    grow(folder)
+    with pytest.raises(InputError, match="another model"):
+        here(folder, tmp_path / "out", model=Capitals("capitals-2"))
+    content = (folder / "m.jsonl").read_text()
+    (folder / "m.jsonl").write_text(content + "\n")
+    with pytest.raises(InputError, match="another input"):
+        here(folder, tmp_path / "out")
+    (folder / "m.jsonl").unlink()
+    with pytest.raises(InputError, match="another input"):
+        here(folder, tmp_path / "out")
+    assert (tmp_path / "out" / "_annotation.json").read_bytes() == before
+
+
+def test_a_new_file_does_not_take_the_name_of_an_old_one(tmp_path: Path) -> None:
+    """Documents without an id are named after their file: its stem, where that is unique."""
+    (tmp_path / "in" / "b").mkdir(parents=True)
+    (tmp_path / "in" / "b" / "x.jsonl").write_text('{"text": "Ada"}\n')
+    here(tmp_path / "in", tmp_path / "out")
+    (tmp_path / "in" / "x.jsonl").write_text('{"text": "Charles"}\n')
+    counts = here(tmp_path / "in", tmp_path / "out")
+    assert (counts["documents"], counts["rejected"]) == (2, 0)
+
+
+def test_inputs_in_another_order_are_the_same(tmp_path: Path, done: list[str]) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", TEXTS, n) for n in "ab"]
+    counts = here(given, tmp_path / "out")
+    done.clear()
+    assert here(given[::-1], tmp_path / "out") == counts
+    assert not done
+
+
+def test_on_ray_a_continuation_has_the_same_documents(ray_cluster: None, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    begin(folder)
+    here(folder, tmp_path / "out")
+    grow(folder)
+    counts = annotate(Capitals(), [folder], tmp_path / "out", workers=2, cpus=0.5)
+    assert counted(counts) == counted(here(folder, tmp_path / "fresh"))
+    assert len(rows(tmp_path / "out")) == 83

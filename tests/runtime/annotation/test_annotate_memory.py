@@ -1,0 +1,104 @@
+"""What `annotate` takes beside the model does not grow with its input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.annotate_memory import write_input
+from rayner.runtime.annotation.annotate import annotate
+from rayner.runtime.annotation.inputs import cut_shards, find_sources
+from rayner.runtime.annotation.reading import read_blocks
+from tests.runtime.annotation.annotate_model import Nothing
+
+
+@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "parquet"])
+def test_a_large_file_is_streamed(tmp_path: Path, form: str) -> None:
+    """Its longest document has ten megabytes."""
+    count = write_input(tmp_path, form, 60)
+    sources, _ = find_sources([str(tmp_path)])
+    (shard,) = cut_shards(sources)
+    tracemalloc.start(1)
+    try:
+        assert sum(len(block) for block in read_blocks(shard, 2**19)) == count
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 2**20
+
+
+def test_a_line_over_the_limit_is_rejected_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayner.runtime.annotation.reading.LONGEST", 2**20)
+    rows = [
+        json.dumps({"document_id": f"d{i}", "text": "A word. " * n})
+        for i, n in enumerate([1, 2**22, 2, 2**17])
+    ]
+    (tmp_path / "in").mkdir()
+    with gzip.open(tmp_path / "in" / "a.jsonl.gz", "wt") as file:
+        file.write("\n".join(rows))
+    (tmp_path / "in" / "b.txt").write_text("A word. " * 2**18)
+    tracemalloc.start(1)
+    try:
+        counts = annotate(Nothing(), [tmp_path / "in"], tmp_path / "out", workers=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    lost = [json.loads(line) for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
+    assert counts["documents"] == 2
+    assert [(r["where"].rpartition("/")[2], "longer than" in r["what"]) for r in lost] == [
+        ("a.jsonl.gz:2", True),
+        ("a.jsonl.gz:4", True),
+        ("b.txt", True),
+    ]
+    assert peak < 12 * 2**20
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("rows_per_group", [1, 7])
+def test_a_row_over_the_limit_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_group: int, encoded: bool
+) -> None:
+    limit = 2**14
+    monkeypatch.setattr("rayner.runtime.annotation.reading.LONGEST", limit)
+    texts = ["x" * n for n in (1, limit + 1, 2, 9000, 9001, 2 * limit, 3)]
+    column = pa.array(texts).dictionary_encode() if encoded else pa.array(texts)
+    table = pa.table({"document_id": [f"d{i}" for i in range(len(texts))], "text": column})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=rows_per_group)
+    counts = annotate(Nothing(), [tmp_path / "in.parquet"], tmp_path / "out", workers=0)
+    lost = [json.loads(line) for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
+    assert counts["documents"] == 5
+    assert [(r["where"].rpartition("/")[2], "longer than" in r["what"]) for r in lost] == [
+        ("in.parquet:row 1", True),
+        ("in.parquet:row 5", True),
+    ]
+    found = pq.read_table(tmp_path / "out", columns=["document_id", "source"]).to_pylist()
+    sources = {row["document_id"]: row["source"].rpartition(" ")[2] for row in found}
+    assert sources == {f"d{i}": str(i) for i in (0, 2, 3, 4, 6)}
+
+
+@pytest.mark.faults
+def test_on_ray_five_hundred_megabytes_more_take_no_more_memory(root: Path) -> None:
+    """In a process of its own, whose cluster is not that of the other tests.
+
+    With 100 MB it takes 2.0 GB, most of it for Ray's processes, and with 600 MB 0.13 GB more.
+    """
+    peaks = {}
+    for megabytes in (100, 600):
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.annotate_memory", "--megabytes", str(megabytes)],
+            cwd=root,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
+        peaks[megabytes] = row["peak_mb"]
+    assert peaks[600] < peaks[100] + 300, peaks

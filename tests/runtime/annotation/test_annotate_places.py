@@ -1,0 +1,202 @@
+"""Where `annotate` reads and writes: files, folders and URIs, and who else may be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from rayner.errors import CheckpointError, InputError
+from rayner.runtime import storage
+from rayner.runtime.annotation.annotate import _pool, annotate
+from rayner.runtime.storage import place_of
+from tests.runtime.annotation.annotate_model import Capitals
+from tests.runtime.annotation.annotate_texts import (
+    TEXTS,
+    here,
+    rows,
+    write_jsonl,
+    write_texts,
+)
+
+
+def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    given = write_jsonl(folder / "in.jsonl", TEXTS)
+    (folder / "table.csv").write_text("x")
+    (tmp_path / "linked").symlink_to(folder)
+    for inputs, out, what in (
+        (tmp_path / "none", tmp_path / "out", "no such file or folder"),
+        (folder / "table.csv", tmp_path / "out", "its name ends in none of .parquet"),
+        (folder, folder / "out", "lies in the input"),
+        (folder, folder, "lies in the input"),
+        (folder, tmp_path / "linked" / "out", "lies in the input"),
+        (folder, folder / ".." / "in" / "out", "lies in the input"),
+        (tmp_path / "linked" / "in.jsonl", folder, "holds the input"),
+        (given, folder, "holds the input"),
+        (given, folder / "table.csv", "is a file"),
+        (Path("nowhere://bucket/x"), tmp_path / "out", "no such file"),
+    ):
+        with pytest.raises(InputError, match=what):
+            here(inputs, out)
+    with pytest.raises(InputError, match="cannot be reached"):
+        annotate(Capitals(), ["nowhere://bucket/x"], tmp_path / "out", workers=0)
+    (tmp_path / "foreign").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign" / "documents-00000.parquet")
+    for fresh in (False, True):
+        with pytest.raises(InputError, match="holds documents that are not from here"):
+            here(given, tmp_path / "foreign", fresh=fresh)
+    assert (tmp_path / "foreign" / "documents-00000.parquet").exists()
+
+
+def test_files_of_other_kinds_are_left_aside(tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "in", TEXTS[:4])
+    for name in ("README.md", ".hidden.txt", "d0.ann", "_SUCCESS", "LICENSE.txt"):
+        (folder / name).write_text("Nothing")
+    assert here(folder, tmp_path / "out")["documents"] == 4
+
+
+@pytest.mark.parametrize("form", ["file://{}", "local://{}", "memory://rayner{}"])
+def test_uris_of_pyarrow_and_of_fsspec(tmp_path: Path, form: str) -> None:
+    import fsspec
+
+    given = write_jsonl(tmp_path / "in.jsonl.gz", TEXTS)
+    uri = form.format(given)
+    data = given.read_bytes()
+    with fsspec.open(uri, "wb") as file:
+        file.write(data)
+    counts = annotate(Capitals(), [uri], form.format(tmp_path / "out"), workers=0, also=("jsonl", "brat"))
+    assert counts["documents"] == len(TEXTS)
+    here(given, tmp_path / "plain")
+    paths = fsspec.open_files(form.format(tmp_path / "out") + "/*.parquet")
+    found = []
+    for path in paths:
+        with path as file:
+            found += pq.read_table(file).to_pylist()
+    wanted = [{k: v for k, v in row.items() if k != "source"} for row in rows(tmp_path / "plain")]
+    found.sort(key=lambda row: row["document_id"])
+    assert [{k: v for k, v in row.items() if k != "source"} for row in found] == wanted
+    assert (
+        annotate(Capitals(), [uri], form.format(tmp_path / "out"), workers=0, also=("jsonl", "brat"))
+        == counts
+    )
+
+
+def test_one_path_on_two_file_systems_is_two_inputs(tmp_path: Path) -> None:
+    import fsspec
+
+    here_path = tmp_path / "in.jsonl"
+    here_path.write_text('{"text": "Ada"}\n')
+    with fsspec.open(f"memory://{here_path}", "w") as file:
+        file.write('{"text": "Charles"}\n')  # type: ignore[union-attr]
+    counts = annotate(Capitals(), [here_path, f"memory://{here_path}"], tmp_path / "out", workers=0)
+    assert (counts["documents"], counts["rejected"]) == (2, 0)
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+
+    class RunsAnother(Capitals):
+        def load(self, device: str | None) -> Any:
+            with pytest.raises(InputError, match="another run is writing"):
+                here(given, tmp_path / "out")
+            return super().load(device)
+
+    assert here(given, tmp_path / "out", model=RunsAnother())["documents"] == len(TEXTS)
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", [t * 60 for t in TEXTS], n) for n in "ab"]
+    out = tmp_path / "out"
+    names = (
+        "documents-00000-00001.parquet",
+        "_jsonl/documents-00000-00001.jsonl",
+        "_brat/00000-00001/d1.ann",
+    )
+    left = [(out / name).with_name(f".{Path(name).name}.0123456789abcdef.partial") for name in names]
+    users = out / ".notes.partial"
+
+    class Killed(Capitals):
+        def load(self, device: str | None) -> Any:
+            for path in (*left, users):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            raise KeyboardInterrupt
+
+    for fresh in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            here(given, out, model=Killed(), also=("jsonl", "brat"), fresh=fresh)
+        here(given, out, also=("jsonl", "brat"), fresh=fresh)
+        assert not [path for path in left if path.exists()]
+        assert users.exists()
+
+
+def test_writers_of_one_file_do_not_share_their_partial_files(tmp_path: Path) -> None:
+    place = place_of(tmp_path / "file")
+    with place.writing() as first:
+        first.write(b"first")
+        with place.writing() as second:
+            second.write(b"second")
+        assert place.read() == b"second"
+    assert place.read() == b"first"
+
+
+def test_a_file_that_is_given_up_does_not_take_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it appears, with what there is of it, when its stream is closed, as in an object store."""
+    place = place_of("memory://store/file")
+    monkeypatch.setattr(storage, "_WHOLE_ON_CLOSE", {place.filesystem.type_name})
+
+    def give_up() -> None:
+        with place.writing() as stream:
+            stream.write(b"a part")
+            raise KeyboardInterrupt
+
+    for before in (None, b"whole"):
+        with pytest.raises(KeyboardInterrupt):
+            give_up()
+        assert place.read() == before
+        place.write(b"whole")
+        assert place.read() == b"whole"
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(None, None), (0.0, "cpu")])
+def test_work_in_this_process_heeds_gpus(tmp_path: Path, gpus: float | None, device: str | None) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    devices = []
+
+    class Notes(Capitals):
+        def load(self, device: str | None) -> Any:
+            devices.append(device)
+            return super().load(device)
+
+    here(given, tmp_path / "out", model=Notes(), gpus=gpus)
+    here(given, tmp_path / "small", model=Notes(), gpus=gpus, workers=None)
+    assert devices == [device, device]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_this_process_does_not_see_is_refused(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    with pytest.raises(InputError, match="--gpus: asks for 1 where this process"):
+        here(given, tmp_path / "out", gpus=1.0)
+
+
+def test_a_cluster_without_room_for_any_worker_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
+    assert _pool(None, None, 1.0, 1.0).most == 1
+    assert "room for 0 of 1 workers" in caplog.text
+
+
+def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    with pytest.raises(CheckpointError):
+        here(given, tmp_path / "out", model=Capitals("broken", broken=True))
+    assert here(given, tmp_path / "out", model=Capitals("repaired"))["documents"] == len(TEXTS)

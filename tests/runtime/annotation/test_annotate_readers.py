@@ -1,0 +1,51 @@
+"""How many readers there are, and where: one for each actor, on nodes that are there for work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.runtime.annotation.annotate import annotate
+from rayner.runtime.annotation.run import _has_idle_head
+from tests.runtime.annotation.annotate_model import Capitals
+from tests.runtime.annotation.annotate_texts import TEXTS, write_jsonl
+
+HEAD = "node:__internal_head__"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_idle"),
+    [
+        ([{"CPU": 4.0, HEAD: 1.0}], False),
+        ([{HEAD: 1.0}], True),
+        ([{"CPU": 4.0}, {"CPU": 0.0, HEAD: 1.0}], True),
+        ([{"CPU": 4.0, HEAD: 1.0}, {"memory": 1.0}], False),
+    ],
+)
+def test_a_head_without_cpus_is_there_for_no_work(nodes: list[dict[str, float]], is_idle: bool) -> None:
+    living = [{"Alive": True, "Resources": resources} for resources in nodes]
+    lost = {"Alive": False, "Resources": {HEAD: 1.0}}
+    assert _has_idle_head([*living, lost]) is is_idle
+
+
+def test_readers_are_as_many_as_actors_may_become(
+    ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool may ask for more than the cluster has as yet."""
+    given = [write_jsonl(tmp_path / f"{number}.jsonl", TEXTS[:5], f"{number}-") for number in range(9)]
+    sizes: list[int] = []
+
+    class Strategy:
+        def __new__(cls, size: int) -> Any:
+            sizes.append(size)
+            return strategy(size=size)
+
+    import ray.data
+
+    strategy = ray.data.TaskPoolStrategy
+    monkeypatch.setattr(ray.data, "TaskPoolStrategy", Strategy)
+    counts = annotate(Capitals(), given, tmp_path / "out", max_workers=7, cpus=0.5)
+    assert counts["documents"] == 45
+    assert sizes == [7]

@@ -1,0 +1,135 @@
+"""What keeps a file from being read is no document's fault; what cannot be decoded is."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from rayner.errors import RaynerError
+from rayner.runtime import faults
+from rayner.runtime.annotation.annotate import annotate
+from tests.runtime.annotation.annotate_model import Capitals
+from tests.runtime.annotation.annotate_texts import (
+    TEXTS,
+    here,
+    rejects,
+    rows,
+    write_jsonl,
+    write_parquet,
+    write_texts,
+)
+from tests.runtime.annotation.flaky_files import failing
+
+LONG = [f"{i} {text}" * 40 for i, text in enumerate(TEXTS)]
+FORMS: dict[str, Callable[[Path], Path]] = {
+    "jsonl": lambda folder: write_jsonl(folder / "in.jsonl", LONG),
+    "jsonl.gz": lambda folder: write_jsonl(
+        folder / "in.jsonl.gz", [t + f"{i * 7919}" * 99 for i, t in enumerate(LONG)]
+    ),
+    "parquet": lambda folder: write_parquet(folder / "in.parquet", LONG, row_group_size=7),
+    "texts": lambda folder: write_texts(folder / "in", LONG),
+}
+FAULTS = {
+    "EIO": lambda: OSError(errno.EIO, "Input/output error"),
+    "a store's 503": lambda: OSError("When reading key 'a': AWS Error SLOW_DOWN during GetObject"),
+    "memory": lambda: MemoryError("malloc of size 16777216 failed"),
+    "another library's": lambda: RuntimeError("the connection was reset"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "PAUSE", 0.0)
+
+
+def flaky(given: Path, out: Path, **options: Any) -> dict[str, Any]:
+    return annotate(Capitals(), [f"flaky://{given}"], out, workers=0, **options)
+
+
+def answers(out: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k != "source"} for row in rows(out)]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_reads_that_fail_for_a_while_change_nothing(tmp_path: Path, form: str, fault: str) -> None:
+    given = FORMS[form](tmp_path)
+    here(given, tmp_path / "undisturbed")
+    middle = given.stat().st_size // 2 if given.is_file() else 0
+    with failing(middle, *(FAULTS[fault]() for _ in range(2))) as left:
+        counts = flaky(given, tmp_path / "out")
+        assert not left
+    assert (counts["documents"], counts["rejected"]) == (len(LONG), 0)
+    assert answers(tmp_path / "out") == answers(tmp_path / "undisturbed")
+    blocks = [sorted(p.name for p in (tmp_path / out).glob("*.parquet")) for out in ("out", "undisturbed")]
+    assert blocks[0] == blocks[1]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_reads_that_go_on_failing_fail_the_run_and_lose_nothing(
+    tmp_path: Path, form: str, fault: str
+) -> None:
+    given = FORMS[form](tmp_path)
+    middle = given.stat().st_size // 2 if given.is_file() else 0
+    with failing(middle, *(FAULTS[fault]() for _ in range(99))) as left:
+        with pytest.raises(RaynerError, match=r"/in[^:]*: cannot be read"):
+            flaky(given, tmp_path / "out")
+        assert len(left) >= 99 - 2 * faults.TRIES
+    counts = flaky(given, tmp_path / "out")
+    assert (counts["documents"], counts["rejected"]) == (len(LONG), 0)
+    here(given, tmp_path / "undisturbed")
+    assert answers(tmp_path / "out") == answers(tmp_path / "undisturbed")
+
+
+def test_a_file_that_vanished_after_it_was_listed_fails_the_run(tmp_path: Path) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
+
+    class Removes(Capitals):
+        def load(self, device: str | None) -> Any:
+            given[1].unlink()
+            return super().load(device)
+
+    with pytest.raises(RaynerError, match=r"b\.jsonl: cannot be read \(.*[Nn]o such file"):
+        here(given, tmp_path / "out", model=Removes())
+
+
+def test_a_damaged_page_is_a_reject(tmp_path: Path) -> None:
+    """Arrow raises a plain `OSError` for it, as for what an object store cannot deliver."""
+    given = write_parquet(tmp_path / "in.parquet", LONG, row_group_size=10, use_dictionary=False)
+    header = pq.read_metadata(given).row_group(2).column(1).data_page_offset
+    data = bytearray(given.read_bytes())
+    data[header : header + 40] = bytes(40)
+    given.write_bytes(data)
+    for annotate_it, out in ((here, tmp_path / "here"), (flaky, tmp_path / "flaky")):
+        counts = annotate_it(given, out)
+        assert 0 < counts["documents"] <= 20
+        assert counts["rejected"] == 1
+        assert "not a Parquet file that can be read" in rejects(out)[0]["what"]
+
+
+@pytest.mark.faults
+def test_on_ray_the_run_fails_with_the_name_of_the_file(
+    ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
+    from rayner.runtime.annotation import annotate as module
+
+    pool = module._pool
+
+    def remove(*arguments: Any) -> Any:
+        given[1].unlink()
+        return pool(*arguments)
+
+    monkeypatch.setattr(module, "_pool", remove)
+    with pytest.raises(RaynerError, match=r"^\S*b\.jsonl: cannot be read \(.*[Nn]o such file"):
+        annotate(Capitals(), given, tmp_path / "out", workers=1)
+    write_jsonl(given[1], LONG, "b")
+    monkeypatch.undo()
+    counts = here(given, tmp_path / "again")
+    assert (counts["documents"], counts["rejected"]) == (2 * len(LONG), 0)

@@ -1,0 +1,38 @@
+"""What a run of the typer leaves: metrics, a checkpoint that is scored again, a table and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.cli.tables import print_metrics
+from rayner.errors import CorpusError
+from rayner.runtime.evaluation.evaluate import evaluate
+from rayner.runtime.reports.report import report
+from rayner.runtime.training.train import train
+from rayner.tasks.registry import parse_recipe
+from tests.runtime.training.several_workers import tiny_recipe
+
+
+def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values: dict[str, Any] = tiny_recipe(tmp_path, "typer", epochs=1) | {"types": "auto"}
+    found = train(parse_recipe(values, "recipe"), tmp_path / "run")
+    corpus = Path(values["corpus"]["train"][0])
+    metrics = evaluate(Path(found["checkpoint"]), corpus)
+    for name in ("accuracy", "macro_f1", "micro_f1"):
+        assert metrics[name] == pytest.approx(found["metrics"][name], abs=1e-6)
+        low, high = metrics["intervals"][name]
+        assert low <= metrics[name] <= high
+    assert metrics["untyped"] == 0
+    print_metrics(metrics, "corpus")
+    assert "macro_f1" in capsys.readouterr().out
+    page = report(tmp_path / "run").read_text(encoding="utf-8")
+    assert "<h2>Types</h2>" in page
+    assert "LOC" in page
+    assert "<h2>Thresholds</h2>" not in page
+    untyped = tmp_path / "untyped.jsonl"
+    untyped.write_text('{"text": "a b", "mentions": [{"start": 0, "end": 1, "type": "mention"}]}\n')
+    with pytest.raises(CorpusError, match="1 mentions, none with a type"):
+        evaluate(Path(found["checkpoint"]), untyped)

@@ -1,0 +1,218 @@
+"""Sweeps of trainings that take a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import tune
+
+from rayner.config.reading import changed_keys, with_settings
+from rayner.errors import InputError, RaynerError
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.run import sweep
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import Space, load_space
+from rayner.runtime.sweeps.trainable import trainable_of
+from rayner.runtime.sweeps.trials import read_lines, read_trials
+from rayner.runtime.training.example_sets import SCANS
+from rayner.tasks.registry import load_recipe, parse_recipe
+from tests.runtime.training.several_workers import tiny_recipe
+
+RATES = {"training.learning_rate": [1e-5, 1e-2]}
+
+
+def space_of(folder: Path, domains: dict[str, Any]) -> Space:
+    file = folder / "space.py"
+    file.write_text(f"def space(): return {domains!r}")
+    return load_space(str(file))
+
+
+def settings(recipe: Any, **values: Any) -> Any:
+    metrics = values.pop("metrics", ["f1"])
+    return sweep_settings(
+        **{"search": "grid", "objectives": objectives(metrics, recipe), "max_failures": 0} | values
+    )
+
+
+def trials_in(out: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text())
+        | {"folder": path.parent, "outcome": json.loads((path.parent / "outcome.json").read_text())}
+        for path in out.glob("trials/*/trial.json")
+    ]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Any:
+    values = tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=200, epochs=6)
+    return parse_recipe(values, "recipe")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
+    out, space = tmp_path / "sweep", space_of(tmp_path, RATES)
+    given = settings(recipe, folds=2, held_out=0.2)
+    result = sweep(space, recipe, out, given)
+    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert result["trials"] == {"finished": 2}
+    found = load_recipe(result["best"])
+    assert changed_keys(recipe, found) == ["training.learning_rate"]
+    for trial in trials_in(out):
+        runs = [json.loads((trial["folder"] / f"fold{i}-seed1/result.json").read_text()) for i in range(2)]
+        if trial["settings"] == result["settings"]:
+            mean = sum(run["metrics"]["f1"] for run in runs) / 2
+            assert result["score"]["f1"] == pytest.approx(mean)
+    assert result["interval"] is None
+    assert {"f1"} == result["winner"]["held_out"].keys()
+    assert json.loads((out / "winner/best/metrics.json").read_text())["f1"] == result["winner"]["score"]["f1"]
+    # Two folds and all of the rest: each was tokenized once, whatever the number of trials.
+    sets = [path for path in (out / ".examples").iterdir() if path.is_dir() and path.name != SCANS]
+    assert len(sets) == 3
+    assert list((out / "tensorboard").glob("*/events*"))
+    results = tune.ResultGrid(tune.ExperimentAnalysis(str(out / "ray/trials")))
+    assert {result.metrics["f1"] for result in results if result.metrics} >= {result["score"]["f1"]}
+    assert {result.config["settings"]["training.learning_rate"] for result in results if result.config} == {
+        1e-5,
+        1e-2,
+    }
+    assert not any(result.error for result in results)
+    # A trial has one name wherever one meets it; Ray Tune adds its own id.
+    names = sorted(path.name for path in (out / "trials").iterdir())
+    assert [name.rpartition("-")[0] for name in names] == ["learning_rate=0.01", "learning_rate=1e-05"]
+    assert sorted(path.name for path in (out / "tensorboard").iterdir()) == names
+    assert sorted("-".join(Path(result.path).name.split("-")[:-1]) for result in results) == names
+    restored = tune.Tuner.restore(str(out / "ray/trials"), trainable=trainable_of(plan_of(out))).get_results()
+    assert len(restored.get_dataframe()) == 2
+    left = [path for path in (out / "ray").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in left) < 200_000, left
+
+    before = {path: path.stat().st_mtime_ns for path in out.glob("trials/*/*/log.jsonl")}
+    again = sweep(space, recipe, out, given)
+    assert {k: v for k, v in again.items() if k != "seconds"} == {
+        k: v for k, v in result.items() if k != "seconds"
+    }
+    assert {path: path.stat().st_mtime_ns for path in out.glob("trials/*/*/log.jsonl")} == before
+    with pytest.raises(InputError, match=r"changed: settings\.folds"):
+        sweep(space, recipe, out, settings(recipe, folds=3, held_out=0.2))
+    with pytest.raises(InputError, match=r"changed: .*training\.learning_rate"):
+        sweep(space_of(tmp_path, {"training.learning_rate": [1.0]}), recipe, out, given)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, recipe: Any) -> None:
+    recipe = with_settings(recipe, {"training.clip": None, "training.head_learning_rate": 1e30}, "test")
+    domains = {"training.head_learning_rate": [1e-2, 1e30], "training.learning_rate": [1e-2, 1e30]}
+    out = tmp_path / "sweep"
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, max_failures=1))
+    assert result["settings"] == {"training.head_learning_rate": 0.01, "training.learning_rate": 0.01}
+    assert result["trials"]["finished"] == 1
+    failed = [trial for trial in trials_in(out) if trial["outcome"]["state"] == "failed"]
+    assert len(failed) == 3
+    for trial in failed:
+        assert "no finite number" in trial["outcome"]["error"]
+        assert len(read_lines(trial["folder"] / "failures.jsonl")) == 2
+        # It was started over with another seed.
+        assert "seed: 1001\n" in (trial["folder"] / "seed1/recipe.yaml").read_text()
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_runs_out_of_memory_is_recorded_and_the_sweep_goes_on(
+    tmp_path: Path, recipe: Any
+) -> None:
+    out, domains = tmp_path / "sweep", {"encoder": ["random:40000000000x2", "random:32x2"]}
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, max_failures=1))
+    assert result["settings"] == {"encoder": "random:32x2"}
+    assert result["trials"] == {"finished": 1, "failed": 1}
+    [failed] = [trial for trial in trials_in(out) if trial["outcome"]["state"] == "failed"]
+    assert "can't allocate memory" in failed["outcome"]["error"]
+    assert len(read_lines(failed["folder"] / "failures.jsonl")) == 2
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_if_every_trial_fails_the_first_reason_is_told(tmp_path: Path, recipe: Any) -> None:
+    # Each value is good by itself; together they leave too little of a window.
+    domains = {"windows.overlap": [60], "windows.length": [70, 72]}
+    with pytest.raises(RaynerError, match=r"no trial finished.*the first: .*overlap"):
+        sweep(space_of(tmp_path, domains), recipe, tmp_path / "sweep", settings(recipe))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe: Any) -> None:
+    out, domains = (
+        tmp_path / "sweep",
+        {"training.learning_rate": [1e-4, 1e-3, 1e-2], "training.epochs": [2, 6]},
+    )
+    given = {"search": "optuna", "metrics": ["f1", "seconds"]}
+    result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, trials=2, **given))
+    assert result["score"].keys() == {"f1", "seconds"}
+    assert result["pareto"]
+    first = {trial["folder"].name for trial in trials_in(out)}
+    sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, trials=4, **given))
+    assert first < {trial["folder"].name for trial in trials_in(out)}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
+    domains = {"training.learning_rate": [1e-2, 5e-3, 1e-3, 3e-4, 1e-4, 3e-5]}
+    given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2)
+    out = tmp_path / "sweep"
+    result = sweep(space_of(tmp_path, domains), recipe, out, given)
+    # Trials with equal scores are not stopped, and the first to report are not either.
+    assert result["trials"]["stopped"] >= 1
+    assert result["settings"]["training.learning_rate"] >= 1e-3
+    low, high = result["interval"]
+    assert low <= result["score"]["f1"] <= high
+    assert not list(out.glob("trials/*/*/last"))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_halving_compares_all_trials_at_each_rung(tmp_path: Path, recipe: Any) -> None:
+    recipe = with_settings(recipe, {"training.checkpoint_every": 1000}, "test")
+    given = settings(recipe, scheduler="halving", grace_period=2, reduction_factor=4)
+    out, space = tmp_path / "sweep", space_of(tmp_path, {"training.learning_rate": [1e-30, 1e-2, 1e-3, 1e-4]})
+    result = sweep(space, recipe, out, given)
+    assert result["trials"] == {"finished": 1, "stopped": 3}
+    assert result["settings"]["training.learning_rate"] >= 1e-3
+    trials = read_trials(plan_of(out))
+    at_the_rung = {trial.name: trial.reports[1]["f1"] for trial in trials}
+    for trial in trials:
+        assert trial.last["epochs"] == (6 if trial.state == "finished" else 2)
+        assert trial.state == "stopped" or at_the_rung[trial.name] == max(at_the_rung.values())
+        rows = read_lines(out / "trials" / trial.name / "seed1" / "log.jsonl")
+        steps = [row["step"] for row in rows if "loss" in row]
+        assert steps == list(range(1, len(steps) + 1)), "a step was taken twice, or one beyond the rung"
+    assert not list(out.glob("trials/*/*/last"))
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:
+    (tmp_path / "file").write_text("")
+    space = space_of(tmp_path, RATES)
+    for out in (tmp_path / "file/sweep", Path("/proc/sweep")):
+        with pytest.raises(InputError, match="cannot be written"):
+            sweep(space, recipe, out, settings(recipe))
+    with pytest.raises(InputError, match="mount the storage"):
+        sweep(space, recipe, Path("s3://bucket/sweep"), settings(recipe))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_on_a_node_that_does_not_see_the_folder_ends_the_sweep(
+    tmp_path: Path, recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nodes that join later nothing is known before; here the file that they look for is gone."""
+    monkeypatch.setattr("rayner.runtime.sweeps.run.check_nodes", lambda marker: marker.unlink())
+    out = tmp_path / "sweep"
+    with pytest.raises(InputError, match=r"the node [\d.]+ does not see this folder"):
+        sweep(space_of(tmp_path, RATES), recipe, out, settings(recipe, max_failures=2))
+    assert {trial.state for trial in read_trials(plan_of(out))} <= {"pending"}
+    monkeypatch.undo()
+    assert sweep(space_of(tmp_path, RATES), recipe, out, settings(recipe))["trials"] == {"finished": 2}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_no_node_can_hold_is_refused(tmp_path: Path, recipe: Any) -> None:
+    recipe = with_settings(recipe, {"scaling.cpus_per_worker": 1000}, "test")
+    with pytest.raises(InputError, match="a trial needs 1 x 1000 CPU"):
+        sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe))

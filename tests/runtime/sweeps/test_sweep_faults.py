@@ -1,0 +1,216 @@
+"""Sweeps that are killed, lose a trial's process, or train on several workers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.sweeps.run import sweep
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.space import load_space
+from rayner.runtime.sweeps.trials import read_lines, read_trials
+from rayner.tasks.registry import load_recipe, parse_recipe
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+
+SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
+
+
+@pytest.fixture
+def values(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "space.py").write_text(SPACE)
+    return tiny_recipe(tmp_path / "corpus", "tagger", epochs=30, checkpoint_every=5)
+
+
+def settings(recipe: Any, **changes: Any) -> Any:
+    return sweep_settings(**{"search": "grid", "objectives": objectives(["f1"], recipe)} | changes)
+
+
+def steps_of(out: Path) -> dict[str, list[int]]:
+    """Logged steps of training of each trial."""
+    logs = {path.parent.parent.name: path for path in out.glob("trials/*/*/log.jsonl")}
+    return {key: [row["step"] for row in read_lines(path) if "loss" in row] for key, path in logs.items()}
+
+
+def states(out: Path) -> list[str]:
+    return [trial.state for trial in read_trials(plan_of(out))] if (out / "sweep.json").exists() else []
+
+
+class Tuning:
+    """`rayner tune` in a process of its own, to be killed and run again."""
+
+    def __init__(self, root: Path, folder: Path, values: dict[str, Any], *options: str) -> None:
+        self.out, self._folder = folder / "sweep", folder
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
+        files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
+        self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
+        self.told = ""
+        self._below: list[psutil.Process] = []
+
+    def left(self) -> list[psutil.Process]:
+        """What is still alive of the processes below the one that was killed last."""
+        return [process for process in self._below if _alive(process)]
+
+    def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
+        def alive() -> bool:
+            assert process.poll() is None, "it was over before it could be killed"
+            return begun()
+
+        with subprocess.Popen(self._command, cwd=self._folder) as process:
+            wait_for(alive, 400)
+            self._below = psutil.Process(process.pid).children(recursive=True)
+            assert self._below, "it has started no process"
+            process.send_signal(by)
+            return process.wait(60)
+
+    def run(self) -> dict[str, Any]:
+        command = [*self._command, "--json"]
+        done = subprocess.run(command, check=True, cwd=self._folder, capture_output=True, text=True)
+        self.told = done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
+    tuning = Tuning(root, tmp_path, values, "--search", "grid")
+    out = tuning.out
+
+    def begun() -> bool:
+        under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
+        return "finished" in states(out) and len(under_way) > 1
+
+    assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
+    # Ray Tune has files of that name, too.
+    ended = [*out.glob("trials/*/*/result.json"), *out.glob("winner/*")]
+    assert not ended, "Ctrl-C began the run of a winner"
+    tuning.kill_once(begun)
+    # Whoever looks now sees the trials that were under way, too.
+    known = {path.parent.name for path in out.glob("trials/*/trial.json")}
+    assert {path.parent.name for path in out.glob("tensorboard/*/events*")} == known
+    finished = {t.name for t in read_trials(plan_of(out)) if t.state == "finished"}
+    written = {
+        path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
+    }
+    assert len(finished) < 4
+    # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
+    wait_for(lambda: not tuning.left())
+    reached = steps_of(out)
+    result = tuning.run()
+    assert result["trials"] == {"finished": 4}
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    for key, steps in steps_of(out).items():
+        assert steps == list(range(1, steps[-1] + 1)), key
+        assert steps[-1] >= max(reached.get(key, [0]))
+    assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
+
+
+def test_a_sweep_that_is_killed_between_rungs_is_resumed(
+    tmp_path: Path, root: Path, values: dict[str, Any]
+) -> None:
+    values["training"]["epochs"] = 16
+    halving = ("--scheduler", "halving", "--grace-period", "4", "--reduction-factor", "2")
+    tuning = Tuning(root, tmp_path, values, "--search", "grid", *halving)
+    out = tuning.out
+
+    def in_the_second_round() -> bool:
+        if "stopped" not in states(out):
+            return False
+        return any(trial.state == "running" for trial in read_trials(plan_of(out)))
+
+    tuning.kill_once(in_the_second_round)
+    stopped = {trial.name: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
+    assert len(stopped) == 2
+    result = tuning.run()
+    assert result["trials"] == {"finished": 1, "stopped": 3}
+    trials = read_trials(plan_of(out))
+    assert sorted(trial.last["epochs"] for trial in trials) == [4, 4, 8, 16]
+    assert {trial.name: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
+    for key, steps in steps_of(out).items():
+        assert steps == list(range(1, steps[-1] + 1)), key
+    assert "after 8 of 16 epochs 1 of 2 trials continue" in tuning.told
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_loses_its_process_is_restarted(tmp_path: Path, values: dict[str, Any]) -> None:
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    before: dict[Path, Any] = {}
+    killer = in_background(lambda: before.update(kill_a_trial(out)))
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, settings(recipe))
+    killer.join()
+    assert any(before.values()), "nothing was killed"
+    # With their seconds: what a checkpoint had was not trained anew.
+    assert {path: read_lines(path)[: len(rows)] for path, rows in before.items()} == before
+    assert result["trials"] == {"finished": 4}
+    assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_resumed(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
+    space, given = load_space(str(tmp_path / "space.py")), settings(recipe, max_failures=0)
+    killer = threading.Thread(target=kill_a_trial, args=(out,))
+    killer.start()
+    result = sweep(space, recipe, out, given)
+    killer.join()
+    assert result["trials"] == {"finished": 3, "failed": 1}
+    [failed] = [trial for trial in read_trials(plan_of(out)) if trial.state == "failed"]
+    assert failed.lost
+    assert str(failed.error).startswith("the process of the trial died: ")
+    assert sweep(space, recipe, out, given)["trials"] == {"finished": 4}
+    assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("scheduler", ["asha", "halving"])
+def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
+    values["training"]["epochs"] = 3
+    (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
+    recipe = parse_recipe(values, "recipe")
+    given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
+    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert sum(result["trials"].values()) == 2
+    assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
+
+
+def in_background(call: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def kill_a_trial(out: Path) -> dict[Path, list[dict[str, Any]]]:
+    """Kill -9 one process that trains a trial, once it has a checkpoint; what each log had up to those."""
+
+    def trials() -> list[psutil.Process]:
+        below = psutil.Process().children(recursive=True)
+        return [process for process in below if "ImplicitFunc" in " ".join(process.cmdline())]
+
+    wait_for(lambda: any(steps and steps[-1] > 10 for steps in steps_of(out).values()), 400)
+    logs: dict[Path, list[dict[str, Any]]] = {}
+    for path in out.glob("trials/*/*/last/state/state.json"):
+        step, log = json.loads(path.read_text())["step"], path.parents[2] / "log.jsonl"
+        logs[log] = [row for row in read_lines(log) if row["step"] <= step]
+    trials()[0].kill()
+    return logs

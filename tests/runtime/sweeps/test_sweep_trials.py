@@ -1,0 +1,424 @@
+"""What is read of a sweep's folder: progress over runs, the table, the page."""
+
+from __future__ import annotations
+
+import errno
+import io
+import math
+import pickle
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from ray.exceptions import (
+    ActorDiedError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+from ray.train.v2.api.exceptions import WorkerGroupError
+from rich.console import Console
+
+from rayner.errors import DivergedError, InputError, RaynerError
+from rayner.runtime.reports.figures_sweep import Curve, learning_curves
+from rayner.runtime.reports.report import report
+from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, line_of, trials_table
+from rayner.runtime.sweeps.corpora import Corpora
+from rayner.runtime.sweeps.folder import NotSharedError
+from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.ray_tune import TrialResources
+from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
+from rayner.runtime.sweeps.trials import (
+    failures_of,
+    read_progress,
+    read_trials,
+    record_failure,
+    restart_failed,
+    write_json,
+    write_outcome,
+)
+from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
+from rayner.tasks.registry import parse_recipe
+from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
+from tests.runtime.training.several_workers import tiny_recipe
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "sweep"
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1", "seconds"], recipe), folds=2)
+    config = {
+        "space": {"training.learning_rate": "1e-05 to 0.01 (log)"},
+        "recipe": recipe.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
+    }
+    write_json(out / "sweep.json", config)
+    return plan_of(out)
+
+
+def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> None:
+    settings = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, settings, [[0.2, 0.6, 0.5, 0.4], [0.4, 0.3]])
+    reports, values = read_progress(plan, folder, settings)
+    assert [report["f1"] for report in reports] == pytest.approx([0.2, 0.6, 0.6, 0.6, 0.6, 0.5, 0.5])
+    assert [report["epochs"] for report in reports] == [1, 2, 3, 4, 4, 5, 6]
+    assert [report["seconds"] for report in reports] == [2, 4, 6, 8, 9, 11, 13]
+    assert reports[-1]["steps"] == 60
+    assert values == [0.6, 0.4]
+    [trial] = read_trials(plan)
+    assert trial.state == "running"
+    assert trial.spread == pytest.approx(math.sqrt(0.02))
+
+
+def fill(plan: Plan) -> None:
+    for number in range(1, 11):
+        rate, scheme = 10 ** (-number / 2), "BIO" if number % 2 else "BIOES"
+        settings = {"training.learning_rate": rate, "model.scheme": scheme}
+        top = 0.9 - 0.02 * abs(number - 4)
+        run = [top * (1 - math.exp(-epoch)) for epoch in range(1, EPOCHS + 1)]
+        stopped = number > 6
+        folder = write_trial(plan, number, settings, [run[:2]] if stopped else [run, run])
+        write_outcome(folder, "stopped" if stopped else "finished")
+    folder = plan.folder({"training.learning_rate": 9.0, "model.scheme": "BIO"})
+    settings = {"training.learning_rate": 9.0, "model.scheme": "BIO"}
+    write_json(folder / "trial.json", {"number": 11, "settings": settings})
+    record_failure(folder, "a <bad> loss", diverged=True)
+    write_outcome(folder, "failed", "a <bad> loss")
+
+
+def test_the_table_shows_the_searched_keys_and_the_best_first(plan: Plan) -> None:
+    fill(plan)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(trials_table(read_trials(plan), plan, rows=4))
+    lines = console.export_text().splitlines()
+    assert lines[0].split() == ["trial", "learning_rate", "scheme", "f1", "seconds", "epochs", "state", "key"]
+    assert lines[1].split()[0] == "4"
+    assert "and 7 more" in lines[-1]
+    plain = replace(plan, fixed=frozenset({"model.scheme"}))
+    heading = trials_table(read_trials(plan), plain, rows=4).columns[1].header
+    assert (heading, len(trials_table(read_trials(plan), plain).columns)) == ("learning_rate", 7)
+    line = line_of(read_trials(plan)[10], plan, 11)
+    assert line.startswith("trial 11/11  scheme=BIO,learning_rate=9.0-")
+    assert line.endswith("failed: a <bad> loss")
+
+
+def test_names_are_short_where_that_is_clear() -> None:
+    assert short_names(["training.dropout", "model.dropout", "loss.beta"]) == {
+        "training.dropout": "training.dropout",
+        "model.dropout": "model.dropout",
+        "loss.beta": "beta",
+    }
+
+
+class Page(HTMLParser):
+    """Counts elements and keeps the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:
+    fill(plan)
+    page = Page(report(plan.out).read_text())
+    assert page.tags.count("svg") == 4
+    assert "Left out" not in page.text.replace("Left out: the sweep is not over", "")
+    assert page.text.count("stopped") >= 4
+    assert "a <bad> loss" in page.text
+    assert "mathdefault" not in page.text
+
+
+def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
+    write_json(plan.out / "result.json", {"winner": winner})
+    assert "trained again87.1on all training items, seed 3" in "".join(
+        Page(report(plan.out).read_text()).text.split("\n")
+    )
+    write_json(plan.out / "result.json", {"winner": {**winner, "held_out": {"f1": 0.8534}}})
+    text = Page(report(plan.out).read_text()).text
+    assert "on all training items but those held out, seed 3" in text
+    assert "85.3" in text
+
+
+def test_a_page_of_a_winner_that_failed_says_so(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": None, "seed": 3, "seconds": None, "score": {}, "error": "step 3: a <bad> loss"}
+    write_json(plan.out / "result.json", {"winner": winner})
+    page = report(plan.out).read_text()
+    assert "Training the best settings again failed: step 3: a &lt;bad&gt; loss" in page
+    assert "trained again" not in page
+
+
+def test_epochs_of_trials_under_way_are_not_saved(plan: Plan) -> None:
+    write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
+    write_outcome(write_trial(plan, 2, {"training.learning_rate": 0.2}, [[0.5] * 2]), "stopped")
+    write_trial(plan, 3, {"training.learning_rate": 0.3}, [[0.5]])
+    assert f"{100 * (1 - 10 / 16):.0f} %" in Page(report(plan.out).read_text()).text
+
+
+def test_a_sweep_with_one_finished_trial_has_no_front(plan: Plan) -> None:
+    for number, scores in enumerate(([[0.2, 0.4, 0.5, 0.6]] * 2, [[0.1]]), 1):
+        folder = write_trial(plan, number, {"training.learning_rate": 0.1 * number}, scores)
+        write_outcome(folder, "finished" if number == 1 else "stopped")
+    assert "Left out: fewer than two trials have finished" in report(plan.out).read_text()
+
+
+def test_a_sweep_that_has_just_begun_has_no_page(plan: Plan) -> None:
+    with pytest.raises(InputError, match="no trial has a score"):
+        report(plan.out)
+    write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.2]])
+    text = report(plan.out).read_text()
+    assert "Left out: all trials have the same settings" in text
+    assert '<th scope="col">learning_rate</th>' in text
+
+
+def test_the_front_has_what_nothing_beats(plan: Plan) -> None:
+    fill(plan)
+    trials = [trial for trial in read_trials(plan) if trial.state == "finished"]
+    front = pareto_of(trials, {"f1": 1, "epochs": -1})
+    assert [trial.number for trial in front] == [4]
+    assert pareto_of(trials, {"seconds": -1}) == trials
+
+
+def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
+    plan = replace(plan, settings=settings)
+    write_outcome(write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2), "finished")
+    with pytest.raises(RaynerError, match="dev has nothing to compute macro_f1 from"):
+        conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
+
+
+def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:
+    chosen = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, chosen, [[0.8] * EPOCHS, [0.9] * EPOCHS])
+    (trial,) = read_trials(plan)
+    assert interval_of(plan, trial) is None
+    alone = replace(plan, runs={"fold0-seed1": {}})
+    (trial,) = read_trials(alone)
+    assert interval_of(alone, trial) is None
+    metrics = {"f1": 0.8, "intervals": {"f1": [0.7, 0.85]}}
+    write_json(folder / "fold0-seed1" / "result.json", {"steps": 40, "seconds": 9.0, "metrics": metrics})
+    assert interval_of(alone, trial) == (0.7, 0.85)
+
+
+def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(plan: Plan) -> None:
+    fill(plan)
+    winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
+    write_json(plan.out / "result.json", {"winner": winner, "interval": [0.7, 0.85], "within_interval": 1})
+    text = "".join(Page(report(plan.out).read_text()).text.split("\n"))
+    assert "within its 95 % interval1 other70.0 to 85.0" in text
+
+
+def test_a_trial_has_the_name_of_its_settings(plan: Plan) -> None:
+    settings = {"training.learning_rate": 0.1, "model.scheme": "BIO"}
+    plan = replace(plan, fixed=frozenset({"model.scheme"}))
+    folder = write_trial(plan, 1, settings, [[0.2]])
+    [trial] = read_trials(plan)
+    assert folder.name == trial.name == trial_name(settings, {"model.scheme"})
+    assert trial.name == f"learning_rate=0.1-{key_of(settings)}"
+    assert trial.key == key_of(settings)
+    assert trial.name in report(plan.out).read_text()
+
+
+def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
+    plan: Plan, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
+    plan = replace(plan, settings=settings)
+    callback = SweepCallback(plan, 2)
+    for number, rate in enumerate((0.1, 0.2), 1):
+        given = {"training.learning_rate": rate}
+        write_trial(plan, number, given, [[0.5] * EPOCHS] * 2)
+        callback.on_trial_complete(number, [], SimpleNamespace(config=given))
+        warned = [row.getMessage() for row in caplog.records if row.levelname == "WARNING"]
+        assert len(warned) == 1
+        assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "state", "kept"), [("asha", "stopped", []), ("halving", "paused", ["last"])]
+)
+def test_a_trial_that_ends_before_its_end(plan: Plan, scheduler: str, state: str, kept: list[str]) -> None:
+    plan = replace(plan, settings=plan.settings.model_copy(update={"scheduler": scheduler}))
+    given = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, given, [[0.5]])
+    (folder / "fold0-seed1" / "last").mkdir()
+    callback, trial = SweepCallback(plan, 2), SimpleNamespace(config=given)
+    callback.on_trial_complete(1, [], trial)
+    assert [one.state for one in read_trials(plan)] == [state]
+    assert [path.name for path in folder.glob("*/last")] == kept
+    callback.on_trial_start(2, [], trial)
+    assert [one.state for one in read_trials(plan)] == ["stopped" if state == "stopped" else "running"]
+
+
+def curves(*scores: list[float]) -> ElementTree.Element:
+    rows = enumerate(scores)
+    drawn = [Curve(number, range(1, 1 + len(row)), row, finished=True, rank=number) for number, row in rows]
+    return ElementTree.fromstring(learning_curves(drawn, "f1"))
+
+
+def test_trials_with_equal_scores_show_through_each_other() -> None:
+    def patterns(page: ElementTree.Element) -> list[str]:
+        lines = [line.get("style", "") for line in page.iterfind(".//*[@id='axes_1']//*[@clip-path]")]
+        return [
+            line.partition("stroke-dasharray: ")[2].partition(";")[0] for line in lines if "series" in line
+        ]
+
+    one, other = [0.1, 0.5, 0.6], [0.2, 0.4, 0.7]
+    assert set(patterns(curves(one, other))) == {""}
+    equal = patterns(curves(one, one, other, one))
+    assert len(set(equal)) == 3
+    assert equal[0] == equal[2] == ""
+
+
+def test_the_legend_of_the_curves_lies_beside_them() -> None:
+    page = curves([0.1, 0.5], [0.2, 0.4])
+    assert page.find(".//*[@id='legend_1']") is not None
+    assert page.find(".//*[@id='axes_1']//*[@id='legend_1']") is None
+
+
+def full_disk() -> InputError:
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise InputError("out", "the disk is full", "free some space") from error
+    except InputError as error:
+        return error
+
+
+def of_a_worker(cause: Exception) -> RaynerError:
+    """What a trial on Ray Train workers raises when they fail."""
+    error = RaynerError("the workers failed")
+    error.__cause__ = WorkerGroupError("failed", {1: cause})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "infrastructure"),
+    [
+        (ActorDiedError(), True),
+        (NodeDiedError("lost"), True),
+        (OutOfMemoryError("the node is low on memory"), True),
+        (RayTaskError("build", "traceback", WorkerCrashedError()), True),
+        (of_a_worker(WorkerHealthCheckFailedError("unhealthy", ActorDiedError())), True),
+        (full_disk(), True),
+        (ActorDiedError(RayTaskError("init", "traceback", ValueError("no"))), False),
+        (of_a_worker(ValueError("a bug")), False),
+        (MemoryError("no memory"), False),
+        (InputError("corpus.train", "no such file"), False),
+        (FileNotFoundError(errno.ENOENT, "No such file"), False),
+        (DivergedError("step 3", "the loss is not finite"), False),
+    ],
+)
+def test_what_is_a_failure_of_the_infrastructure(error: Exception, infrastructure: bool) -> None:
+    assert is_infrastructure(error) is infrastructure
+
+
+def test_a_trial_that_was_lost_is_run_again_by_the_next_launch(plan: Plan) -> None:
+    rates = {"lost": 0.1, "diverged": 0.2, "wrong": 0.3}
+    for number, (way, rate) in enumerate(rates.items(), 1):
+        folder = write_trial(plan, number, {"training.learning_rate": rate}, [])
+        if way == "lost":
+            record_failure(folder, "the loss is not finite", diverged=True)
+        record_failure(folder, way, diverged=way == "diverged", infrastructure=way == "lost")
+        write_outcome(folder, "failed", way)
+
+    def states() -> list[str]:
+        return [trial.state for trial in read_trials(plan)]
+
+    assert restart_failed(plan) == 2
+    assert states() == ["pending", "failed", "failed"]
+    assert restart_failed(plan, resume_errored=True) == 0
+    assert states() == ["pending"] * 3
+
+
+def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fails(plan: Plan, settings: dict[str, Any], *_: Any) -> None:
+        tried.append(1)
+        where = "windows.length" if "windows.length" in settings else "out"
+        raise InputError(where, "no room", "free some space")
+
+    monkeypatch.setattr("rayner.runtime.sweeps.trainable._train", fails)
+    cases = (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0), ({"windows.length": 100_000}, 1))
+    for settings, attempts in cases:
+        tried.clear()
+        for _ in range(2):
+            with pytest.raises(InputError):
+                run_trial(plan, settings, lambda report: None)
+        assert len(tried) == attempts
+
+
+def failed_in_ray(folder: Path, settings: dict[str, Any], error: Exception) -> Any:
+    """A trial of Ray Tune, with the files that Ray Tune writes of an error."""
+    (folder / "error.txt").write_text(f"Failure # 1 (occurred at 12:00)\n{error}\n")
+    (folder / "error.pkl").write_bytes(pickle.dumps(error))
+    files = {"error_file": str(folder / "error.txt"), "pickled_error_file": str(folder / "error.pkl")}
+    return SimpleNamespace(config=settings, **files)
+
+
+def test_a_trial_whose_process_never_started_is_recorded(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
+    SweepCallback(plan, 1).on_trial_recover(1, [], dead)
+    # Another launch, which knows of the failure before.
+    SweepCallback(plan, 1).on_trial_error(2, [], dead)
+    [trial] = read_trials(plan)
+    assert (trial.number, trial.state, trial.lost, trial.failures) == (1, "failed", True, 2)
+    assert trial.error == "the process of the trial died: it was lost"
+    assert trial.settings == given
+
+
+def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    callback = SweepCallback(plan, 1)
+    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
+    callback.on_trial_start(1, [], dead)
+    folder = plan.folder(given)
+    for _ in range(2):
+        record_failure(folder, "the loss is not finite", diverged=True)
+        callback.on_trial_recover(1, [], dead)
+    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False]
+    callback.on_trial_recover(1, [], dead)
+    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False, True]
+    record_failure(folder, "the loss is not finite", diverged=True)
+    callback.on_trial_error(1, [], dead)
+    [trial] = read_trials(plan)
+    assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
+
+
+def test_a_node_that_does_not_see_the_folder_fails_no_trial(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    error = RayTaskError(
+        "train", "traceback", NotSharedError("--out here", "the node 10.0.0.2 does not see it")
+    )
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], failed_in_ray(tmp_path, given, error))
+    assert not NotSharedStopper(callback).stop_all()
+    callback.on_trial_error(1, [], failed_in_ray(tmp_path, given, error))
+    assert NotSharedStopper(callback).stop_all()
+    assert "10.0.0.2" in str(callback.not_shared)
+    assert [trial.state for trial in read_trials(plan)] == ["pending"]

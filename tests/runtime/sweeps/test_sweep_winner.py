@@ -1,0 +1,94 @@
+"""The best settings, trained once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rayner.config.reading import with_settings
+from rayner.runtime.sweeps import winner
+from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.ray_tune import TrialResources
+from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.tasks.base import Output, Progress
+from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.tasks.tagger import TaggerTask
+from tests.runtime.training.several_workers import tiny_recipe
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=400), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), max_failures=2)
+    return Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path)
+
+
+def diverge(monkeypatch: pytest.MonkeyPatch, *seeds: int) -> None:
+    """Let the loss of trainings with these seeds be no number from the second step on."""
+    forward = TaggerTask.forward
+
+    def diverging(task: TaggerTask, model: Any, batch: Any, progress: Progress) -> Any:
+        output = forward(task, model, batch, progress)
+        bad = task.recipe.seed in seeds and progress.step > 0
+        return Output({name: value * torch.nan for name, value in output.sums.items()}) if bad else output
+
+    monkeypatch.setattr(TaggerTask, "forward", diverging)
+
+
+def weights_written(plan: Plan) -> int:
+    return (plan.out / "winner/last/model.safetensors").stat().st_mtime_ns
+
+
+def test_a_loss_that_is_no_number_begins_again_with_another_seed(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diverge(monkeypatch, 1)
+    found = winner._train(plan, plan.recipe)
+    assert found["seed"] == load_recipe(plan.out / "winner/recipe.yaml").seed == 1001
+    assert load_recipe(Path(found["checkpoint"]) / "recipe.yaml").seed == 1001
+    assert found["metrics"]["support"] == 60
+    # The second launch goes on with what the first one left.
+    before = weights_written(plan)
+    assert winner._train(plan, plan.recipe) == found
+    assert weights_written(plan) == before
+
+
+def test_a_loss_that_is_never_a_number_is_recorded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    diverge(monkeypatch, 1, 1001, 2001)
+    found = winner._train(plan, plan.recipe)
+    assert (found["checkpoint"], found["seed"], found["metrics"]) == (None, 2001, {})
+    assert found["error"] == "step 2: the loss or its gradients are no finite number"
+
+
+def test_only_a_run_of_other_settings_is_started_over(plan: Plan) -> None:
+    written = []
+    for changes in ({}, {"scaling.threads_per_worker": 2}, {"training.learning_rate": 2e-3}):
+        winner._train(plan, with_settings(plan.recipe, changes, "best trial"))
+        written.append(weights_written(plan))
+    assert written[0] == written[1] < written[2]
+    (plan.out / "winner/recipe.yaml").write_text("")
+    winner._train(plan, plan.recipe)
+    assert weights_written(plan) > written[2]
+
+
+def test_a_metric_that_dev_has_nothing_for_is_left_out() -> None:
+    assert winner._known({"f1": 0.5, "macro_f1": None}, ["f1", "macro_f1"]) == {"f1": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "here"),
+    [
+        ([{"CPU": 2, "GPU": 1}], True),
+        ([{"CPU": 0}], False),
+        ([{"CPU": 4}], False),
+        ([{"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 1}], False),
+    ],
+)
+def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
+    nodes: list[dict[str, float]], here: bool
+) -> None:
+    assert winner.only_here(nodes, TrialResources({"CPU": 1, "GPU": 1}, 1)) is here

@@ -1,0 +1,115 @@
+"""Runs in several processes that talk over gloo, without Ray."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from rayner.data.example_sets import ExampleSet
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.failures import GroupLostError
+from rayner.runtime.training.loop import Run, work
+from rayner.tasks.base import Progress
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.training.toy_task import LoopTask, toy_run
+
+NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
+PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
+
+
+def spawn(function: Callable[..., None], workers: int, folder: Path, *arguments: Any) -> None:
+    """Call `function(*arguments)` in each of some processes; one worker is this process."""
+    if workers == 1:
+        function(*arguments)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    mp.spawn(_enter, (function, workers, str(folder / "meeting"), arguments), nprocs=workers)  # type: ignore[attr-defined]
+
+
+def _enter(rank: int, function: Callable[..., None], workers: int, meeting: str, arguments: Any) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=workers)
+    function(*arguments)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def train_toy(out: Path, fail_at: int | None, settings: dict[str, Any]) -> None:
+    task = LoopTask(double=True)
+    task.fail_at = fail_at
+    work(toy_run(out, task, **settings))
+
+
+def lose_the_group(out: Path, at: int) -> None:
+    """A run whose process group is destroyed in a step, as by Ray Train when a worker of it died."""
+    task, rank = LoopTask(), dist.get_rank()
+    forward = task.forward
+
+    def losing(model: torch.nn.Module, batch: Any, progress: Progress) -> Any:
+        if progress.step == at and dist.is_initialized():
+            dist.destroy_process_group()
+        return forward(model, batch, progress)
+
+    task.forward = losing  # type: ignore[method-assign]
+    with pytest.raises(GroupLostError):
+        work(toy_run(out, task, checkpoint_every=1))
+    (out.parent / f"raised-{rank}").touch()
+
+
+def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:
+    """Train what a recipe describes, without dropout in its encoders."""
+    recipe = parse_recipe(values, "recipe")
+    task = train_task(recipe)
+    build = task.build
+
+    def exact() -> torch.nn.Module:
+        model = build().double()
+        for module in model.modules():
+            if hasattr(module, "set_dropout"):
+                module.set_dropout(0.0)  # type: ignore[operator]
+        return model
+
+    task.build = exact  # type: ignore[method-assign]
+    found = ExampleSet(examples)
+    dev = list(task.items("dev"))
+    out.mkdir(parents=True, exist_ok=True)
+    work(Run(recipe, task, found, "key", dev, out, torch.device("cpu")))
+
+
+def tiny_recipe(folder: Path, task: str, **training: Any) -> dict[str, Any]:
+    """A recipe with a small untrained encoder and a corpus of a few dozen sentences in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus = folder / "corpus.jsonl"
+    with corpus.open("w") as file:
+        for number in range(30):
+            name, place = NAMES[number % len(NAMES)], PLACES[number % len(PLACES)]
+            text = f"{name} went to {place}" + " and came back" * (number % 3) + "."
+            start = len(f"{name} went to ")
+            mentions = [
+                {"start": 0, "end": len(name), "type": "PER"},
+                {"start": start, "end": start + len(place), "type": "LOC"},
+            ]
+            file.write(json.dumps({"document_id": str(number), "text": text, "mentions": mentions}) + "\n")
+    types = [
+        {"name": "PER", "description": "people by name"},
+        {"name": "LOC", "description": "places on a map"},
+    ]
+    return {
+        "task": task,
+        "encoder": "random:32x2",
+        "corpus": {"train": [str(corpus)], "dev": [str(corpus)]},
+        "types": types,
+        "model": {"dropout": 0.0},
+        "training": {"epochs": 2, "tokens_per_step": 60, "learning_rate": 1e-3, "log_every": 1} | training,
+    }
+
+
+def tiny_examples(values: dict[str, Any], cache: Path) -> Path:
+    return build_examples(train_task(parse_recipe(values, "recipe")), "train", cache).folder

@@ -1,0 +1,111 @@
+"""Several workers are one: the same parameters in float64, whatever each of them has to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from rayner.errors import StorageError
+from rayner.runtime.training import distributed, steps
+from rayner.runtime.training.distributed import same_on_all
+from rayner.runtime.training.steps import epoch_steps
+from rayner.tasks.base import Size
+from tests.runtime.training.several_workers import (
+    lose_the_group,
+    spawn,
+    tiny_examples,
+    tiny_recipe,
+    train_in_float64,
+    train_toy,
+)
+from tests.runtime.training.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, weights_of
+
+
+def losses(out: Path) -> list[float]:
+    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [row["loss"] if "loss" in row else row["metrics"]["f1"] for row in rows]
+
+
+@pytest.mark.parametrize("normalization", ["step", "corpus"])
+def test_two_workers_equal_one_on_the_toy_task(tmp_path: Path, normalization: str) -> None:
+    # A budget below the longest examples' lengths: some steps hold one example, so one worker has none.
+    settings = {"tokens_per_step": 12, "epochs": 2, "normalization": normalization, "average": 0.9}
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        spawn(train_toy, workers, out, out, None, settings)
+    for folder in ("last", "best"):
+        one, two = (weights_of(tmp_path / str(workers) / folder) for workers in (1, 2))
+        assert largest_difference(one, two) < 1e-9
+    assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "2"), abs=1e-9)
+
+
+@pytest.mark.parametrize("task", ["recognizer", "tagger"])
+def test_two_workers_equal_one(tmp_path: Path, task: str) -> None:
+    values = tiny_recipe(tmp_path, task, normalization="step", tokens_per_forward=40, epochs=1)
+    examples = tiny_examples(values, tmp_path / "cache")
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        spawn(train_in_float64, workers, out, values, examples, out)
+    one, two = (weights_of(tmp_path / str(workers) / "last") for workers in (1, 2))
+    assert next(iter(one.values())).dtype == torch.float64
+    assert largest_difference(one, two) < 1e-9
+    assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "2"), abs=1e-9)
+
+
+def test_a_run_of_two_workers_goes_on_with_one(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"epochs": 1, "checkpoint_every": 1}
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    spawn(train_toy, 1, whole, whole, None, settings)
+    with pytest.raises(Exception, match="step 4: the loss"):
+        spawn(train_toy, 2, cut, cut, 3, settings)
+    assert json.loads((cut / "last/state/state.json").read_text())["step"] == 3
+    spawn(train_toy, 1, cut, cut, None, settings)
+    assert largest_difference(weights_of(whole / "last"), weights_of(cut / "last")) < 1e-9
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    recipe, task = toy_recipe(), LoopTask()
+    examples = ToyExamples(task)
+    plan = task.plan(examples.lengths, examples.groups, 1)
+    shares: list[list[int]] = [[] for _ in plan]
+    monkeypatch.setattr(steps, "world_size", lambda: workers)
+    monkeypatch.setattr(task, "collate", lambda rows, seeds: [int(row["number"]) for row in rows])
+    monkeypatch.setattr(task, "size_of", lambda batch: Size(len(batch), 0, 0))
+    for rank in range(workers):
+        monkeypatch.setattr(steps, "rank", lambda rank=rank: rank)
+        with epoch_steps(recipe, task, examples, 1, plan, pin=False) as made:
+            for share, step in zip(shares, made, strict=True):
+                share += [number for batch in step.batches for number in batch]
+    assert [sorted(share) for share in shares] == [sorted(step.tolist()) for step in plan]
+
+
+def test_a_worker_whose_group_is_gone_takes_no_step_alone(tmp_path: Path) -> None:
+    # In this step both workers have examples: a worker without any computes no loss to lose its group in.
+    spawn(lose_the_group, 2, tmp_path / "group", tmp_path / "run", 3)
+    assert len(list(tmp_path.glob("raised-*"))) == 2
+    state = json.loads((tmp_path / "run" / "last" / "state" / "state.json").read_text())
+    assert state["step"] == 3
+
+
+def look(folder: Path) -> None:
+    """Worker 1 sees the old state twice, then what worker 0 sees; and at another place always the old."""
+    distributed.PAUSE, distributed.ATTEMPTS = 0.0, 3
+    number = dist.get_rank()
+    states = iter(["old", "old", "new"] if number else ["new"] * 3)
+    same_on_all(lambda: next(states), folder)
+    with pytest.raises(StorageError, match="worker 1 of 2 sees old where worker 0 sees new"):
+        same_on_all(lambda: "old" if number else "new", folder)
+    (folder / f"looked-{number}").touch()
+
+
+def test_workers_wait_until_they_see_the_same(tmp_path: Path) -> None:
+    spawn(look, 2, tmp_path / "group", tmp_path)
+    assert len(list(tmp_path.glob("looked-*"))) == 2

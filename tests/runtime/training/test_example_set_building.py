@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rayner.data import example_shards, scans
+from rayner.data.example_sets import ExampleSet
+from rayner.data.example_shards import fingerprint
+from rayner.errors import CorpusError, FileError, InputError, RaynerError
+from rayner.runtime.pipeline import each
+from rayner.runtime.training.example_sets import build_examples, find_units, read_all
+from rayner.tasks.base import Each, Unit
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.training.several_workers import tiny_recipe
+
+
+class Letters:
+    """Two examples a word, with the codes of its letters."""
+
+    examples_version = 1
+    words_a_unit = 1000
+
+    def __init__(self, words: list[str], **settings: Any) -> None:
+        self.words, self.settings, self.made = words, settings, 0
+
+    def units(self, split: str, each: Each = map, cache: Path | None = None) -> list[Unit]:
+        begins = range(0, len(self.words), self.words_a_unit)
+        return [Unit(begin, *fingerprint(self._words(begin))) for begin in begins]
+
+    def read(self, unit: Unit) -> Iterable[str]:
+        return self._words(unit.source)
+
+    def _words(self, begin: int) -> list[str]:
+        return self.words[begin : begin + self.words_a_unit]
+
+    def example_settings(self) -> dict[str, Any]:
+        return self.settings
+
+    def examples(self, items: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for word in items:
+            self.made += 1
+            if word == "refused":
+                raise InputError("words:7", "is refused", "take another")
+            if word == "failing":
+                raise RaynerError("the machine is on fire")
+            if word == "crashing":
+                raise RuntimeError("a bug")
+            for copy in range(2):
+                codes = [ord(c) for c in word]
+                yield {"codes": codes, "copy": copy, "length": len(codes), "group": word[0]}
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(example_shards, "ITEMS_PER_SHARD", 7)
+
+
+WORDS = [f"{'abc'[i % 3]}{i}" for i in range(60)]
+
+
+def content(found: ExampleSet) -> list[tuple[list[int], int]]:
+    return [(e["codes"].tolist(), e["copy"]) for e in found.fetch(range(len(found)))]
+
+
+def test_examples_keep_the_order_of_the_items(tmp_path: Path) -> None:
+    found = build_examples(Letters(WORDS), "train", tmp_path)
+    assert content(found) == [([ord(c) for c in w], copy) for w in WORDS for copy in range(2)]
+    assert found.groups is not None
+    assert list(found.groups) == [w[0] for w in WORDS for _ in range(2)]
+    np.testing.assert_array_equal(found.lengths, [len(w) for w in WORDS for _ in range(2)])
+
+
+def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None) -> None:
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    words = [*WORDS, "refused", *WORDS]
+    tasks = [Letters(words) for _ in range(2)]
+    for task in tasks:
+        task.words_a_unit = 9
+    alone = build_examples(tasks[0], "train", tmp_path / "0", workers=0)
+    shared = build_examples(tasks[1], "train", tmp_path / "2", workers=2)
+    assert alone.manifest["shards"] == 14 * 2 - 1
+    names = sorted(p.name for p in alone.folder.iterdir())
+    assert names == sorted(p.name for p in shared.folder.iterdir())
+    assert all((alone.folder / n).read_bytes() == (shared.folder / n).read_bytes() for n in names)
+    assert content(alone) == content(shared)
+    with pytest.raises(RaynerError, match="on fire"):
+        build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
+
+
+def test_documents_make_the_same_set_whatever_the_workers(
+    tmp_path: Path, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that workers find, read and cut, named as they are from the driver's folder."""
+    values = tiny_recipe(tmp_path, "recognizer")
+    rows = (tmp_path / "corpus.jsonl").read_text().splitlines()
+    (tmp_path / "corpus").mkdir()
+    for number, row in enumerate(rows):
+        (tmp_path / "corpus" / f"{number:02}.jsonl").write_text(row)
+    values["corpus"] = {"train": ["corpus"], "dev_fraction": 0.3}
+    monkeypatch.setattr(scans, "PART_UNITS", 4)
+    monkeypatch.chdir(tmp_path)
+    recipe = parse_recipe(values, "recipe")
+    alone = build_examples(train_task(recipe), "train", tmp_path / "0", workers=0)
+    shared = build_examples(train_task(recipe), "train", tmp_path / "2", workers=2)
+    assert alone.manifest == shared.manifest
+    assert alone.manifest["shards"] == 8
+    task = train_task(recipe)
+    dev = read_all(task, find_units(task, "dev", tmp_path / "2", 2))
+    assert alone.manifest["items"] + len(dev) == len(rows)
+    units = find_units(task, "train", tmp_path / "2", 2)
+    (tmp_path / "corpus" / "03.jsonl").unlink()
+    with pytest.raises(FileError, match=r"corpus/03\.jsonl: No such file"):
+        list(each(task.read, units))
+
+
+def test_a_finished_set_is_reused(tmp_path: Path) -> None:
+    first = build_examples(Letters(WORDS, size=1), "train", tmp_path)
+    task = Letters(WORDS, size=1)
+    assert build_examples(task, "train", tmp_path).folder == first.folder
+    assert task.made == 0
+    assert build_examples(Letters(WORDS, size=2), "train", tmp_path).folder != first.folder
+    assert build_examples(Letters(WORDS[1:], size=1), "train", tmp_path).folder != first.folder
+
+
+def test_two_builds_at_once_do_the_work_once(tmp_path: Path) -> None:
+    tasks = [Letters(WORDS) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda task: content(build_examples(task, "train", tmp_path)), tasks))
+    assert all(one == found[0] for one in found)
+    assert sorted(task.made for task in tasks) == [0, 0, 0, len(WORDS)]
+
+
+def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = build_examples(Letters(WORDS), "train", tmp_path / "undisturbed")
+    task = Letters(WORDS)
+    written = []
+
+    def dies(*arguments: Any) -> None:
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(arguments[1])
+        example_shards.write_shard(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rayner.runtime.training.example_sets.write_shard", dies)
+        with pytest.raises(KeyboardInterrupt):
+            build_examples(task, "train", tmp_path)
+    task.made = 0
+    resumed = build_examples(task, "train", tmp_path)
+    assert task.made == len(WORDS) - 5 * 7
+    assert content(resumed) == content(undisturbed)
+
+
+def test_refused_items_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = build_examples(Letters(["ab", "refused", "cd"]), "train", tmp_path)
+    assert len(found) == 4
+    assert found.manifest["rejected"] == 1
+    assert "words:7" in (found.folder / "rejects.jsonl").read_text()
+    assert "1 items or mentions left out" in caplog.text
+
+
+def test_all_items_refused_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="is refused"):
+        build_examples(Letters(["refused"]), "train", tmp_path)
+    with pytest.raises(RuntimeError, match="a bug"):
+        build_examples(Letters(["crashing"]), "train", tmp_path)
+
+
+def test_no_items_make_an_empty_set(tmp_path: Path) -> None:
+    assert len(build_examples(Letters([]), "dev", tmp_path)) == 0

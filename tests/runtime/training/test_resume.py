@@ -1,0 +1,148 @@
+"""A run that was killed goes on to the same end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rayner.errors import CheckpointError, RecipeError
+from rayner.runtime.training import loop as worker
+from rayner.runtime.training.loop import work
+from rayner.runtime.training.run_state import read_state
+from tests.runtime.training.toy_task import (
+    LoopTask,
+    ToyExamples,
+    largest_difference,
+    toy_recipe,
+    toy_run,
+    weights_of,
+)
+from tests.waiting import wait_for
+
+
+class Killed(Exception):
+    """Stands for a kill -9: nothing catches it."""
+
+
+def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_step = worker.take_step
+
+    def dying(learner, batch, progress):
+        if progress.step == step:
+            raise Killed
+        take_step(learner, batch, progress)
+
+    monkeypatch.setattr(worker, "take_step", dying)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("step", [1, 5, 9])
+def test_resumed_equals_undisturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, precision: str
+) -> None:
+    settings = {"checkpoint_every": 2, "average": 0.9, "precision": precision}
+    work(toy_run(tmp_path / "whole", LoopTask(toy_recipe(0.3)), **settings))
+    with monkeypatch.context() as patch:
+        kill_at(step, patch)
+        with pytest.raises(Killed):
+            work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
+    state = work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
+    assert state.step == state.steps
+    for folder in ("last", "best"):
+        one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "cut" / folder)
+        assert largest_difference(one, other) < 1e-6
+    logged = [json.loads(line) for line in (tmp_path / "cut/log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in logged if "loss" in row] == list(range(1, state.steps + 1))
+
+
+def test_paused_equals_undisturbed(tmp_path: Path) -> None:
+    settings = {"epochs": 4, "checkpoint_every": 1000, "average": 0.9}
+    work(toy_run(tmp_path / "whole", LoopTask(toy_recipe(0.3)), **settings))
+    reached = []
+    for until in (1, 1, 3, 9):
+        run = toy_run(tmp_path / "parts", LoopTask(toy_recipe(0.3)), **settings)
+        state = work(replace(run, until=until))
+        reached.append((state.epoch, state.position, state.finished))
+    assert reached == [(1, 0, False), (1, 0, False), (3, 0, False), (4, 0, True)]
+    for folder in ("last", "best"):
+        one, other = weights_of(tmp_path / "whole" / folder), weights_of(tmp_path / "parts" / folder)
+        assert largest_difference(one, other) < 1e-6
+    logged = [json.loads(line) for line in (tmp_path / "parts/log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in logged if "loss" in row] == list(range(1, state.steps + 1))
+
+
+def test_it_goes_on_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"epochs": 1, "checkpoint_every": 1, "normalization": "step"}
+    with monkeypatch.context() as patch:
+        kill_at(3, patch)
+        with pytest.raises(Killed):
+            work(toy_run(tmp_path, **settings))
+    rest = toy_run(tmp_path, **settings)
+    work(rest)
+    examples = rest.examples
+    assert isinstance(examples, ToyExamples)
+    seen = sorted(i for part in examples.fetched for i in part)
+    assert 0 < len(seen) < len(examples.rows)
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_finished_run_does_nothing(tmp_path: Path) -> None:
+    first = work(toy_run(tmp_path, epochs=1))
+    before = (tmp_path / "last/model.safetensors").stat().st_mtime_ns
+    assert work(toy_run(tmp_path, epochs=1)) == first
+    assert (tmp_path / "last/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_another_recipe_is_refused_by_its_keys(tmp_path: Path) -> None:
+    work(toy_run(tmp_path, epochs=1))
+    with pytest.raises(RecipeError, match=r"changed: training\.clip, training\.head_learning_rate, "):
+        read_state(tmp_path, toy_recipe(epochs=1, learning_rate=0.5, clip=2.0))
+    moved = toy_recipe(epochs=1).model_copy(
+        update={"scaling": toy_recipe().scaling.model_copy(update={"workers": 7})}
+    )
+    assert read_state(tmp_path, moved) is not None
+
+
+def test_another_corpus_is_refused(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, epochs=1)
+    work(run)
+    other = worker.Run(run.recipe, run.task, run.examples, "other", run.dev, run.out, run.device)
+    with pytest.raises(RecipeError, match="corpus"):
+        work(other)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state/optimizer.safetensors", "state/state.json"])
+def test_a_damaged_last_is_named(tmp_path: Path, name: str) -> None:
+    work(toy_run(tmp_path, epochs=1))
+    path = tmp_path / "last" / name
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(CheckpointError, match=path.name):
+        read_state(tmp_path, toy_recipe(epochs=1))
+
+
+@pytest.mark.faults
+def test_kill_9_half_way(tmp_path: Path, root: Path) -> None:
+    command = [sys.executable, "-m", "tests.runtime.training.toy_task"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*command, str(whole)], check=True, cwd=root)
+    process = subprocess.Popen([*command, str(cut)], cwd=root)
+    try:
+        wait_for(lambda: len(_lines(cut)) >= len(_lines(whole)) // 2)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert len(_lines(cut)) < len(_lines(whole)), "it was too late to kill it"
+    subprocess.run([*command, str(cut)], check=True, cwd=root)
+    for folder in ("last", "best"):
+        assert largest_difference(weights_of(whole / folder), weights_of(cut / folder)) < 1e-6
+
+
+def _lines(out: Path) -> list[str]:
+    path = out / "log.jsonl"
+    return path.read_text().splitlines() if path.exists() else []

@@ -1,0 +1,164 @@
+"""`train`, from a recipe to a result, in this process."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import rayner
+from rayner.data.readers import read_corpus
+from rayner.data.schema import Document
+from rayner.data.writers import write_jsonl
+from rayner.errors import InputError, RecipeError
+from rayner.models.encoder import load_tokenizer
+from rayner.runtime.evaluation.evaluate import evaluate
+from rayner.runtime.tracking import scalars, wants_mlflow
+from rayner.runtime.training.progress import line_of
+from rayner.runtime.training.train import train
+from rayner.tasks.checkpoint import replace_recipe
+from rayner.tasks.registry import parse_recipe
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.small import recognizer
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return tiny_recipe(tmp_path_factory.mktemp("corpus"), "tagger", tokens_per_step=400, epochs=25)
+
+
+@pytest.fixture(scope="module")
+def out(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "tagger"
+    train(parse_recipe(values, "recipe"), folder, workers=0)
+    return folder
+
+
+def test_a_run_leaves_what_the_other_verbs_need(out: Path, values: dict[str, Any]) -> None:
+    result = json.loads((out / "result.json").read_text())
+    assert {"checkpoint", "metrics", "steps", "seconds"} == result.keys()
+    assert result["metrics"]["f1"] > 0.5
+    low, high = result["metrics"]["intervals"]["f1"]
+    assert low <= result["metrics"]["f1"] <= high
+    assert json.loads((out / "best/metrics.json").read_text()) == result["metrics"]
+    for name in ("gold", "predictions"):
+        assert pq.read_table(out / f"best/evaluation/{name}.parquet").num_rows == 30
+    assert (out / "recipe.yaml").exists()
+    assert list((out / "tensorboard").iterdir())
+
+
+def test_the_same_command_again_returns_the_result(out: Path, values: dict[str, Any]) -> None:
+    recipe = parse_recipe(values, "recipe")
+    before = (out / "last/model.safetensors").stat().st_mtime_ns
+    assert train(recipe, out, workers=0) == json.loads((out / "result.json").read_text())
+    assert (out / "last/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_what_was_left_undone_at_the_end_is_done(out: Path, values: dict[str, Any], tmp_path: Path) -> None:
+    """As after a kill between the last step and the result."""
+    left = tmp_path / "left"
+    shutil.copytree(out, left)
+    (left / "result.json").unlink()
+    weights = (left / "last/model.safetensors").read_bytes()
+    result = train(parse_recipe(values, "recipe"), left, workers=0)
+    whole = json.loads((out / "result.json").read_text())
+    assert {key: result[key] for key in ("metrics", "steps")} == {k: whole[k] for k in ("metrics", "steps")}
+    assert json.loads((left / "result.json").read_text()) == result
+    assert (left / "last/model.safetensors").read_bytes() == weights
+
+
+def test_evaluation_says_the_same_as_the_end_of_training(out: Path, values: dict[str, Any]) -> None:
+    metrics = evaluate(out / "best", Path(values["corpus"]["dev"][0]))
+    stored = json.loads((out / "best/metrics.json").read_text())
+    assert metrics == stored
+    assert {"precision", "recall", "f1", "per_type", "intervals"} <= metrics.keys()
+    assert "intervals" not in evaluate(out / "best", [Path(values["corpus"]["dev"][0])], intervals=False)
+
+
+def test_evaluation_calls_types_as_the_recipe_does_and_names_those_that_do_not_count(
+    out: Path, values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (dev,) = values["corpus"]["dev"]
+    documents = read_corpus(dev).documents
+    others = [
+        replace(d, mentions=tuple(replace(m, type=f"old {m.type}") for m in d.mentions)) for d in documents
+    ]
+    write_jsonl(others, tmp_path / "old.jsonl")
+    expected = evaluate(out / "best", Path(dev), intervals=False)
+    assert evaluate(out / "best", tmp_path / "old.jsonl", intervals=False)["support"] == 0
+    kind = others[0].mentions[0].type
+    assert f"mentions of types that are not looked for do not count: {kind} (" in caplog.text
+    shutil.copytree(out / "best", tmp_path / "best")
+    rename = {f"old {t['name']}": t["name"] for t in values["types"]}
+    recipe = parse_recipe({**values, "corpus": {**values["corpus"], "rename": rename}}, "recipe")
+    replace_recipe(tmp_path / "best", recipe)
+    assert evaluate(tmp_path / "best", tmp_path / "old.jsonl", intervals=False) == expected
+
+
+def test_a_loaded_checkpoint_predicts_texts_and_documents(out: Path) -> None:
+    loaded = rayner.load(out / "best")
+    text = "Grace Hopper went to Oslo."
+    [from_text] = loaded.predict([text])
+    [from_document] = loaded.predict([Document("a", text)])
+    assert from_text.mentions
+    assert from_text.mentions == from_document.mentions
+    assert (from_text.document_id, from_document.document_id) == ("0", "a")
+    assert loaded.predict(text)[0].mentions == from_text.mentions
+
+
+def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[str, Any]) -> None:
+    def recipe(rate: float) -> Any:
+        training = values["training"] | {"epochs": 1, "learning_rate": rate}
+        return parse_recipe(values | {"training": training}, "recipe")
+
+    train(recipe(1e-3), tmp_path / "run", workers=0)
+    (tmp_path / "run/notes.txt").write_text("mine")
+    with pytest.raises(RecipeError, match=r"learning_rate.*--fresh"):
+        train(recipe(1e-4), tmp_path / "run", workers=0)
+    result = train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)
+    assert result["steps"] > 0
+    assert (tmp_path / "run/notes.txt").read_text() == "mine"
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, values: dict[str, Any]) -> None:
+    with (tmp_path / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match=r"another process.*trains in this folder"):
+            train(parse_recipe(values, "recipe"), tmp_path, workers=0)
+
+
+def test_mlflow_that_is_not_there_is_an_error_only_if_asked_for(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    assert not wants_mlflow(parse_recipe(values, "recipe"))
+    with pytest.raises(RecipeError, match=r"rayner\[track\]"):
+        wants_mlflow(parse_recipe(values | {"tracking": {"mlflow": True}}, "recipe"))
+
+
+def test_records_as_curves_and_as_lines() -> None:
+    steps = {"step": 2, "steps": 8, "epoch": 1, "loss": 1.5, "parts": {"span": 1.0}, "learning_rate": 1e-3}
+    steps |= {"words_per_second": 1234.5, "padding": 0.05, "seconds": 2.0, "eta": 61.2}
+    assert scalars(steps)["train/parts/span"] == 1.0
+    assert scalars({"step": 2, "epoch": 1, "metrics": {"f1": 0.5, "per_type": {}}}) == {"dev/f1": 0.5}
+    assert line_of(steps).startswith("step 2/8  epoch 1  loss 1.5000 (span 1.0000)")
+    assert line_of(steps).endswith("1,234 words/s  padding 5.0 %  0:01:01 left")
+
+
+def test_an_encoder_that_cannot_recompute_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    from transformers import MPNetConfig, MPNetModel
+
+    config = MPNetConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    MPNetModel(config).save_pretrained(tmp_path / "encoder")
+    load_tokenizer("random:8x1").save(tmp_path / "encoder")
+    task = recognizer(encoder=str(tmp_path / "encoder"), training={"gradient_checkpointing": True})
+    with pytest.raises(InputError, match="gradient_checkpointing: MPNetModel does not support"):
+        train(task.recipe, tmp_path / "run", workers=0)
+    assert not list(tmp_path.glob(".examples"))

@@ -1,0 +1,115 @@
+"""The loop in one process, on a toy task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rayner.errors import InputError
+from rayner.runtime.training import loop as worker
+from rayner.runtime.training.loop import work
+from tests.runtime.training.toy_task import LoopTask, largest_difference, toy_run, weights_of
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
+    state = work(toy_run(tmp_path, epochs=15, learning_rate=0.03))
+    rows = records(tmp_path)
+    losses = [row["loss"] for row in rows if "loss" in row]
+    assert state.finished
+    assert state.step == state.steps == len(losses)
+    assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+    scores = [row["metrics"]["f1"] for row in rows if "metrics" in row]
+    assert len(scores) == 15
+    assert state.best == max(scores)
+    assert json.loads((tmp_path / "best/metrics.json").read_text())["f1"] == max(scores)
+    assert float(weights_of(tmp_path / "best")["shift"]) != 0, (
+        "what is fitted on dev belongs to the checkpoint"
+    )
+    first = next(row for row in rows if "loss" in row)
+    assert {
+        "step",
+        "steps",
+        "epoch",
+        "parts",
+        "learning_rate",
+        "words_per_second",
+        "padding",
+        "eta",
+    } <= first.keys()
+    assert first["loss"] == pytest.approx(first["parts"]["word"] + 0.5 * first["parts"]["mention"])
+
+
+@pytest.mark.parametrize("normalization", ["step", "corpus"])
+def test_accumulation_changes_nothing(tmp_path: Path, normalization: str) -> None:
+    found = []
+    for per_forward in (None, 20):
+        out = tmp_path / str(per_forward)
+        work(toy_run(out, LoopTask(double=True), tokens_per_forward=per_forward, normalization=normalization))
+        found.append(weights_of(out / "last"))
+    assert largest_difference(*found) < 1e-12
+
+
+def test_normalization_by_the_step_and_by_the_corpus_differ(tmp_path: Path) -> None:
+    for name in ("step", "corpus"):
+        work(toy_run(tmp_path / name, LoopTask(double=True), normalization=name))
+    assert largest_difference(weights_of(tmp_path / "step/last"), weights_of(tmp_path / "corpus/last")) > 1e-6
+
+
+def test_patience_ends_a_run_that_no_longer_improves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.3, 0.5, 0.4, 0.5, 0.2])
+    monkeypatch.setattr(worker, "score", lambda predictor, items: ({"f1": next(scores)}, []))
+    state = work(toy_run(tmp_path, epochs=50, patience=2))
+    assert (state.finished, state.best, state.waited) == (True, 0.5, 2)
+    assert state.best_step == state.step // 2
+    assert state.step < state.steps
+
+
+def test_evaluations_are_spread_over_an_epoch(tmp_path: Path) -> None:
+    state = work(toy_run(tmp_path, epochs=2, evaluations_per_epoch=2))
+    per_epoch = state.steps // 2
+    steps = [row["step"] for row in records(tmp_path) if "metrics" in row]
+    assert len(steps) == 4
+    assert steps[1] == per_epoch
+    assert steps[0] == pytest.approx(per_epoch / 2, abs=1)
+
+
+def test_the_average_is_what_is_kept(tmp_path: Path) -> None:
+    work(toy_run(tmp_path / "with", epochs=1, average=0.9))
+    work(toy_run(tmp_path / "without", epochs=1))
+    live = weights_of(tmp_path / "without/last")
+    # Averaging does not touch training; it changes what is evaluated and kept.
+    assert largest_difference(weights_of(tmp_path / "with/last"), live | {"shift": live["shift"]}) < 1e-7
+    assert (
+        largest_difference(weights_of(tmp_path / "with/best"), weights_of(tmp_path / "without/best")) > 1e-4
+    )
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_learns_too(tmp_path: Path, precision: str) -> None:
+    work(toy_run(tmp_path, epochs=10, learning_rate=0.03, precision=precision))
+    losses = [row["loss"] for row in records(tmp_path) if "loss" in row]
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
+    assert weights_of(tmp_path / "last")["head.weight"].dtype == torch.float32
+
+
+def test_a_loss_that_is_no_number_names_its_step_and_is_never_stored(tmp_path: Path) -> None:
+    task = LoopTask()
+    task.fail_at = 4
+    with pytest.raises(InputError, match=r"step 5: .*learning_rate"):
+        work(toy_run(tmp_path, task, log_every=100, checkpoint_every=3))
+    assert all(bool(w.isfinite().all()) for w in weights_of(tmp_path / "last").values())
+
+
+def test_without_dev_items_the_last_weights_are_the_best(tmp_path: Path) -> None:
+    run = toy_run(tmp_path)
+    run = worker.Run(run.recipe, run.task, run.examples, run.key, [], run.out, run.device)
+    assert work(run).finished
+    assert largest_difference(weights_of(tmp_path / "best"), weights_of(tmp_path / "last")) == 0

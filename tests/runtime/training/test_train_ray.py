@@ -1,0 +1,163 @@
+"""Training on Ray Train workers, and what happens when they die."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from rayner.config.reading import dump_recipe
+from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.runtime.training.cluster import work_on_cluster
+from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.progress import watcher
+from rayner.runtime.training.train import train
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.toy_task import largest_difference, weights_of
+from tests.waiting import wait_for
+
+
+def steps_logged(out: Path) -> list[int]:
+    path = out / "log.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [row["step"] for line in lines if line.endswith("}") and "loss" in (row := json.loads(line))]
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_two_workers_train_one_model(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", tokens_per_step=400, epochs=25)
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
+    assert result["metrics"]["f1"] > 0.5
+    assert steps_logged(tmp_path / "run") == list(range(1, result["steps"] + 1))
+    assert not (tmp_path / "run/ray").exists()
+    assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2) == result
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("ray_cluster")
+def test_what_a_user_can_correct_is_raised_once_and_as_it_is(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "tagger", learning_rate=1e30, head_learning_rate=1e30, clip=None)
+    with pytest.raises(InputError, match="learning_rate"):
+        train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
+    assert len(steps_logged(tmp_path / "run")) == len(set(steps_logged(tmp_path / "run")))
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """A run of two workers that nothing happened to."""
+
+    values: dict[str, Any]
+    out: Path
+    steps: int
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    values = tiny_recipe(folder, "tagger", epochs=30, checkpoint_every=10)
+    result = train(parse_recipe(values, "recipe"), folder / "run", workers=2)
+    return Undisturbed(values, folder / "run", result["steps"])
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_a_killed_worker_is_replaced(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill() -> None:
+        wait_for(lambda: len(steps_logged(tmp_path / "cut")) > 25)
+        killed.append(kill_a_training_worker())
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    result = train(parse_recipe(undisturbed.values, "recipe"), tmp_path / "cut", workers=2)
+    thread.join()
+    assert killed
+    assert result["steps"] == undisturbed.steps
+    assert largest_difference(weights_of(undisturbed.out / "last"), weights_of(tmp_path / "cut/last")) < 1e-6
+    assert steps_logged(tmp_path / "cut") == list(range(1, result["steps"] + 1))
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_a_killed_driver_is_started_again_and_goes_on(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "cut"
+    recipe.write_text(yaml.safe_dump(undisturbed.values))
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(recipe), str(out)],
+            cwd=tmp_path,
+        )
+
+    with start() as process:
+        wait_for(lambda: len(steps_logged(out)) > 25)
+        process.send_signal(signal.SIGKILL)
+    with start() as process:
+        assert process.wait() == 0
+    assert largest_difference(weights_of(undisturbed.out / "last"), weights_of(out / "last")) < 1e-6
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from rayner.tasks.registry import load_recipe
+from rayner.runtime.training.train import train
+train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
+"""
+
+
+def kill_a_training_worker() -> int:
+    """Kill -9 one Ray Train worker process below this process."""
+    import psutil
+
+    for process in psutil.Process().children(recursive=True):
+        if "RayTrainWorker" in " ".join(process.cmdline()):
+            process.kill()
+            return process.pid
+    raise RaynerError("no Ray Train worker is running")
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize(
+    ("failure", "raised", "starts"),
+    [
+        (CorpusError("corpus.jsonl:3", "has no text", "write one"), CorpusError, 1),
+        (ValueError("a broken matrix"), RaynerError, 2),
+    ],
+)
+def test_what_fails_on_one_worker_ends_all(
+    tmp_path: Path, failure: Exception, raised: type[Exception], starts: int
+) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=2) | {"scaling": {"max_failures": 1}}
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "run"
+    out.mkdir()
+    (out / "recipe.yaml").write_text(dump_recipe(recipe))
+    task = train_task(recipe)
+    collate = task.collate
+
+    def failing(*arguments: Any) -> Any:
+        if torch.distributed.get_rank() == 1:
+            with (out / "starts").open("a") as file:
+                file.write("x")
+            raise failure
+        return collate(*arguments)
+
+    task.collate = failing  # type: ignore[method-assign]
+    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    with pytest.raises(raised, match=rf"{failure.args[0].split(':')[0]}") as caught:
+        work_on_cluster(recipe, task, examples, [], out, 2, watcher())
+    assert "worker 1 of 2" in str(caught.value)
+    assert len((out / "starts").read_text()) == starts

@@ -1,0 +1,131 @@
+"""Runs of the toy task within the loop alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from rayner.data.schema import Document, Mention
+from rayner.runtime.training.loop import Run
+from rayner.tasks.base import Output, Progress, Seed
+from tests.toy import ToyBatch, ToyModel, ToyRecipe, ToyTask
+
+WORDS = 50
+
+
+class LoopTask(ToyTask):
+    """The toy task over documents in memory, in double precision, slow or failing as a test wants it."""
+
+    def __init__(
+        self, recipe: ToyRecipe | None = None, double: bool = False, seconds_per_batch: float = 0.0
+    ) -> None:
+        super().__init__(recipe or toy_recipe())
+        self.double, self.seconds_per_batch = double, seconds_per_batch
+        self.fail_at: int | None = None
+
+    def items(self, split: str) -> list[Document]:
+        return make_items(40 if split == "train" else 11, seed=len(split))
+
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> ToyBatch:
+        time.sleep(self.seconds_per_batch)
+        return super().collate(examples, seeds)
+
+    def build(self) -> nn.Module:
+        model = ToyModel(self.recipe.dropout)
+        return model.double() if self.double else model
+
+    def forward(self, model: nn.Module, batch: ToyBatch, progress: Progress) -> Output:
+        output = super().forward(model, batch, progress)
+        if progress.step == self.fail_at:
+            output = Output({name: total * float("nan") for name, total in output.sums.items()})
+        return output
+
+
+class ToyExamples:
+    """Examples in memory."""
+
+    def __init__(self, task: LoopTask) -> None:
+        self.rows = list(task.examples(task.items("train")))
+        for number, row in enumerate(self.rows):
+            row["number"] = number
+        self.lengths = np.array([row["length"] for row in self.rows])
+        self.groups = None
+        self.fetched: list[list[int]] = []
+
+    def fetch(self, indices: np.ndarray) -> list[dict[str, Any]]:
+        self.fetched.append([int(i) for i in indices])
+        return [self.rows[i] for i in indices]
+
+
+def make_items(count: int, seed: int) -> list[Document]:
+    rng = np.random.default_rng(seed)
+    documents = []
+    for number in range(count):
+        words = [f"w{word}" for word in rng.integers(0, WORDS, rng.integers(2, 9))]
+        text, starts = " ".join(words), np.cumsum([0, *(len(word) + 1 for word in words)])
+        mentions = tuple(
+            Mention(int(start), int(start) + len(word), "T")
+            for start, word in zip(starts, words, strict=False)
+            if np.sin(int(word[1:])) > 0
+        )
+        documents.append(Document(f"{seed}-{number}", text, mentions))
+    return documents
+
+
+def toy_recipe(dropout: float = 0.0, **training: Any) -> ToyRecipe:
+    settings = {"epochs": 3, "tokens_per_step": 60, "log_every": 1, "learning_rate": 0.01} | training
+    # All parameters are outside of encoders.
+    settings["head_learning_rate"] = settings["learning_rate"]
+    return ToyRecipe.model_validate(
+        {
+            "task": "toy",
+            "corpus": {"train": ["toy"], "dev": ["toy"]},
+            "types": [{"name": "T"}],
+            "dropout": dropout,
+            "training": settings,
+        }
+    )
+
+
+def toy_run(out: Path, task: LoopTask | None = None, **training: Any) -> Run:
+    out.mkdir(parents=True, exist_ok=True)
+    dropout = 0.0 if task is None else task.recipe.dropout
+    recipe = toy_recipe(dropout, **training)
+    task = task or LoopTask(recipe)
+    task.recipe = recipe
+    return Run(recipe, task, ToyExamples(task), "toy", task.items("dev"), out, torch.device("cpu"))
+
+
+def weights_of(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def largest_difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+if __name__ == "__main__":
+    # A run to be killed: `python -m tests.runtime.training.toy_task OUT`.
+    import sys
+
+    from rayner.runtime.training.loop import work
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
+    work(
+        toy_run(
+            Path(sys.argv[1]),
+            LoopTask(toy_recipe(0.2), seconds_per_batch=0.05),
+            checkpoint_every=2,
+            average=0.9,
+        )
+    )

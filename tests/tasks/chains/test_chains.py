@@ -1,0 +1,241 @@
+"""Pre-training on coreference chains: rows, masking, the contrast, and what its checkpoint is good for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rayner.data.schema import Document, Mention
+from rayner.errors import CheckpointError, CorpusError, InputError
+from rayner.models.encoder import load_encoder
+from rayner.runtime.evaluation.evaluate import score
+from rayner.runtime.training.train import train
+from rayner.tasks.base import Progress
+from rayner.tasks.chains.stories import chained, label
+from rayner.tasks.chains.task import ChainsTask, mention_vectors
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.chains.small_chains import chains_recipe, story
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "coref_infonce.json").read_text())
+START = Progress(0, 10, 0, 1)
+
+
+def task(folder: Path, **parts: Any) -> ChainsTask:
+    found = train_task(parse_recipe(chains_recipe(folder, **parts), "recipe"))
+    assert isinstance(found, ChainsTask)
+    return found
+
+
+def words_at(made: ChainsTask, document: Document, tokens: str) -> list[tuple[int, str]]:
+    """The chain and the text of the tokens of each mention, by the rows of a document."""
+    found = []
+    windows = made.windows_of(document)
+    for row, window in zip(made.examples([document]), windows, strict=True):
+        for chain, (first, last) in zip(row["chain"], np.reshape(row[tokens], (-1, 2)), strict=True):
+            words = window.subwords.words
+            start = words[window.subwords.word_of[window.subword_at(first)]][0]
+            end = words[window.subwords.word_of[window.subword_at(last)]][1]
+            found.append((int(chain), document.text[start:end]))
+    return found
+
+
+def test_each_mention_of_a_chain_is_in_one_window_and_keeps_its_chain(tmp_path: Path) -> None:
+    made, document = task(tmp_path), story(3)
+    assert len(made.windows_of(document)) > 2
+    expected = [(label("story3", m.chain or ""), document.text[m.start : m.end]) for m in chained(document)]
+    assert sorted(words_at(made, document, "span")) == sorted(expected)
+    assert len({chain for chain, _ in expected}) == 2
+
+
+def test_a_head_is_the_annotated_one_or_found_by_rule(tmp_path: Path) -> None:
+    made, document = task(tmp_path), story(8)
+    assert (label("story8", "2"), "lamp") in words_at(made, document, "head")
+    at = document.text.index("hall")
+    mentions = [replace(m, head=(at, at + 4)) if m.chain == "2" else m for m in document.mentions]
+    assert (label("story8", "2"), "hall") in words_at(
+        made, replace(document, mentions=tuple(mentions)), "head"
+    )
+
+
+def test_parts_of_a_group_are_one_story_and_their_chains_are_not_mixed(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    parts = [replace(story(i), group="book") for i in (0, 1)]
+    rows = list(made.examples(parts))
+    assert {row["group"] for row in rows} == {"book"}
+    assert len({row["story"] for row in rows}) == 1
+    assert len({chain for row in rows for chain in row["chain"].tolist()}) == 4
+
+
+def test_a_document_without_a_chain_of_two_is_named_and_left_out(tmp_path: Path) -> None:
+    alone = Document("d", "Ada slept", (Mention(0, 3, "x", chain="1"),))
+    with pytest.raises(CorpusError, match="d: no chain of two mentions"):
+        list(task(tmp_path).examples([alone]))
+
+
+def test_one_story_is_too_few(tmp_path: Path) -> None:
+    made = task(tmp_path / "a", corpus={"train": [str(tmp_path / "one.jsonl")]})
+    source = (tmp_path / "a" / "train.jsonl").read_text().splitlines()
+    (tmp_path / "one.jsonl").write_text(source[0] + "\n")
+    with pytest.raises(CorpusError, match="1 of 1 documents have a chain of two mentions"):
+        made.items("train")
+
+
+def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    both = [str(tmp_path / "train.jsonl"), str(tmp_path / "dev.jsonl")]
+    made = task(tmp_path, corpus={"train": both})
+    ids = [{d.document_id for d in made.items(split)} for split in ("train", "dev")]
+    assert len(ids[0]) == 14
+    assert not ids[0] & ids[1]
+
+
+@pytest.mark.parametrize("tokens", ["head", "span"])
+@pytest.mark.parametrize("mentions", ["none", "head", "span"])
+def test_what_is_masked_is_of_the_rate_and_the_kind(tmp_path: Path, tokens: str, mentions: str) -> None:
+    masking = {"mentions": mentions, "mention_rate": 1.0, "token_rate": 0.0}
+    made = task(tmp_path, masking=masking, model={"tokens": tokens})
+    rows = list(made.examples([story(8)]))
+    batch = made.collate(rows, [(1, 0, i) for i in range(len(rows))])
+    plain = made.unmasked(rows)
+    hidden = [
+        int(1 + place + row * plain.ids.shape[1])
+        for row, example in enumerate(rows)
+        for first, last in np.reshape(example[mentions] if mentions != "none" else [], (-1, 2))
+        for place in range(int(first), int(last) + 1)
+    ]
+    assert (batch.ids == made.tokenizer.mask_id).flatten().nonzero().flatten().tolist() == sorted(set(hidden))
+    changed = (batch.ids != plain.ids).flatten().nonzero().flatten().tolist()
+    assert changed == sorted(set(hidden))
+    assert not len(batch.targets)
+
+
+def test_masking_is_drawn_from_the_seed_of_an_example_alone(tmp_path: Path) -> None:
+    made = task(tmp_path, masking={"token_rate": 0.5, "mention_rate": 0.5})
+    rows = list(made.examples([story(3), story(7)]))
+    seeds = [(1, 0, i) for i in range(len(rows))]
+    together = made.collate(rows, seeds)
+    for row, (example, seed) in enumerate(zip(rows, seeds, strict=True)):
+        alone = made.collate([example], [seed])
+        assert torch.equal(alone.ids[0], together.ids[row, : alone.ids.shape[1]])
+    other = made.collate(rows, [(1, 1, i) for i in range(len(rows))])
+    assert not torch.equal(other.ids, together.ids)
+
+
+def test_targets_are_the_sub_words_as_they_were(tmp_path: Path) -> None:
+    made = task(tmp_path, masking={"token_rate": 0.5})
+    rows = list(made.examples([story(i) for i in range(60)]))
+    batch, plain = made.collate(rows, [(1, 0, i) for i in range(len(rows))]), made.unmasked(rows)
+    assert torch.equal(plain.ids.flatten()[batch.masked], batch.targets)
+    tokens = sum(len(row["ids"]) for row in rows)
+    # Six deviations of the binomial distribution.
+    assert abs(len(batch.targets) - tokens / 2) < 6 * (tokens / 4) ** 0.5
+    elsewhere = torch.ones(batch.ids.numel(), dtype=torch.bool)
+    elsewhere[batch.masked] = False
+    same = batch.ids.flatten()[batch.masked] == batch.targets
+    assert 0 < same.float().mean() < 0.2
+
+
+def test_a_mention_has_the_mean_of_its_tokens() -> None:
+    hidden = torch.randn(7, 3, dtype=torch.float64)
+    found = mention_vectors(hidden, torch.tensor([1, 2, 5, 5]), torch.tensor([0, 0, 1, 2]), 3)
+    torch.testing.assert_close(found, torch.stack([hidden[1:3].mean(0), hidden[5], hidden[5]]))
+
+
+def contrast(made: ChainsTask, stories: list[int]) -> tuple[float, int]:
+    vectors = torch.tensor(GOLDEN["embeddings"], dtype=torch.float64)
+    keys = torch.tensor([GOLDEN["chain"], stories]).T
+    ((total, count),) = made.contrast(vectors, vectors, keys, torch.arange(len(keys)), START).values()
+    return float(total), int(count)
+
+
+def test_the_contrast_is_that_of_the_published_definition(tmp_path: Path) -> None:
+    total, count = contrast(task(tmp_path), GOLDEN["story"])
+    assert count == GOLDEN["pairs"]
+    assert total / count == pytest.approx(GOLDEN["loss"], abs=1e-9)
+
+
+def test_negatives_of_both_kinds_and_of_the_same_story(tmp_path: Path) -> None:
+    one_story = [0] * len(GOLDEN["story"])
+    apart = GOLDEN["chain"]
+    losses = {
+        kind: [contrast(task(tmp_path, loss={"negatives": kind}), s)[0] for s in (one_story, apart)]
+        for kind in ("other_stories", "same_story", "both")
+    }
+    assert losses["other_stories"][0] == losses["same_story"][1] == 0
+    assert losses["both"][0] == losses["both"][1] == losses["other_stories"][1] == losses["same_story"][0] > 0
+
+
+def test_without_a_weight_there_is_no_masked_language_modelling(tmp_path: Path) -> None:
+    made = task(tmp_path, loss={"mlm_weight": 0.0}, masking={"token_rate": 1.0})
+    rows = list(made.examples([story(1), story(2)]))
+    batch = made.collate(rows, [(1, 0, i) for i in range(len(rows))])
+    assert not len(batch.targets)
+    output = made.forward(made.build(), batch, START)
+    assert not output.sums
+    assert list(made.weights) == ["contrast"]
+
+
+def test_windows_that_the_encoder_cannot_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"windows\.length: 1024 sub-words do not fit the encoder"):
+        task(tmp_path, windows={"length": 1024}).build()
+
+
+def test_it_learns_to_find_mentions_of_a_chain(tmp_path: Path) -> None:
+    training = {"epochs": 15, "tokens_per_step": 300, "learning_rate": 3e-3}
+    parts = {"loss": {"mlm_weight": 0.0}, "masking": {"mention_rate": 0.0}, "training": training}
+    made = task(tmp_path, **parts)
+    torch.manual_seed(1)
+    before, _ = score(made.scorer(made.build()), made.items("dev"))
+    after = train(made.recipe, tmp_path / "run")["metrics"]
+    assert after["mentions"] == before["mentions"] > 20
+    assert after["mrr"] > before["mrr"] + 0.1
+
+
+def test_without_dev_the_last_step_is_best_and_says_so(tmp_path: Path) -> None:
+    values = chains_recipe(tmp_path)
+    values["corpus"].pop("dev")
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run")
+    assert result["metrics"] == {}
+    assert "the model of the last step" in (tmp_path / "run" / "best" / "README.md").read_text()
+
+
+def test_its_encoder_starts_a_tagger_and_it_answers_nobody(tmp_path: Path) -> None:
+    best = Path(train(parse_recipe(chains_recipe(tmp_path), "recipe"), tmp_path / "run")["checkpoint"])
+    loaded = load_checkpoint(best, "cpu")
+    with pytest.raises(CheckpointError, match=r"has nothing to answer"):
+        loaded.predictor()
+    values = tiny_recipe(tmp_path / "tagger", "tagger", epochs=1) | {"encoder": str(best)}
+    started: Any = train_task(parse_recipe(values, "recipe")).build()
+    theirs = loaded.model.text_encoder.state_dict()  # type: ignore[union-attr]
+    ours = started.text_encoder.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    untrained = load_encoder("random:32x2").state_dict()
+    assert any(not torch.equal(ours[name], value) for name, value in untrained.items())
+    metrics = train(parse_recipe(values, "recipe"), tmp_path / "tagged")["metrics"]
+    assert 0 <= metrics["f1"] <= 1
+    # Continued, it keeps its head.
+    again: Any = train_task(parse_recipe(chains_recipe(tmp_path, encoder=str(best)), "recipe")).build()
+    assert torch.equal(again.dense.weight, loaded.model.dense.weight)  # type: ignore[union-attr]
+
+
+def test_transformers_reads_its_encoder_and_tokenizer(tmp_path: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    best = Path(train(parse_recipe(chains_recipe(tmp_path), "recipe"), tmp_path / "run")["checkpoint"])
+    theirs = AutoModel.from_pretrained(str(best / "encoder"), add_pooling_layer=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(str(best / "encoder"))
+    ours = load_encoder(str(best)).eval()
+    given = tokenizer("Ada took the letter to Oslo.", return_tensors="pt")
+    with torch.no_grad():
+        expected = ours(given["input_ids"], given["attention_mask"].bool())
+        found = theirs(**given).last_hidden_state
+    torch.testing.assert_close(found, expected)

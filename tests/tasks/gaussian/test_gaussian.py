@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, RecipeError
+from rayner.losses.gaussian import Gaussians, gaussian_contrast
+from rayner.losses.pairs import pairs
+from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.runtime.training.train import train
+from rayner.tasks.base import Progress
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.gaussian.task import GaussianTask
+from rayner.tasks.predict import predict
+from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.stages import load_pipeline
+from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.small import BASE, built, collated, corpus, spans
+
+TOKENIZER = load_tokenizer("random:32x2")
+PROGRESS = Progress(0, 10, 0, 1)
+
+
+def gaussian(**changes: Any) -> GaussianTask:
+    values = {**BASE, **changes, "task": "gaussian", "model": {"dropout": 0, "embedding_size": 16}}
+    return GaussianTask(parse_recipe(values, "test"), TOKENIZER)
+
+
+def contrasted(task: GaussianTask, model: Any, documents: list[Document]) -> tuple[torch.Tensor, int]:
+    """The contrast of all windows in one step: sum and count."""
+    output = task.forward(model, collated(task, documents), PROGRESS)
+    assert output.vectors is not None
+    assert output.keys is not None
+    own = torch.arange(len(output.vectors))
+    total, count = task.contrast(output.vectors, output.vectors, output.keys, own, PROGRESS)["contrast"]
+    return total, int(count)
+
+
+def slow(task: GaussianTask, model: Any, documents: list[Document]) -> tuple[float, int]:
+    """By the labels of words as the annotation has them."""
+    batch = collated(task, documents)
+    with torch.no_grad():
+        found = model(batch.ids, batch.mask, batch.word_start)
+    names = [task.labels[label] for label in batch.labels.tolist()]
+    if task.recipe.loss.positives == "types":
+        names = [name[2:] for name in names]
+    numbers = torch.tensor([sorted(set(names)).index(name) for name in names])
+    places = torch.arange(len(names))
+    if task.recipe.loss.outside == "negatives":
+        places = places[torch.tensor([name not in ("O", "") for name in names])]
+    chosen = Gaussians(*(part[places] for part in found))
+    total, count = gaussian_contrast(chosen, found, pairs(numbers[places], numbers, places))
+    return total.item(), int(count)
+
+
+@pytest.mark.parametrize("positives", ["types", "tags"])
+@pytest.mark.parametrize("outside", ["anchors", "negatives"])
+def test_words_of_equal_labels_are_drawn_together(positives: str, outside: str) -> None:
+    task = gaussian(loss={"positives": positives, "outside": outside})
+    model, documents = built(task).eval(), corpus()
+    total, count = contrasted(task, model, documents)
+    wanted, number = slow(task, model, documents)
+    assert count == number > 0
+    assert total.item() == pytest.approx(wanted, rel=1e-4)
+
+
+def test_each_setting_makes_another_loss() -> None:
+    tasks = [
+        gaussian(loss={"positives": positives, "outside": outside})
+        for positives in ("types", "tags")
+        for outside in ("anchors", "negatives")
+    ]
+    found = [contrasted(task, built(task).eval(), corpus()) for task in tasks]
+    assert len({round(total.item(), 3) for total, _ in found}) == 4
+    assert found[0][1] > found[1][1] > 0
+
+
+def test_a_step_without_a_pair_or_a_word_has_no_loss_and_no_gradient() -> None:
+    task = gaussian(loss={"outside": "negatives"})
+    model = built(task)
+    (first, *_), nobody = corpus(["[PER:Ada] slept in [LOC:Paris] twice."]), corpus()[3]
+    for documents in ([first], [nobody], [replace(nobody, annotated_types=())]):
+        model.zero_grad()
+        total, count = contrasted(task, model, documents)
+        assert (total.item(), count) == (0, 0)
+        total.backward()
+        assert all(p.grad is None or not p.grad.abs().any() for p in model.parameters())
+
+
+def test_types_that_were_not_annotated_are_left_out() -> None:
+    task = gaussian()
+    model = built(task).eval()
+    documents = corpus()
+    partial = [replace(documents[0], annotated_types=("ORG",)), *documents[1:]]
+    output = task.forward(model, collated(task, partial), PROGRESS)
+    words = len(collated(task, partial).labels)
+    assert output.keys is not None
+    # Its person and its place are no anchors, nor candidates; its other words are no negatives of such.
+    assert len(output.keys) == words - 3
+    nothing = [replace(d, annotated_types=()) for d in documents]
+    assert contrasted(task, model, nothing)[1] == 0
+
+
+def test_several_corpora_of_other_types_and_languages_are_mixed(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.iob2", tmp_path / "other.iob2"
+    one.write_text("Ada\tB-PER\nslept\tO\n\nZorn\tB-PER\nslept\tO\n")
+    other.write_text("Durmió\tO\nen\tO\nOslo\tB-LOC\n\nSoñó\tO\ncon\tO\nTurín\tB-LOC\n")
+    annotated = {str(one): ["PER"], str(other): ["LOC"]}
+    values = {"train": [str(one), str(other)], "annotated": annotated}
+    task = gaussian(corpus=values)
+    documents = list(task.items("train"))
+    assert [d.annotated_types for d in documents] == [("PER",)] * 2 + [("LOC",)] * 2
+    output = task.forward(built(task), collated(task, documents), PROGRESS)
+    assert output.keys is not None
+    assert len(output.keys.unique(dim=0)) == 4  # persons, places, and what is outside in each corpus
+    with pytest.raises(RecipeError, match="annotated names 'two', which is neither in train nor in dev"):
+        gaussian(corpus={"train": [str(one)], "annotated": {"two": ["PER"]}})
+
+
+def learned(task: GaussianTask, documents: list[Document], steps: int) -> Any:
+    model, batch = built(task).train(), collated(task, documents)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        output = task.forward(model, batch, PROGRESS)
+        assert output.vectors is not None
+        assert output.keys is not None
+        own = torch.arange(len(output.vectors))
+        total, count = task.contrast(output.vectors, output.vectors, output.keys, own, PROGRESS)["contrast"]
+        (total / count).backward()
+        optimizer.step()
+    return model.eval()
+
+
+def test_neighbours_find_the_mentions_that_it_learned() -> None:
+    task = gaussian()
+    # The same texts twice: a document's own words are never its neighbours.
+    documents = [*corpus(), *(replace(d, document_id=f"{d.document_id}'") for d in corpus())]
+    scores = []
+    for steps in (0, 40):
+        model = learned(task, documents, steps)
+        with torch.no_grad():
+            task.fit(model, documents)
+        predictor = task.predictor(model)
+        assert predictor is not None
+        answers = list(predict(predictor, documents))
+        scores.append(predictor.evaluate(answers, documents)["f1"])
+    assert scores[1] == 1.0
+    assert all(0 < m.score <= 1 for d in answers for m in d.mentions if m.score is not None)
+
+
+def test_a_document_is_no_neighbour_of_itself() -> None:
+    task = gaussian()
+    model, (document, *_) = built(task).eval(), corpus()
+    with torch.no_grad():
+        task.fit(model, [document])
+    predictor = task.predictor(model)
+    assert predictor is not None
+    (alone,) = predict(predictor, [document])
+    assert not alone.mentions
+    (twin,) = predict(predictor, [replace(document, document_id="twin")])
+    assert spans(twin) == spans(document)
+    (of_group,) = predict(predictor, [replace(document, document_id="twin", group=document.document_id)])
+    assert not of_group.mentions
+
+
+def test_neighbours_are_at_most_as_many_as_the_recipe_says() -> None:
+    task = gaussian(support_words=10)
+    with torch.no_grad():
+        task.fit(built(task).eval(), corpus())
+    assert task.support is not None
+    assert len(task.support.labels) == len(task.support.rows) == len(task.support.groups) == 10
+
+
+def test_its_encoder_starts_a_tagger_and_a_recognizer(tmp_path: Path) -> None:
+    values = tiny_recipe(tmp_path, "gaussian", epochs=1)
+    best = Path(train(parse_recipe(values, "recipe"), tmp_path / "run")["checkpoint"])
+    trained: Any = load_checkpoint(best, "cpu").model
+    learned = trained.text_encoder.state_dict()
+    fresh = load_encoder("random:32x2").state_dict()
+    assert any(not torch.equal(learned[name], fresh[name]) for name in learned)
+    for name in ("tagger", "recognizer"):
+        task = train_task(parse_recipe({**values, "task": name, "encoder": str(best)}, "recipe"))
+        started: Any = task.build()
+        for key, value in started.text_encoder.state_dict().items():
+            assert torch.equal(value, learned[key]), key
+    answers = load_pipeline(best, "cpu")
+    assert not answers.settings.answers_documents
+    no_dev = {**values, "corpus": {"train": values["corpus"]["train"]}}
+    alone = Path(train(parse_recipe(no_dev, "recipe"), tmp_path / "no_dev")["checkpoint"])
+    with pytest.raises(CheckpointError, match="which has nothing to answer"):
+        load_pipeline(alone, "cpu")
+    (best / "support.safetensors").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="support"):
+        load_checkpoint(best, "cpu")
+
+
+def test_support_is_read_back_as_written(tmp_path: Path) -> None:
+    task = gaussian()
+    with torch.no_grad():
+        task.fit(built(task).eval(), corpus())
+    assert task.support is not None
+    task.support.save(tmp_path)
+    again = type(task.support).load(tmp_path)
+    assert again is not None
+    assert all(np.array_equal(a, b) for a, b in zip(task.support, again, strict=True))

@@ -1,0 +1,26 @@
+"""A standardizer over the little knowledge base, and its calibration of NIL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayner.metrics.nil import NilCalibration, fit_nil
+from rayner.tasks.predict import predict
+from rayner.tasks.standardizer.predictor import Standardizer
+from tests.tasks.standardizer.small_index import SmallIndex, encode
+
+STRANGERS = ["toothbrush", "quinoa", "Zug", "yo", "ffff"]
+
+
+def standardizer(index: SmallIndex | None = None, **options: Any) -> Standardizer:
+    any_index: Any = index or SmallIndex()
+    return Standardizer(any_index, encode, 0.0, **options)
+
+
+def calibration() -> NilCalibration:
+    mentions = ["Postgre", "mysql 5", "Andriod", "WebSphere", "NGINX", "Redhat Linux", *STRANGERS]
+    answers = list(predict(standardizer(), mentions))
+    return fit_nil([a.score for a in answers], [a.margin for a in answers], [True] * 6 + [False] * 5)
+
+
+NIL = calibration()

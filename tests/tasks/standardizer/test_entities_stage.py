@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import regex
+
+from rayner.data.schema import Document, Entity, Mention
+from rayner.metrics.linked_spans import score_linked_spans
+from rayner.metrics.spans import score_spans
+from rayner.tasks.predict import predict
+from rayner.tasks.stages import Chain
+from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.standardizer.predictor import Standardizer
+from tests.tasks.small import corpus, recognizer, trained
+from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex, encode
+from tests.tasks.standardizer.small_standardizer import NIL
+
+TEXTS = ["We moved from MySQL to Postgres on Android.", "", "Zug here.", "MySQL and a Toothbrush; MySQL."]
+
+
+class FindsCapitals:
+    """Every capitalized word is a mention; what ends in SQL is of type Base. Each sentence is a window."""
+
+    forward_cost, tokens_per_batch, whole = 0, 2048, False
+
+    def prepare(self, item: Document) -> list[tuple[int, int]]:
+        return [match.span() for match in regex.finditer(r"[^.;]+", item.text)]
+
+    def length_of(self, window: tuple[int, int]) -> int:
+        return window[1] - window[0]
+
+    def forward(self, windows: Sequence[tuple[int, int]]) -> list[str]:
+        return ["" for _ in windows]
+
+    def finish(self, item: Document, windows: Sequence[tuple[int, int]], scores: Sequence[str]) -> Document:
+        mentions = [
+            Mention(m.start(), m.end(), "Base" if m[0].endswith("SQL") else "Other", score=0.8)
+            for begin, end in windows
+            for m in regex.finditer(r"\p{Lu}\w+", item.text, pos=begin, endpos=end)
+        ]
+        return replace(item, mentions=tuple(mentions))
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        return score_spans(gold, predicted)
+
+
+def any_index(index: SmallIndex) -> Any:
+    return index
+
+
+def linker(index: SmallIndex, types: tuple[str, ...] | None = None) -> Chain:
+    return Chain((FindsCapitals(), Entities(Standardizer(any_index(index), encode, 0.0, NIL), types)))
+
+
+def documents() -> list[Document]:
+    return [Document(str(i), text) for i, text in enumerate(TEXTS)]
+
+
+def entities(document: Document) -> list[tuple[str, str | None]]:
+    return [(document.text[m.start : m.end], m.entity_id) for m in document.mentions]
+
+
+@pytest.mark.parametrize("tokens", [1, 30, 2048])
+def test_texts_become_mentions_of_entities(tokens: int):
+    index = SmallIndex()
+    linked = list(predict(linker(index), documents(), tokens))
+    assert [entities(d) for d in linked] == [
+        [("We", None), ("MySQL", "my"), ("Postgres", "pg"), ("Android", "an")],
+        [],
+        [("Zug", None)],
+        [("MySQL", "my"), ("Toothbrush", None), ("MySQL", "my")],
+    ]
+    mention = linked[0].mentions[1]
+    assert (mention.score, mention.candidates[0][0]) == (0.8, "my")
+    assert len(mention.candidates) == 5
+    (answer,) = predict(Standardizer(any_index(SmallIndex()), encode, 0.0, NIL), ["MySQL"])
+    assert mention.probability == pytest.approx(answer.probability, abs=1e-4)
+    assert linked[0].mentions[0].candidates
+    if tokens == 2048:
+        assert [sorted(texts) for texts in index.searched] == [
+            sorted({t for d in linked for t, _ in entities(d)})
+        ]
+
+
+def test_without_a_calibration_a_probability_is_none():
+    alone = SmallIndex(ENTITIES[:1])
+    (document,) = predict(linker(alone), [Document("0", "Postgres.")])
+    (mention,) = document.mentions
+    assert mention.entity_id == "pg"
+    assert mention.probability is not None
+    bare = Entities(Standardizer(any_index(SmallIndex()), encode, 0.0))
+    uncalibrated = Chain((FindsCapitals(), bare))
+    (document,) = predict(uncalibrated, [Document("0", "Postgres.")])
+    (mention,) = document.mentions
+    assert mention.probability is None
+
+
+def test_mentions_of_other_types_stay_without_an_entity():
+    index = SmallIndex()
+    first, *_ = predict(linker(index, types=("Base",)), documents())
+    assert entities(first) == [("We", None), ("MySQL", "my"), ("Postgres", None), ("Android", None)]
+    assert first.mentions[0].candidates == ()
+    assert first.mentions[0].probability is None
+    assert {text for texts in index.searched for text in texts} == {"MySQL"}
+
+
+def test_long_documents_are_linked_throughout():
+    text = "We moved from MySQL to Postgres. " * 3000
+    (document,) = predict(linker(SmallIndex()), [Document("long", text)])
+    assert entities(document) == [("We", None), ("MySQL", "my"), ("Postgres", "pg")] * 3000
+    assert all(m.candidates for m in document.mentions)
+
+
+def test_scores_are_those_of_spans_and_of_spans_with_entities():
+    gold = [
+        Document("0", TEXTS[0], (Mention(14, 19, "Base", "my"), Mention(23, 31, "Other", "my"))),
+        *documents()[1:],
+    ]
+    one = linker(SmallIndex())
+    predicted = list(predict(one, documents()))
+    metrics = one.evaluate(predicted, gold)
+    assert metrics["recall"] == 1.0
+    assert {k: v for k, v in metrics.items() if k.startswith("linked")} == {
+        "linked_precision": pytest.approx(1 / 5),
+        "linked_recall": 1 / 2,
+        "linked_f1": pytest.approx(2 / 7),
+        "linked_support": 2,
+    }
+    assert score_linked_spans(gold, predicted, ["Base"])["linked_recall"] == 1.0
+    assert score_linked_spans([], [])["linked_f1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("entity_id", "right"),
+    [("DB:my", True), ("O1", True), ("pg+my", True), ("pg|DB:ng", False), ("ng", False), ("-1", None)],
+)
+def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool | None):
+    entities = [replace(e, other_ids=("O1",)) if e.entity_id == "my" else e for e in ENTITIES]
+    one = linker(SmallIndex(entities), ("Base",))
+    gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", entity_id),))]
+    metrics = one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)
+    assert metrics["linked_support"] == (0 if right is None else 1)
+    assert metrics["linked_recall"] == float(bool(right))
+
+
+def test_an_id_of_gold_that_holds_a_plus_is_one():
+    entities = [replace(e, entity_id="my++") if e.entity_id == "my" else e for e in ENTITIES]
+    one = linker(SmallIndex([*entities, Entity("my", "Zug")]), ("Base",))
+    gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", "my++"),))]
+    assert one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)["linked_recall"] == 1.0
+
+
+def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
+    task = recognizer()
+    model = trained(task, corpus())
+    small: Any = SmallIndex()
+    texts = [Document(d.document_id, d.text) for d in corpus()] + [
+        Document("x", " ".join(d.text for d in corpus()))
+    ]
+    alone = list(predict(task.predictor(model), texts))
+    linked = list(predict(Chain((task.predictor(model), Entities(Standardizer(small, encode, 0.0)))), texts))
+    bare = [
+        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=()) for m in d.mentions))
+        for d in linked
+    ]
+    assert bare == alone
+    assert any(d.mentions for d in linked)
+    assert all(m.entity_id is not None for d in linked for m in d.mentions)
