@@ -42,8 +42,15 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     # Ray and the others come in by a path; what such a path's own .pth files name, rayner, does not.
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = str(folder / "bin/python")
-    assert subprocess.run([python, "-c", "import ray"], cwd=folder).returncode == 0
-    assert subprocess.run([python, "-c", "import rayner"], cwd=folder, stderr=subprocess.DEVNULL).returncode
+    bare = {**os.environ, "PYTHONPATH": ""}
+
+    def fails(code: str) -> bool:
+        return bool(
+            subprocess.run([python, "-c", code], cwd=folder, env=bare, capture_output=True).returncode
+        )
+
+    assert not fails("import ray")
+    assert fails("import rayner")
     return python
 
 

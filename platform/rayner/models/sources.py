@@ -47,6 +47,22 @@ def locate(name: str) -> Source:
     return Source("hub", name, folder)
 
 
+def weights_digest(name: str) -> str:
+    """What tells the weights of an encoder from others: of files their hash, else the name.
+
+    Raises:
+        InputError: as `locate`.
+    """
+    source = locate(name)
+    if source.kind not in ("checkpoint", "folder"):
+        return name
+    digest = hashlib.sha256()
+    for path in sorted(source.folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
 def embedded_folder() -> Path:
     """The folder of the embedded encoder.
 

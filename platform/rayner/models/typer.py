@@ -121,6 +121,10 @@ class Typer(nn.Module):
         """Logits [M, K] of all learned types."""
         return self.head.table().scores(self.vectors(ids, mask, rows, places))
 
+    def of_states(self, states: Tensor) -> Tensor:
+        """Logits [M, K] of all learned types, from the hidden states [M, H] of mentions."""
+        return self.head.table().scores(self.head.mentions(self.dropout(states)))
+
     @torch.no_grad()
     def encode_names(self, batches: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """[K, H] of names, in batches of ids and mask: means of hidden states, each of length sqrt(H)."""

@@ -69,7 +69,7 @@ class Tuning:
             assert process.poll() is None, "it was over before it could be killed"
             return begun()
 
-        with subprocess.Popen(self._command, cwd=self._folder) as process:
+        with subprocess.Popen(self._command, cwd=self._folder, preexec_fn=_heed_interrupts) as process:
             wait_for(alive, 400)
             self._below = psutil.Process(process.pid).children(recursive=True)
             assert self._below, "it has started no process"
@@ -81,6 +81,11 @@ class Tuning:
         done = subprocess.run(command, check=True, cwd=self._folder, capture_output=True, text=True)
         self.told = done.stderr
         return json.loads(done.stdout.splitlines()[-1])
+
+
+def _heed_interrupts() -> None:
+    """Whoever starts the tests in the background may have them ignored, which processes below inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _alive(process: psutil.Process) -> bool:

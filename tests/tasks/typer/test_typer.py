@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,15 +18,16 @@ from rayner.config.typer import MentionEncoding
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document, Mention
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
-from rayner.models.encoder import load_tokenizer
+from rayner.models.encoder import load_encoder, load_tokenizer
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of
 from rayner.tasks.stages import chain
 from rayner.tasks.typer import predictor as predictor_module
+from rayner.tasks.typer import task as typer_task
 from rayner.tasks.typer.task import TyperTask
 from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
-from tests.tasks.small import built, collated, corpus, found, tagger, trained
+from tests.tasks.small import built, collated, corpus, found, tagger, trained, weighted_loss
 
 TOKENIZER = load_tokenizer("random:32x2")
 ROWS: Sequence[tuple[str, str, tuple[str, ...]]] = (
@@ -87,6 +89,41 @@ def test_a_frozen_encoder_stays_as_it_is() -> None:
     before = {k: v.clone() for k, v in built(task).text_encoder.state_dict().items()}
     model = trained(task, DOCUMENTS, steps=5)
     assert all(torch.equal(before[k], v) for k, v in model.text_encoder.state_dict().items())
+
+
+@pytest.mark.parametrize("encoding", ["head", "span_markers"])
+@pytest.mark.parametrize("head", ["linear", "labels"])
+def test_a_frozen_encoder_reads_each_window_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, head: str
+) -> None:
+    """The loss and its gradients are those of reading the windows in each step."""
+    source = load_encoder("random:32x2")
+    for folder in ("encoder", "other"):
+        source.model.save_pretrained(tmp_path / folder)
+        TOKENIZER.save(tmp_path / folder)
+        torch.nn.init.zeros_(next(source.parameters()))
+    settings = {"train_encoder": False, "mention_encoding": encoding, "head": head, "projection_size": 8}
+    stored = typer(encoder=str(tmp_path / "encoder"), model=settings)
+    model, documents = built(stored).train(), [*DOCUMENTS, *DOCUMENTS[::-1]]
+    monkeypatch.setattr(typer_task, "TOKENS_PER_BATCH", 40)
+    batch = collated(stored, documents)
+    assert batch.states.shape == (len(documents), 32)
+    direct = dataclasses.replace(batch, states=None)
+    losses, gradients = [], []
+    for each in (batch, direct):
+        model.zero_grad()
+        losses.append(weighted_loss(stored, model, each))
+        losses[-1].backward()
+        gradients.append([p.grad.clone() for p in model.head.parameters() if p.grad is not None])
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*gradients)
+    reads: list[object] = []
+    model.text_encoder.register_forward_hook(lambda *_: reads.append(1))
+    weighted_loss(stored, model, batch)
+    assert not reads
+    other = typer(encoder=str(tmp_path / "other"), model=settings)
+    assert other.example_settings()["states"] != stored.example_settings()["states"]
+    assert typer(encoder=str(tmp_path / "other")).example_settings()["states"] is None
 
 
 def test_the_types_of_a_given_mention_are_no_input() -> None:

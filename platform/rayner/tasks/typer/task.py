@@ -20,6 +20,7 @@ from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.losses.typing import typing_loss
 from rayner.models.encoder import Tokenizer
+from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.encoder_task import EncoderTask
@@ -52,6 +53,7 @@ class TypeBatch:
         right: [P, 2] mention and type, of those that are right.
         known: mentions, and the types that their documents were annotated for (None: all). Without any, all
             types are known of all mentions.
+        states: [M, H] hidden states of the mentions, where the encoder does not learn.
     """
 
     ids: Tensor
@@ -60,6 +62,7 @@ class TypeBatch:
     places: Tensor
     right: Tensor
     known: Sequence[tuple[Tensor, Tensor | None]]
+    states: Tensor | None = None
 
 
 class TyperTask(EncoderTask[TyperRecipe]):
@@ -107,13 +110,34 @@ class TyperTask(EncoderTask[TyperRecipe]):
             "windows": self.recipe.windows.model_dump(mode="json"),
             "mention_encoding": self.recipe.model.mention_encoding,
             "types": self.names,
+            "states": weights_digest(self.recipe.encoder) if self._reads_once else None,
         }
+
+    @property
+    def _reads_once(self) -> bool:
+        """Whether the encoder reads each window once, not in each epoch: it does not learn, and has the same
+        weights wherever it is loaded."""
+        return not self.recipe.model.train_encoder and locate(self.recipe.encoder).kind != "random"
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `places` of its mentions; `type_mention`, `type_index` are flat pairs.
 
-        `known` holds the types that a document was annotated for; nothing stands for all.
+        `known` holds the types that a document was annotated for; nothing stands for all. `states` are the
+        hidden states of the mentions, flat, where the encoder does not learn.
         """
+        rows = self._rows(items)
+        return self._with_states(rows) if self._reads_once else rows
+
+    def _with_states(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        encoder = self.encoder().eval()
+        for batch in _by_tokens(rows):
+            ids, mask = self.padded([row["ids"] for row in batch])
+            with torch.inference_mode():
+                states = encoder(ids, mask)
+            for row, of_row in zip(batch, states, strict=True):
+                yield {**row, "states": of_row[1 + torch.from_numpy(row["places"])].flatten().numpy()}
+
+    def _rows(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         type_index = {name: index for index, name in enumerate(self.names)}
         for document in items:
             gold = [gold_types(mention) for mention in document.mentions]
@@ -159,6 +183,7 @@ class TyperTask(EncoderTask[TyperRecipe]):
             places=1 + torch.from_numpy(_joined([e["places"] for e in examples])),
             right=torch.from_numpy(np.stack(right, 1)),
             known=_known_groups([tuple(e["known"]) for e in examples], sizes),
+            states=_states(examples) if self._reads_once else None,
         )
 
     def counts(self, batch: TypeBatch, progress: Progress) -> Counts:
@@ -185,7 +210,11 @@ class TyperTask(EncoderTask[TyperRecipe]):
 
     def forward(self, model: nn.Module, batch: TypeBatch, progress: Progress) -> Output:
         """The sum over mentions and types of the binary cross-entropy."""
-        logits = model(batch.ids, batch.mask, batch.rows, batch.places)
+        assert isinstance(model, Typer)
+        if batch.states is None:
+            logits = model(batch.ids, batch.mask, batch.rows, batch.places)
+        else:
+            logits = model.of_states(batch.states)
         if not batch.known:
             return Output({"type": typing_loss(logits, batch.right)[0]})
         sums = [_loss_among(logits, batch.right, mentions, types) for mentions, types in batch.known]
@@ -274,6 +303,25 @@ class _Scoring(TypePredictor):
 
 def _joined(rows: Sequence[Any]) -> np.ndarray:
     return np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+
+
+def _by_tokens(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Neighbouring rows, about as many as a forward pass takes."""
+    batch: list[dict[str, Any]] = []
+    for row in rows:
+        longest = max(other["length"] for other in (*batch, row))
+        if batch and longest * (1 + len(batch)) > TOKENS_PER_BATCH:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _states(examples: Sequence[Mapping[str, Any]]) -> Tensor:
+    """The stored hidden states of the mentions of all rows, [M, H]."""
+    rows = [np.asarray(e["states"], np.float32).reshape(len(e["places"]), -1) for e in examples]
+    return torch.from_numpy(np.concatenate(rows))
 
 
 def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor | None) -> Tensor:
