@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
 from rayner.config.documents import CorpusSettings, WindowSettings
@@ -30,14 +30,21 @@ class MaskingSettings(Settings):
 
 
 class ChainLossSettings(Settings):
-    """InfoNCE between mentions (papers/003, equation 2), and the weight of masked language modelling.
+    """InfoNCE between mentions (papers/003, equation 2) and masked language modelling, and their weights.
 
     `negatives` are mentions of other stories, of other chains of the same story, or both.
     """
 
     temperature: Rate = 0.05
     negatives: Literal["other_stories", "same_story", "both"] = "other_stories"
+    contrast_weight: Annotated[float, Field(ge=0)] = 1.0
     mlm_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _something_is_learned(self) -> ChainLossSettings:
+        if not self.contrast_weight and not self.mlm_weight:
+            raise ValueError("contrast_weight and mlm_weight are both 0: nothing is learned")
+        return self
 
 
 class StoryTraining(TrainingSettings):

@@ -66,9 +66,9 @@ class ChainsTask(EncoderTask[ChainsRecipe]):
 
     def __init__(self, recipe: ChainsRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
-        self.weights: Mapping[str, float] = {"contrast": 1.0}
+        self.weights: Mapping[str, float] = {"contrast": recipe.loss.contrast_weight}
         if recipe.loss.mlm_weight:
-            self.weights = {"contrast": 1.0, "mlm": recipe.loss.mlm_weight}
+            self.weights = {**self.weights, "mlm": recipe.loss.mlm_weight}
 
     def items(self, split: Literal["train", "dev"]) -> Sequence[Document]:
         """The documents of a split. Stories of dev are left out of training where a path holds both.
