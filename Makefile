@@ -9,6 +9,9 @@ EXTRAS := cpu,offline,ontology,track,bench,test,dev
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
+# The tests are shared by two processes: many of them wait.
+SHARED := -n 2 --dist loadgroup
+
 .PHONY: install quickstart test test-faults check format clean
 
 install: $(STAMP)
@@ -23,10 +26,10 @@ quickstart: $(STAMP)
 	$(BIN)/rayner quickstart
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not faults" --durations=15
+	$(BIN)/python -m pytest -m "not faults" $(SHARED) --durations=15
 
 test-faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults --durations=15
+	$(BIN)/python -m pytest -m faults $(SHARED) --durations=15
 
 check: $(STAMP)
 	$(BIN)/ruff check .

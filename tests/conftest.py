@@ -29,6 +29,24 @@ settings.load_profile(os.environ.get("RAYNER_HYPOTHESIS") or "default")
 FOR_WORKERS = ("PYTHONPATH", "OMP_NUM_THREADS", "RAYNER_TASKS")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests: one has all of the common cluster, and begins with it, one all
+    that start clusters of their own; of the others a file is not divided, as its fixtures are not."""
+
+    def group_of(item: pytest.Item) -> str:
+        if "ray_cluster" in getattr(item, "fixturenames", ()):
+            return "the common cluster"
+        if item.path.parent.name == "faults":
+            return "own clusters"
+        return str(item.path)
+
+    groups = {item: group_of(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    first = ("the common cluster", "own clusters")
+    items.sort(key=lambda item: first.index(groups[item]) if groups[item] in first else len(first))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The root of the repository."""
