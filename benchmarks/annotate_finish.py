@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.meter import Meter
+from rayner.files.places import place_of
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output, block_name
-from rayner.runtime.storage import place_of
 
 PER_BLOCK = 4096
 ONE_IN = 100

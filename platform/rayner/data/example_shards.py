@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from pydantic import BaseModel
 
 from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
 from rayner.errors import RaynerError
+from rayner.files.whole import drop_partials, whole_file, write_bytes, write_json
 
 VERSION = 2
 ITEMS_PER_SHARD = 2048
@@ -87,7 +87,7 @@ def write_shard(
         if example.keys() != examples[0].keys():
             raise RaynerError(f"examples with the columns {list(examples[0])} and {list(example)}")
     index = pa.table({"length": pa.array(lengths, pa.int32()), "group": pa.array(groups, pa.string())})
-    _replace(folder / f"rejects-{shard:06d}.jsonl", "".join(canonical(r) + "\n" for r in rejects).encode())
+    write_bytes(folder / f"rejects-{shard:06d}.jsonl", "".join(canonical(r) + "\n" for r in rejects).encode())
     _write_table(index, folder / f"index-{shard:06d}.parquet")
     # The examples come last: where they are, the other two are.
     _write_table(pa.Table.from_pylist(list(examples)), shard_path(folder, shard))
@@ -116,7 +116,7 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     _write_table(index, folder / "index.parquet", max(1, len(index)))
     rejected = [folder / f"rejects-{i:06d}.jsonl" for i in range(len(shards))]
     rejects = b"".join(path.read_bytes() for path in rejected)
-    _replace(folder / "rejects.jsonl", rejects)
+    write_bytes(folder / "rejects.jsonl", rejects)
     manifest = {
         "version": VERSION,
         "key": key,
@@ -126,9 +126,10 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
         "shards": len(shards),
         "rejected": rejects.count(b"\n"),
     }
-    _replace(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+    write_json(folder / "manifest.json", manifest)
     for path in (*parts, *rejected):
         path.unlink()
+    drop_partials(folder)
 
 
 def _unify_schemas(paths: Sequence[Path]) -> None:
@@ -150,17 +151,10 @@ def _counted(sizes: Sequence[int]) -> np.ndarray:
 
 
 def _write_table(table: pa.Table, path: Path, rows_per_group: int = ROWS_PER_GROUP) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     # Read at random, a few rows at a time: these settings read a row group four times as fast as zstd
     # and dictionaries do, in about the same space.
-    pq.write_table(table, partial, row_group_size=rows_per_group, compression="lz4", use_dictionary=False)
-    partial.replace(path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        pq.write_table(table, partial, row_group_size=rows_per_group, compression="lz4", use_dictionary=False)
 
 
 def _plain(value: Any) -> Any:

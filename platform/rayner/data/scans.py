@@ -24,8 +24,8 @@ from rayner.data.readers.files import PART_BYTES, unreadable
 from rayner.data.readers.merge import merge
 from rayner.data.schema import Document
 from rayner.data.split import KEY_SCHEMA, codes_of, split_keys
-from rayner.data.writers.base import whole_file
 from rayner.errors import FileError
+from rayner.files.whole import whole_file
 
 VERSION = 1
 PART_UNITS = 256

@@ -7,29 +7,28 @@ process that holds it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rayner.data.schema import Entity
-from rayner.errors import IndexFolderError, InputError
+from rayner.errors import IndexFolderError
+from rayner.files.folders import is_left_over, remove_folder, replace_folder
+from rayner.files.locks import locked
 from rayner.retrieval.build import Encode, with_entities, without_entities
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.index_files import read_files, read_manifest, write_files
 
 LOCK = ".lock"
+DOING = "writes this index"
 KEPT = 2
 """Versions that stay: the last one, and the one before it for readers that are just opening it."""
-_PARTIAL = ".partial"
-_OLD = ".old"
 _VERSION = re.compile(r"\d{6,}")
 _ATTEMPTS = 5
 
@@ -41,10 +40,11 @@ def write_index(index: EntityIndex, folder: Path, origin: Mapping[str, Any] | No
         origin: what made the vectors; that of the index if it is None.
 
     Raises:
-        IndexFolderError: the folder holds something else, or another process is writing.
+        IndexFolderError: the folder holds something else.
+        InputError: another process writes the index, or it cannot be written.
     """
     check_target(folder)
-    with _writing(folder):
+    with locked(folder / LOCK, DOING):
         return _write(index, folder, index.origin if origin is None else origin)
 
 
@@ -57,7 +57,7 @@ def check_target(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise IndexFolderError(str(folder), "is a file", "name a folder")
     if folder.is_dir() and not _versions(folder):
-        others = [path.name for path in folder.iterdir() if path.name not in (LOCK, _PARTIAL)]
+        others = [path.name for path in folder.iterdir() if path.name != LOCK and not is_left_over(path.name)]
         if others:
             what = f"holds {others[0]!r} and no index"
             raise IndexFolderError(str(folder), what, "name another folder, or an empty one")
@@ -103,7 +103,8 @@ def add_entities(folder: Path, entities: Sequence[Entity], encode: Encode) -> En
 
     Raises:
         KnowledgeBaseError: an id that is in the index already, or entities that cannot be in one.
-        IndexFolderError: as `open_index`, or another process is writing.
+        IndexFolderError: as `open_index`.
+        InputError: another process writes the index, or it cannot be written.
     """
     return _change(folder, lambda index: with_entities(index, entities, encode))
 
@@ -113,14 +114,15 @@ def remove_entities(folder: Path, entity_ids: Collection[str]) -> EntityIndex:
 
     Raises:
         KnowledgeBaseError: an id that is not in the index, or nothing would be left.
-        IndexFolderError: as `open_index`, or another process is writing.
+        IndexFolderError: as `open_index`.
+        InputError: another process writes the index, or it cannot be written.
     """
     return _change(folder, lambda index: without_entities(index, entity_ids))
 
 
 def _change(folder: Path, change: Callable[[EntityIndex], EntityIndex]) -> EntityIndex:
     _last(folder, lambda path: path)
-    with _writing(folder):
+    with locked(folder / LOCK, DOING):
         changed = change(open_index(folder))
         changed.version = _write(changed, folder, changed.origin)
         return changed
@@ -151,56 +153,13 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
-@contextmanager
-def _writing(folder: Path) -> Generator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
-    except OSError as error:
-        what = f"cannot be written ({error.strerror or error})"
-        raise IndexFolderError(str(folder), what, "name a folder that can be written") from None
-    with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            what = "another process is writing this index"
-            raise IndexFolderError(
-                str(folder), what, "wait for it, then run the same command again"
-            ) from None
-        yield
-
-
 def _write(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> int:
-    partial = folder / _PARTIAL
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        write_files(index, partial, origin)
-        for path in (*partial.iterdir(), partial):
-            _flush(path)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        what = f"cannot be written ({error.strerror or error}); what was there before is unharmed"
-        raise InputError(str(folder), what, "make room, then run the same command again") from None
     versions = _versions(folder)
     number = 1 + (_number(versions[-1]) if versions else 0)
-    partial.rename(folder / f"{number:06d}")
-    _flush(folder)
+    replace_folder(folder / f"{number:06d}", lambda partial: write_files(index, partial, origin))
     for old in versions[: 1 - KEPT]:
-        # Gone at once: a reader that has begun to open it sees that, not a folder with a file missing.
-        old.rename(_hidden(old))
-    for gone in folder.glob(f".*{_OLD}"):
-        shutil.rmtree(gone, ignore_errors=True)
+        remove_folder(old)
+    for left in folder.iterdir():
+        if is_left_over(left.name):
+            shutil.rmtree(left, ignore_errors=True)
     return number
-
-
-def _hidden(version: Path) -> Path:
-    return version.with_name(f".{version.name}{_OLD}")
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

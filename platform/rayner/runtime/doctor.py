@@ -213,8 +213,8 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Checked:
 
 def storage(out: str | None = None) -> Checked:
     """Whether results can be written to `out`; a small file is written and removed again."""
+    from rayner.files.places import place_of
     from rayner.runtime.run_folder import run_folder
-    from rayner.runtime.storage import place_of
 
     shown = str(run_folder("doctor").parent) if out is None else out
     facts: dict[str, Any] = {"out": shown, "writable": False, "free_bytes": None}

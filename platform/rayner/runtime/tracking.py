@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rayner.config import BaseRecipe
 from rayner.errors import RecipeError
+from rayner.files.whole import write_bytes
 
 LOG = "log.jsonl"
 MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
@@ -79,9 +80,7 @@ class JsonLines:
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     if json.loads(line)["step"] <= step:
                         kept.append(line + "\n")
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text("".join(kept), encoding="utf-8")
-        partial.replace(path)
+        write_bytes(path, "".join(kept).encode())
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, record: Record) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from rayner.errors import InputError
+from rayner.files.locks import taken
 
 
 class Ledger:
@@ -23,6 +23,7 @@ class Ledger:
 
     Raises:
         InputError: a line that cannot be read, or a file that another process writes.
+        StorageError: the file system gives no locks.
     """
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -33,12 +34,9 @@ class Ledger:
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(self._file)
-                raise InputError(str(path), "is written by another process", "wait until it ends") from None
         try:
+            if self._file is not None and not taken(self._file, path):
+                raise InputError(str(path), "is written by another process", "wait until it ends")
             whole = self._read()
             if self._file is not None:
                 os.ftruncate(self._file, whole)

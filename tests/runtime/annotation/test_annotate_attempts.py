@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rayner.files.places import Place, place_of
 from rayner.runtime.annotation import attempts
 from rayner.runtime.annotation.attempts import DEATHS, UNTROUBLED, Attempts
-from rayner.runtime.storage import Place, place_of
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rows, write_jsonl
 

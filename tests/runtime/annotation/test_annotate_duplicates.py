@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayner.files.places import place_of
 from rayner.runtime.annotation import duplicates
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.duplicates import decision, drop_duplicates
 from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output, block_name
-from rayner.runtime.storage import place_of
 
 Blocks = list[list[str]]
 

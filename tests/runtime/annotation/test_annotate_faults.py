@@ -12,11 +12,11 @@ import torch
 
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
+from rayner.files.places import place_of
 from rayner.runtime.annotation import attempts
 from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
-from rayner.runtime.storage import place_of
 from rayner.tasks.stages import chain
 from tests.runtime.annotation.annotate_model import BadDevice, Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl

@@ -133,7 +133,7 @@ def test_a_continuation_that_is_killed_over_its_notes_goes_on(
     begin(folder)
     here(folder, out)
     grow(folder)
-    from rayner.runtime.storage import Place
+    from rayner.files.places import Place
 
     write, delete = Place.write, Place.delete
     for stop in range(1, 99):

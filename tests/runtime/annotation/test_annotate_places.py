@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from rayner.errors import CheckpointError, InputError
-from rayner.runtime import storage
+from rayner.files import places
+from rayner.files.places import place_of
 from rayner.runtime.annotation.annotate import _pool, annotate
-from rayner.runtime.storage import place_of
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import (
     TEXTS,
@@ -103,7 +103,7 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
     class RunsAnother(Capitals):
         def load(self, device: str | None) -> Any:
-            with pytest.raises(InputError, match="another run is writing"):
+            with pytest.raises(InputError, match=r"another process .* annotates into this folder"):
                 here(given, tmp_path / "out")
             return super().load(device)
 
@@ -149,7 +149,7 @@ def test_writers_of_one_file_do_not_share_their_partial_files(tmp_path: Path) ->
 def test_a_file_that_is_given_up_does_not_take_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it appears, with what there is of it, when its stream is closed, as in an object store."""
     place = place_of("memory://store/file")
-    monkeypatch.setattr(storage, "_WHOLE_ON_CLOSE", {place.filesystem.type_name})
+    monkeypatch.setattr(places, "_WHOLE_ON_CLOSE", {place.filesystem.type_name})
 
     def give_up() -> None:
         with place.writing() as stream:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rayner.errors import CheckpointError, InputError, StorageError
-from rayner.runtime.folders import replace_folder, settle_folder
+from rayner.files.folders import replace_folder, settle_folder
 from rayner.runtime.training import run_state as checkpoints
 from rayner.runtime.training.loop import work
 from rayner.tasks.checkpoint import check_files, load_checkpoint, read_recipe, replace_recipe

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from rayner.data.readers.files import suffix
 from rayner.data.schema import ENTITY_SCHEMA, Entity
-from rayner.data.writers.base import text_file, whole_file
 from rayner.errors import KnowledgeBaseError
+from rayner.files.whole import text_file, whole_file
 
 GROUP_ROWS = 8192
 

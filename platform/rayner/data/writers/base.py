@@ -1,15 +1,10 @@
-"""What every writer returns, and how a file is written whole or not at all."""
+"""What every writer returns."""
 
 from __future__ import annotations
 
-import gzip
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from rayner.data.schema import Document
 
@@ -50,27 +45,6 @@ class Written:
         for name in COLUMNS_OF_A_MENTION:
             if name not in kept:
                 self.drop(name, sum(getattr(m, name) not in (None, ()) for m in document.mentions))
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` once the writing has succeeded."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def text_file(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 file to write, packed where its name ends in .gz; line ends are written as they are given."""
-    with whole_file(path) as partial:
-        opened: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
-        with opened(partial, "wt", encoding="utf-8", newline="") as file:
-            yield file
 
 
 def one_line(text: str) -> str:

@@ -13,7 +13,8 @@ from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
-from rayner.data.writers.base import Written, one_line, text_file
+from rayner.data.writers.base import Written, one_line
+from rayner.files.whole import text_file
 
 
 def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Written:

@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.schema import Document, document_to_row
-from rayner.data.writers.base import Written, text_file
+from rayner.data.writers.base import Written
+from rayner.files.whole import text_file
 
 
 def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Written:

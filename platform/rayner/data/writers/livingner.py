@@ -9,8 +9,9 @@ from pathlib import Path
 from rayner.data.readers.base import entity_of
 from rayner.data.readers.livingner import HEADER
 from rayner.data.schema import Document
-from rayner.data.writers.base import Written, one_line, text_file
+from rayner.data.writers.base import Written, one_line
 from rayner.data.writers.names import file_name, write_text
+from rayner.files.whole import text_file
 
 
 def write_livingner(documents: Iterable[Document], folder: str | PathLike[str]) -> Written:

@@ -6,7 +6,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from rayner.data.writers.base import Written, text_file
+from rayner.data.writers.base import Written
+from rayner.files.whole import text_file
 
 MAX_BYTES = 200
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from rayner.data.schema import DOCUMENT_SCHEMA, Document, documents_to_table
-from rayner.data.writers.base import Written, whole_file
+from rayner.data.writers.base import Written
+from rayner.files.whole import whole_file
 
 GROUP_ROWS = 1024
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rayner.data.readers.base import entity_of
 from rayner.data.schema import Document
-from rayner.data.writers.base import Written, one_line, text_file
+from rayner.data.writers.base import Written, one_line
+from rayner.files.whole import text_file
 
 
 def write_pubtator(documents: Iterable[Document], path: str | PathLike[str]) -> Written:

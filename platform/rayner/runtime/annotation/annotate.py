@@ -14,13 +14,13 @@ import torch
 from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
+from rayner.files.places import Place, place_of
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.inputs import Addition, find_sources, shards_of
 from rayner.runtime.annotation.output import WORK, Output
 from rayner.runtime.annotation.progress import Speed, follow
 from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
-from rayner.runtime.storage import Place, place_of
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"

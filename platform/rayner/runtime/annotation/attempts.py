@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rayner.files.places import Place
 from rayner.runtime.cluster import node_lives, this_node
-from rayner.runtime.storage import Place
 
 UNTROUBLED = 3
 """Over how many deaths the work on a block goes on as usual; a system short of memory kills at random."""

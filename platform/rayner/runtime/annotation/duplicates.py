@@ -20,9 +20,9 @@ from pandas.util import hash_array
 
 from rayner.data.writers.base import Written
 from rayner.data.writers.names import file_name
+from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.output import WORK, Output, at_once
-from rayner.runtime.storage import Place
 
 SLOTS_PER_ID = 16
 MOST_SLOTS = 2**32

@@ -14,7 +14,7 @@ from pyarrow import fs
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
 from rayner.errors import CorpusError
-from rayner.runtime.storage import Place, place_of
+from rayner.files.places import Place, place_of
 
 FORMATS = {
     ".parquet": "parquet",

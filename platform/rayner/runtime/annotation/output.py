@@ -10,7 +10,6 @@ Names with an underscore or a dot in front are passed over where the folder is r
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import re
@@ -27,7 +26,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.data.schema import MENTION_TYPE
-from rayner.errors import InputError, StorageError
+from rayner.errors import InputError
+from rayner.files.locks import locked
+from rayner.files.places import Place
 from rayner.runtime.annotation.inputs import (
     Addition,
     Source,
@@ -37,7 +38,6 @@ from rayner.runtime.annotation.inputs import (
     grown,
     shards_of,
 )
-from rayner.runtime.storage import Place
 
 SUMMARY = "_annotation.json"
 REJECTS = "_rejects.jsonl"
@@ -232,22 +232,7 @@ class Output:
         if not self.place.is_local:
             yield
             return
-        path = Path(self.place.path, ".lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            opened = path.open("w")
-        except OSError as error:
-            raise self._unusable(error) from None
-        with opened as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                hint = "wait for it, or name another folder"
-                raise InputError(f"--out {self.place.shown}", "another run is writing to it", hint) from None
-            except OSError as error:
-                what = f"cannot be locked ({error.strerror or error})"
-                hint = "name a folder on storage that has locks"
-                raise StorageError(f"--out {self.place.shown}", what, hint) from None
+        with locked(Path(self.place.path, ".lock"), "annotates into this folder"):
             yield
 
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit, find_units
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
-from rayner.data.writers.base import whole_file
 from rayner.errors import CorpusError
+from rayner.files.whole import whole_file
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.parts import (

@@ -29,7 +29,7 @@ from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, merge
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
-from rayner.data.writers.base import whole_file
+from rayner.files.whole import whole_file
 from rayner.runtime.faults import pause, read_fault
 from rayner.runtime.pipeline import each
 from rayner.runtime.progress import track

@@ -62,7 +62,8 @@ def build(
         CheckpointError: no checkpoint of a standardizer.
         KnowledgeBaseError: entities that cannot be read or cannot be in an index.
         InputError: mentions that cannot be read, or that have ids of no entity.
-        IndexFolderError: `out` holds something else, or another process is writing it.
+        IndexFolderError: `out` holds something else.
+        InputError: another process is writing it.
     """
     begin = time.perf_counter()
     check_target(out)
@@ -108,7 +109,8 @@ def add(
 
     Raises:
         CheckpointError: the checkpoint is not there or damaged.
-        IndexFolderError: no index, a damaged one, one by another encoder, or another process is writing it.
+        IndexFolderError: no index, a damaged one or one by another encoder.
+        InputError: another process is writing it.
         KnowledgeBaseError: as `build`; an id that is in the index already.
     """
     begin = time.perf_counter()
@@ -139,7 +141,8 @@ def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
         `index, version, removed, entities, names`.
 
     Raises:
-        IndexFolderError: no index, a damaged one, or another process is writing it.
+        IndexFolderError: no index, or a damaged one.
+        InputError: another process is writing it.
         KnowledgeBaseError: an id that is not in the index, or none would be left.
     """
     ids = list(dict.fromkeys(entity_ids))

@@ -10,8 +10,8 @@ from typing import Any
 
 from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
-from rayner.data.writers.base import text_file
 from rayner.errors import KnowledgeBaseError
+from rayner.files.whole import text_file
 
 REJECTS = ".rejects.jsonl"
 """What the file of rejects is called, after the whole name of the output: others may lie beside it."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.data.mention_rows import MentionRow, read_mention_rows
-from rayner.data.writers.base import text_file
 from rayner.errors import InputError
+from rayner.files.whole import text_file
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.loading import load_standardizer
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
+from rayner.files.locks import locked
+from rayner.files.whole import write_json
 from rayner.runtime.cluster import this_node
-from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import SWEEP, TRIALS
-from rayner.runtime.sweeps.trials import write_json
 
 FREE_KEYS = (
     *("recipe.scaling.", "recipe.tracking."),

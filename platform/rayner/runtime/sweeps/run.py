@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.files.whole import write_json
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
 from rayner.runtime.sweeps.folder import check_nodes, check_writable, claim_folder, lock_sweep, marker_file
@@ -27,7 +28,7 @@ from rayner.runtime.sweeps.sampling import DEFAULT_TRIALS, key_of, planned_setti
 from rayner.runtime.sweeps.settings import SweepSettings, resolve_settings
 from rayner.runtime.sweeps.space import Space, check_space
 from rayner.runtime.sweeps.tracking import log_result, mlflow_sweep
-from rayner.runtime.sweeps.trials import read_trials, restart_failed, write_json
+from rayner.runtime.sweeps.trials import read_trials, restart_failed
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
 from rayner.runtime.training.example_sets import build_examples
 from rayner.runtime.training.train import CACHE_VARIABLE

@@ -12,7 +12,7 @@ from typing import Any
 
 from rayner.config import ScalingSettings
 from rayner.errors import DivergedError, InputError
-from rayner.runtime.locks import locked
+from rayner.files.locks import locked
 from rayner.runtime.sweeps.folder import check_visible
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import tidy

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.tracking import LOG
@@ -185,14 +186,6 @@ def restart_failed(plan: Plan, resume_errored: bool = False) -> int:
 def failures_of(folder: Path) -> list[dict[str, Any]]:
     """The attempts that failed, in order."""
     return read_lines(folder / FAILURES)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
 
 
 def _report(

@@ -14,8 +14,8 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.config.reading import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
+from rayner.files.locks import locked
 from rayner.runtime.evaluation.evaluate import default_device, score
-from rayner.runtime.locks import locked
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources

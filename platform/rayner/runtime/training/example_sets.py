@@ -17,7 +17,8 @@ import rayner
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.locks import locked
+from rayner.files.folders import place_folder
+from rayner.files.locks import locked
 from rayner.runtime.pipeline import each
 from rayner.runtime.progress import track
 from rayner.tasks.base import Unit
@@ -66,7 +67,6 @@ def build_examples(task: EncoderTask[Any], split: Split, cache: Path, workers: i
     key = key_of(settings, [unit.digest for unit in units])
     # Absolute, because Ray's workers have another working directory.
     folder = cache.absolute() / key
-    cache.mkdir(parents=True, exist_ok=True)
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if not (folder / "manifest.json").exists():
@@ -124,7 +124,7 @@ def _build(
         first = rejected.split(b"\n")[0].decode()
         shutil.rmtree(partial_folder)
         raise CorpusError(split, f"no example can be made of any item; the first: {first}")
-    partial_folder.rename(folder)
+    place_folder(partial_folder, folder)
 
 
 def _numbers(part: _Part) -> range:

@@ -15,8 +15,8 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
+from rayner.files.folders import replace_folder
 from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
-from rayner.runtime.folders import replace_folder
 from rayner.runtime.tracking import Record, Tracker, tracked
 from rayner.runtime.training.distributed import (
     broadcast_model,

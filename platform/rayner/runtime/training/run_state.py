@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from rayner.config import BaseRecipe
 from rayner.config.reading import changed_keys
 from rayner.errors import CheckpointError, RecipeError, storage_error
-from rayner.runtime.folders import replace_folder, settle_folder
+from rayner.files.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import State
 from rayner.tasks.checkpoint import MANIFEST, check_files, read_recipe, save_checkpoint

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
+from rayner.files.locks import locked
+from rayner.files.whole import write_json
 from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
-from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.runtime.training.loop import Run, work
@@ -140,7 +141,7 @@ def conclude(
     gold, predicted = read_predictions(best / EVALUATION, kind)
     if gold:
         metrics["intervals"] = kind.intervals(gold, predicted, metrics)
-    _write(best / METRICS, json.dumps(metrics, indent=1, ensure_ascii=False))
+    write_json(best / METRICS, metrics)
     items = read_all(task, dev)
     if items:
         model = load_model(best, task).to(default_device()).eval()
@@ -152,7 +153,7 @@ def conclude(
         "steps": state.step,
         "seconds": round(state.seconds, 1),
     }
-    _write(out / RESULT, json.dumps(result, indent=1, ensure_ascii=False))
+    write_json(out / RESULT, result)
     return result
 
 
@@ -164,9 +165,3 @@ def _clear(out: Path) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -18,7 +18,7 @@ from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
 from rayner.data.split import split
-from rayner.data.writers.base import text_file
+from rayner.files.whole import text_file
 from rayner.metrics.linking import coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found

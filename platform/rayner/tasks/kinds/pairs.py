@@ -15,8 +15,8 @@ from rayner.config import PairSettings, RankerRecipe
 from rayner.config.reading import corpus_paths
 from rayner.data.schema import Document
 from rayner.data.split import split
-from rayner.data.writers.base import text_file
 from rayner.errors import CorpusError
+from rayner.files.whole import text_file
 from rayner.metrics.relevance import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
 from rayner.tasks.base import Mode, Predictor

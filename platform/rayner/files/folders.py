@@ -47,6 +47,26 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def place_folder(partial: Path, folder: Path) -> None:
+    """Give a folder that is complete its name, under which there is none yet."""
+    _flush(partial)
+    partial.rename(folder)
+    _flush_entry(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder; who is just reading it finds it gone, rather than a file of it missing."""
+    old = _beside(folder, "old")
+    shutil.rmtree(old, ignore_errors=True)
+    folder.rename(old)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def is_left_over(name: str) -> bool:
+    """Whether a killed process may have left the folder of this name beside one that it replaced."""
+    return name.startswith(".") and name.endswith((".partial", ".new", ".old"))
+
+
 def settle_folder(folder: Path) -> None:
     """Finish a replacement that was cut short, or undo it."""
     partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,9 +16,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.errors import InputError
+from rayner.files.uris import check_uri
+from rayner.files.whole import is_partial, partial_name
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_PARTIAL = re.compile(r"\..+\.[0-9a-f]+\.partial")
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 """File systems on which a file appears when its stream is closed, complete or not at all."""
 
@@ -85,8 +85,7 @@ class Place:
                     shutil.copyfileobj(whole, stream)
             return
         self.filesystem.create_dir(folder or "/", recursive=True)
-        # Not the process's id: pods that share a folder number their processes alike.
-        partial = f"{folder}/.{name}.{secrets.token_hex(8)}.partial"
+        partial = f"{folder}/{partial_name(name)}"
         try:
             with self.filesystem.open_output_stream(partial, compression=None) as stream:
                 yield stream
@@ -101,7 +100,7 @@ class Place:
         if self.filesystem.type_name in _WHOLE_ON_CLOSE:
             return
         for info in self.files(recursive):
-            if _PARTIAL.fullmatch(info.base_name):
+            if is_partial(info.base_name):
                 self.at(info.path).delete()
 
     def copy_from(self, local: Path) -> None:
@@ -122,9 +121,11 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     """A local path, or a URI of any kind that pyarrow or an fsspec package knows: s3://bucket/folder.
 
     Raises:
-        InputError: nothing here knows such URIs, or it needs a package or rights that are not there.
+        InputError: nothing here knows such URIs, it needs a package or rights that are not there, or it holds
+            credentials.
     """
     text = os.fspath(uri)
+    check_uri(text)
     if not _URI.match(text) or Path(text).exists():
         path = str(Path(text).absolute())
         return Place(fs.LocalFileSystem(), path, path)

@@ -23,16 +23,24 @@ log = logging.getLogger(__name__)
 def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
     """Hold the lock of a file, which is made if it is missing, stays, and names the process that holds it.
 
+    Its folder is made too.
+
     Args:
         doing: what a process that holds it does: `trains in this folder`.
         seconds: how long to wait for it.
 
     Raises:
-        InputError: another process holds it, and there is no waiting.
+        InputError: another process holds it, and there is no waiting; or the folder cannot be written to.
         RaynerError: another process has held it all the time.
         StorageError: the file system gives no locks.
     """
-    with path.open("a+", encoding="utf-8") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        what = f"cannot be written to ({error.strerror or error})"
+        raise InputError(str(path.parent), what, "name a folder that can be") from None
+    with opened as file:
         _take(file, path, doing, seconds)
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -43,7 +51,7 @@ def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
 def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     told = False
-    while not _taken(file, path):
+    while not taken(file, path):
         file.seek(0)
         holder = f"another process ({file.read(200).strip() or 'unknown'})"
         if not seconds:
@@ -60,7 +68,12 @@ def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:
         time.sleep(PAUSE)
 
 
-def _taken(file: IO[str], path: Path) -> bool:
+def taken(file: IO[str] | int, path: Path) -> bool:
+    """Lock an open file until it is closed; whether nobody else has it locked.
+
+    Raises:
+        StorageError: the file system gives no locks.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.runtime import locks
+from rayner.files import locks
+from rayner.files.locks import locked
+from rayner.files.places import place_of
 from rayner.runtime.annotation.output import Output
-from rayner.runtime.locks import locked
-from rayner.runtime.storage import place_of
 from rayner.runtime.sweeps.folder import lock_sweep
 
 HOLD = """
 import sys
 from pathlib import Path
-from rayner.runtime.locks import locked
+from rayner.files.locks import locked
 with locked(Path(sys.argv[1]), "holds it"):
     print("held", flush=True)
     sys.stdin.read()

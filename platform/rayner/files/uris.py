@@ -1,0 +1,71 @@
+"""URIs where paths are taken: `s3://BUCKET/FOLDER`, also after pathlib had it in its hands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayner.errors import InputError
+
+_SCHEMES = "s3|gs|gcs|abfss?|az|hdfs|viewfs|hf|memory"
+_IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
+_SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
+_KEYS_ONLY = ("s3", "gs", "gcs")
+
+
+def uri_of(path: str | os.PathLike[str]) -> str | None:
+    """The URI that a path was written as; None for a local one.
+
+    `pathlib` makes one slash of two and puts a folder before what it takes for a relative path; of the URIs
+    of object storage nothing is lost by that.
+
+    Raises:
+        InputError: the URI holds credentials, or options.
+    """
+    text = os.fspath(path)
+    found = _IN_A_PATH.fullmatch(text)
+    if found is None or os.path.exists(text):
+        return None
+    uri = f"{found[1]}://{found[2]}"
+    check_uri(uri)
+    if "?" in uri:
+        hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
+        raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
+    return uri
+
+
+def check_uri(text: str) -> None:
+    """Refuse a URI with credentials; what the error shows of it has none.
+
+    Raises:
+        InputError: it has some.
+    """
+    found = _URI.match(text)
+    if found is None:
+        return
+    scheme, authority, rest = found.groups()
+    user, at, host = authority.rpartition("@")
+    if (at and (scheme in _KEYS_ONLY or ":" in user)) or _SECRET.search(text):
+        shown = f"{scheme}://{host}{rest.partition('?')[0]}"
+        hint = "leave them out, and give them by the environment or the machine's role"
+        raise InputError(shown, "the URI holds credentials", hint)
+
+
+def check_uris(values: Any) -> None:
+    """`check_uri` of every text in plain values.
+
+    Raises:
+        InputError: one of them has credentials.
+    """
+    if isinstance(values, str):
+        check_uri(values)
+    elif isinstance(values, Mapping):
+        for key, value in values.items():
+            check_uris(key)
+            check_uris(value)
+    elif isinstance(values, Sequence):
+        for value in values:
+            check_uris(value)

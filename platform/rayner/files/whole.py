@@ -1,0 +1,65 @@
+"""Files that are there whole or not at all, whenever their writer is killed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
+
+
+def partial_name(name: str) -> str:
+    """The name under which a file is written before it takes its place; no other writer has the same."""
+    # Not the process's id: pods that share a folder number their processes alike.
+    return f".{name}.{secrets.token_hex(8)}.partial"
+
+
+def is_partial(name: str) -> bool:
+    """Whether a killed writer left the file of this name."""
+    return bool(_PARTIAL.fullmatch(name))
+
+
+def drop_partials(folder: Path) -> None:
+    """Remove from a folder, which nobody else writes, what killed writers left of their files."""
+    for path in folder.iterdir():
+        if is_partial(path.name):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the place of `path` once the writing has succeeded."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(partial_name(path.name))
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def text_file(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 file to write, packed where its name ends in .gz; line ends are written as they are given."""
+    with whole_file(path) as partial:
+        opened: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
+        with opened(partial, "wt", encoding="utf-8", newline="") as file:
+            yield file
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file whole or not at all."""
+    write_bytes(path, json.dumps(value, indent=1, ensure_ascii=False).encode())

@@ -1,0 +1,60 @@
+"""Files and folders that are there whole or not at all, and what killed writers leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayner.files.folders import is_left_over, place_folder, remove_folder, replace_folder
+from rayner.files.whole import drop_partials, is_partial, partial_name, text_file, whole_file, write_json
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_takes_its_place_when_all_went_well(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "file"
+    write_json(path, {"é": 1})
+    assert path.read_text("utf-8") == '{\n "é": 1\n}'
+    with pytest.raises(KeyboardInterrupt), text_file(path) as file:
+        file.write("half")
+        raise KeyboardInterrupt
+    assert path.read_text("utf-8") == '{\n "é": 1\n}'
+    assert names(path.parent) == ["file"]
+
+
+def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with whole_file(path) as one:
+        one.write_text("one")
+        with whole_file(path) as other:
+            other.write_text("other")
+        assert path.read_text() == "other"
+    assert path.read_text() == "one"
+
+
+def test_what_killed_writers_left_is_told_from_what_is_a_users(tmp_path: Path) -> None:
+    left, users = partial_name("file"), ".notes.partial"
+    assert is_partial(left)
+    assert not is_partial(users)
+    for name in (left, users, "file"):
+        (tmp_path / name).touch()
+    drop_partials(tmp_path)
+    assert names(tmp_path) == [users, "file"]
+
+
+def test_folders_take_their_place_and_go_at_once(tmp_path: Path) -> None:
+    partial, folder = tmp_path / "made", tmp_path / "folder"
+    partial.mkdir()
+    (partial / "file").touch()
+    place_folder(partial, folder)
+    assert names(tmp_path) == ["folder"]
+    # As a process leaves it that is killed while it removes the folder.
+    (tmp_path / ".folder.old").mkdir()
+    assert is_left_over(".folder.old")
+    remove_folder(folder)
+    assert names(tmp_path) == []
+    replace_folder(folder, lambda new: (new / "file").touch())
+    assert names(folder) == ["file"]
