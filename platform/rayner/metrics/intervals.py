@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import bootstrap
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts, count_spans
@@ -52,6 +51,9 @@ def bootstrap_counts(counts: SpanCounts, *, confidence: float, resamples: int, s
     columns = np.concatenate([np.zeros(len(counts.rows), np.int64), 1 + counts.columns])
     known, places = np.unique(columns, return_inverse=True)
     rows = np.concatenate([counts.rows, counts.rows])
+    # Scikit-learn and scipy.stats take a second to import, in each process of a cluster.
+    from scipy.stats import bootstrap
+
     tables = [
         csr_array((np.concatenate([cells, cells]), (places, rows)), shape=(len(known), counts.documents))
         for cells in (counts.correct["exact"], counts.predicted, counts.gold)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.metrics import roc_auc_score, roc_curve
 
 TOP = (1, 3, 5)
 
@@ -129,6 +128,8 @@ def roc_points(judged: Judged, points: int = 200) -> list[dict[str, float]]:
     """
     if judged.linkable.all() or not judged.linkable.any():
         return []
+    from sklearn.metrics import roc_curve
+
     fpr, tpr, _ = roc_curve(judged.linkable, _ranked(judged.confidence))
     kept = _spread(len(fpr), points)
     return [{"fpr": float(x), "tpr": float(y)} for x, y in zip(fpr[kept], tpr[kept], strict=True)]
@@ -163,6 +164,8 @@ def _scores(judged: Judged) -> dict[str, Any]:
         scores["nil_precision"] = float((nil & refused).sum() / max(refused.sum(), 1))
         scores["nil_recall"] = float(refused[nil].mean())
         if not nil.all():
+            from sklearn.metrics import roc_auc_score
+
             scores["nil_auc"] = float(roc_auc_score(judged.linkable, _ranked(judged.confidence)))
     scores["accuracy"] = _mean(judged.right)
     counts: Mapping[str, int] = {"mentions": len(nil), "linkable": len(rank), "nil": int(nil.sum())}

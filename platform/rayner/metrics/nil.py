@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from rayner.errors import InputError
 
@@ -98,6 +97,8 @@ def fit_nil(score: Any, margin: Any, right: Any) -> NilCalibration:
     values = _features(score, margin, means)
     values[~known, 0] = score[known].min()
     scales = tuple(float(scale) if scale > 1e-9 else 1.0 for scale in values[known].std(0))
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression().fit((values - means) / scales, right)
     weights = (float(model.coef_[0, 0]), float(model.coef_[0, 1]))
     fitted = NilCalibration(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 ANALYZER = "char_wb"
 _DTYPE: Any = np.float32
@@ -34,7 +36,7 @@ class LexicalSide:
 
 def fit_lexical(names: Sequence[str], ngrams: tuple[int, int]) -> LexicalSide:
     """Count the n-grams of the names, inside words and at their edges, ignoring case."""
-    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=_DTYPE)
+    vectorizer = _vectorizer(ngrams)
     weights: Any = vectorizer.fit_transform(names)
     return LexicalSide(vectorizer, weights.T.tocsr())
 
@@ -44,6 +46,13 @@ def restore_lexical(
 ) -> LexicalSide:
     """The lexical side whose n-grams have this order and these inverse document frequencies."""
     places = {ngram: i for i, ngram in enumerate(vocabulary)}
-    vectorizer = TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=_DTYPE, vocabulary=places)
+    vectorizer = _vectorizer(ngrams, places)
     vectorizer.idf_ = idf
     return LexicalSide(vectorizer, postings)
+
+
+def _vectorizer(ngrams: tuple[int, int], vocabulary: dict[str, int] | None = None) -> TfidfVectorizer:
+    # Imported where it is used: a training worker has no use for it.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(analyzer=ANALYZER, ngram_range=ngrams, dtype=_DTYPE, vocabulary=vocabulary)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import regex
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from rayner.errors import InputError
 from rayner.retrieval.same_noun import Tagger
@@ -32,7 +31,6 @@ _LISTED_NOUNS = {
     *("amount", "bill", "bottom", "call", "computer", "cry", "detail", "fill", "fire", "front", "interest"),
     *("mill", "name", "part", "side", "system"),
 }
-_FUNCTION_WORDS = (ENGLISH_STOP_WORDS | {"said", "would", "shall"}) - _LISTED_NOUNS
 _WORD = regex.compile(r"\p{L}[\p{L}\p{M}\p{N}’'-]+")
 _CASED = regex.compile(r"[\p{Lu}\p{Ll}]")
 _ENDINGS = ("tion", "sion", "ness", "ment", "ship", "hood", "ism", "ance", "ence")
@@ -86,7 +84,7 @@ def light_nouns(sentences: Sequence[Sequence[str]], lemmas: bool = False) -> lis
 
     def is_noun(words: Sequence[str], place: int) -> bool:
         word = words[place]
-        if not _WORD.fullmatch(word) or word.lower() in _FUNCTION_WORDS:
+        if not _WORD.fullmatch(word) or word.lower() in _function_words():
             return False
         if not _CASED.match(word):
             return spread[word] <= common
@@ -104,12 +102,19 @@ def light_nouns(sentences: Sequence[Sequence[str]], lemmas: bool = False) -> lis
 def _is_head(words: Sequence[str], place: int) -> bool:
     """Whether a determiner is one or two words before, and no word of content comes next."""
     following = words[place + 1] if place + 1 < len(words) else "."
-    if following[0].isalpha() and following.lower() not in _FUNCTION_WORDS:
+    if following[0].isalpha() and following.lower() not in _function_words():
         return False
     before = [word.lower() for word in words[max(0, place - 2) : place]]
     if before[-1:] and before[-1] in _DETERMINERS:
         return True
-    return len(before) == 2 and before[0] in _DETERMINERS and before[1] not in _FUNCTION_WORDS
+    return len(before) == 2 and before[0] in _DETERMINERS and before[1] not in _function_words()
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS | {"said", "would", "shall"}) - _LISTED_NOUNS
 
 
 def _is_capitalized(word: str) -> bool:
