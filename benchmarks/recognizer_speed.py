@@ -29,7 +29,7 @@ from rayner.config import BiEncoderSettings, ContrastSettings
 from rayner.losses.span_contrast import loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs, TypeVectors
 from rayner.models.encoder import load_encoder, load_tokenizer
-from rayner.models.select import select
+from rayner.tasks.recognizer.predictor import select
 
 LOSS = ContrastSettings()
 UNITS = {

@@ -79,3 +79,35 @@ def test_a_record_has_the_recipe_of_its_name():
         assert task.recipe.model_fields["task"].annotation.__args__ == (task.name,)
         assert next(iter(task.metrics)), "the first metric is the main one"
     assert len({task.name for task in OWN}) == len(OWN)
+
+
+def files_to_read(root: Path) -> dict[str, tuple[list[str], list[str]]]:
+    """Task -> the files of its method, and those beside them, as docs/papers.md lists them."""
+    page = (root / "docs/papers.md").read_text(encoding="utf-8").split("## Where each method is")[1]
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
+    return {
+        task.strip(" `"): (re.findall(r"`([\w/]+\.py)`", own), re.findall(r"`([\w/]+\.py)`", beside))
+        for task, _, own, beside in rows
+    }
+
+
+def test_each_method_is_read_in_three_to_five_files_that_exist(root):
+    listed = files_to_read(root)
+    assert set(listed) == {task.name for task in OWN}
+    package = root / "platform/rayner"
+    for task, (own, beside) in listed.items():
+        assert 3 <= len(own) <= 5, task
+        assert [name for name in own + beside if not (package / name).is_file()] == []
+        assert {f"tasks/{task}.py", f"tasks/{task}/task.py"} & set(own), task
+
+
+def test_no_file_of_a_system_is_left_out_of_the_list(root):
+    listed = {name for own, beside in files_to_read(root).values() for name in own + beside}
+    package = root / "platform/rayner"
+    folders = [package / "tasks" / task.name for task in OWN]
+    files = [path for folder in folders if folder.is_dir() for path in folder.glob("*.py")]
+    files += [*(package / "losses").glob("*.py"), *(package / "models").glob("*.py")]
+    shared = {"losses/gather.py", "losses/masked.py", "models/encoder.py", "models/sources.py"}
+    shared |= {"models/tokenizer.py"}
+    found = {str(path.relative_to(package)) for path in files if path.name != "__init__.py"}
+    assert found - shared - listed == set()

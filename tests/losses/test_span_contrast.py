@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from rayner.config import ContrastSettings
-from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
-from rayner.losses.span_scores import SpanScores
+from rayner.losses.span_contrast import SpanScores, SpanTargets, loss_weights, span_contrast
 
 WINDOWS, TYPES, LENGTH, WIDTHS = 3, 2, 8, 3
 NONE = torch.zeros(0, 3, dtype=torch.long)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
-from rayner.models.bi_encoder import BiEncoder, SpanScores, TypeInputs, TypeVectors
+from rayner.losses.span_contrast import SpanScores
+from rayner.models.bi_encoder import BiEncoder, TypeInputs, TypeVectors
 from rayner.models.encoder import load_encoder
 from rayner.models.span_scorer import score_positions, score_span_vectors, span_vectors
 

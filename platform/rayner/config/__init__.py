@@ -13,18 +13,11 @@ from rayner.config.base import (
 )
 from rayner.config.chains import ChainsRecipe
 from rayner.config.documents import (
-    BiEncoderSettings,
     ContextSettings,
-    ContrastSettings,
     CorpusSettings,
     DocumentRecipe,
     DocumentTraining,
     LabelSettings,
-    RecognizerRecipe,
-    SpanDecoding,
-    TaggerRecipe,
-    TaggerSettings,
-    TaggingSettings,
     TypeSettings,
     WindowSettings,
 )
@@ -36,6 +29,7 @@ from rayner.config.ranker import (
     RankerRecipe,
     RelevanceSettings,
 )
+from rayner.config.recognizer import BiEncoderSettings, ContrastSettings, RecognizerRecipe, SpanDecoding
 from rayner.config.standardizer import (
     ColumnSettings,
     ContrastiveTraining,
@@ -47,6 +41,7 @@ from rayner.config.standardizer import (
     StandardizerRecipe,
     VariantSettings,
 )
+from rayner.config.tagger import TaggerRecipe, TaggerSettings, TaggingSettings
 from rayner.config.typer import TypeDecoding, TyperRecipe, TyperSettings
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Recipes of the tasks over annotated documents."""
+"""What the recipes of all tasks over annotated documents have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
+from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
 
 ContextMethod = Literal["before", "after", "surrounding", "bm25", "same_noun", "random"]
 
@@ -135,61 +135,6 @@ class DocumentTraining(TrainingSettings):
     normalization: Literal["step", "corpus"] = "corpus"
 
 
-class BiEncoderSettings(Settings):
-    """The bi-encoder of papers/000, sections 2.1 and 4."""
-
-    encoders: Literal["separate", "shared"] = "separate"
-    train_type_encoder: bool = True
-    type_encoding: Literal["guideline", "keyword", "atomic", "prototype"] = "guideline"
-    projection_size: PositiveInt = 128
-    width_embedding_size: Annotated[int, Field(ge=0)] = 128
-    shared_linear: bool = False
-    max_span_width: PositiveInt = 30
-    threshold: Literal["dynamic", "learned", "tuned"] = "dynamic"
-    temperature: Rate = 0.07
-    dropout: Fraction = 0.1
-    span_dropout: Literal["window", "span"] = "window"
-    types_per_step: PositiveInt | None = None
-
-
-class ContrastSettings(Settings):
-    """The objective of papers/000, equations 5 to 10. `beta` weighs mentions against thresholds."""
-
-    start_weight: Annotated[float, Field(ge=0)] = 0.2
-    end_weight: Annotated[float, Field(ge=0)] = 0.2
-    span_weight: Annotated[float, Field(ge=0)] = 0.6
-    beta: Fraction = 0.5
-    negatives: Literal["band", "all"] = "band"
-    threshold_in_denominator: bool = True
-
-
-class SpanDecoding(Settings):
-    """How spans become mentions (papers/000, algorithm 1)."""
-
-    overlap: Literal["flat", "nested"] = "flat"
-    joint: bool = False
-
-
-class TaggerSettings(Settings):
-    """A linear head on the encoder."""
-
-    scheme: Literal["BIO", "BIOES"] = "BIO"
-    dropout: Fraction = 0.1
-
-
-class TaggingSettings(Settings):
-    """What words count for in the cross-entropy.
-
-    `outside: neighbours` counts words outside of mentions only immediately before or after one (papers/003,
-    appendix A). `class_weights` are by type, 1 where a type has none; `outside_weight` is that of words
-    outside.
-    """
-
-    outside: Literal["all", "neighbours"] = "all"
-    outside_weight: Rate = 1.0
-    class_weights: dict[str, Rate] = Field(default_factory=dict)
-
-
 class DocumentRecipe(BaseRecipe):
     """A run over annotated documents. With `context` they are read sentence by sentence."""
 
@@ -212,51 +157,4 @@ class DocumentRecipe(BaseRecipe):
     def _contexts_have_room(self) -> DocumentRecipe:
         if self.context is not None and not self.windows.context:
             raise ValueError("context needs windows.context, the sub-words that contexts may take")
-        return self
-
-
-class RecognizerRecipe(DocumentRecipe):
-    """papers/000: spans and types in one vector space."""
-
-    task: Literal["recognizer"]
-    model: BiEncoderSettings = BiEncoderSettings()
-    loss: ContrastSettings = ContrastSettings()
-    decoding: SpanDecoding = SpanDecoding()
-
-    @model_validator(mode="after")
-    def _thresholds_have_a_dev(self) -> RecognizerRecipe:
-        if self.model.threshold == "tuned" and not (self.corpus.dev or self.corpus.dev_fraction):
-            raise ValueError("model.threshold tuned needs corpus.dev or corpus.dev_fraction to tune on")
-        return self
-
-    @model_validator(mode="after")
-    def _every_mention_fits_a_window(self) -> RecognizerRecipe:
-        needed = self.model.max_span_width - 1
-        if self.windows.overlap < needed:
-            raise ValueError(
-                f"windows.overlap {self.windows.overlap} loses mentions of max_span_width "
-                f"{self.model.max_span_width} between two windows: it must be at least {needed}"
-            )
-        return self
-
-
-class TaggerRecipe(DocumentRecipe):
-    """Token classification, the baseline.
-
-    `decoding: greedy` takes the best label of each word and repairs what does not fit together, `constrained`
-    the most probable sequence of labels that do.
-    """
-
-    task: Literal["tagger"]
-    model: TaggerSettings = TaggerSettings()
-    loss: TaggingSettings = TaggingSettings()
-    decoding: Literal["greedy", "constrained"] = "greedy"
-
-    @model_validator(mode="after")
-    def _weights_are_of_types(self) -> TaggerRecipe:
-        names = [t.name for t in self.types]
-        if unknown := sorted(set(self.loss.class_weights) - set(names)):
-            raise ValueError(
-                f"loss.class_weights names {unknown[0]!r}, which is no type: they are {', '.join(names)}"
-            )
         return self

@@ -40,13 +40,13 @@ def rounding_error(width: int, dtype: torch.dtype) -> float:
 
     A dot product of D terms has an error of at most gamma(D) sum_k |x_k y_k|, in any order of summation and
     with or without fused multiply-add, where gamma(n) = n u / (1 - n u) and u = eps / 2 (Higham, Accuracy and
-    Stability of Numerical Algorithms, 2nd edition, 2002, section 3.1, equation 3.5). With n = |x|^2 + |y|^2,
-    the computed sum of the two norms is off by at most gamma(D + 1) n and 2 x.y by gamma(D) n, so their
-    difference, rounded, by at most (1 + u) (gamma(D) + gamma(D + 1)) n and u times itself. As
-    (1 + u) gamma(k) <= gamma(k + 1) (Lemma 3.3), and n is at most its computed value / (1 - gamma(D + 1)),
-    the first is at most 2 gamma(D + 2) / (1 - gamma(D + 2)) = (D + 2) eps / (1 - (D + 2) eps) of the computed
-    n; the second and the rounding of what is compared with are within one more term. Nothing may overflow or
-    underflow.
+    Stability of Numerical Algorithms, 2nd edition, 2002, section 3.1: Lemma 3.1 for gamma, equation 3.5 for
+    the dot product). With n = |x|^2 + |y|^2, the computed sum of the two norms is off by at most
+    gamma(D + 1) n and 2 x.y by gamma(D) n, so their difference, rounded, by at most
+    (1 + u) (gamma(D) + gamma(D + 1)) n and u times itself. As (1 + u) gamma(k) <= gamma(k + 1) (Lemma 3.3),
+    and n is at most its computed value / (1 - gamma(D + 1)), the first is at most
+    2 gamma(D + 2) / (1 - gamma(D + 2)) = (D + 2) eps / (1 - (D + 2) eps) of the computed n; the second and
+    the rounding of what is compared with are within one more term. Nothing may overflow or underflow.
     """
     share = (width + 3) * torch.finfo(dtype).eps
     return share / (1 - share) if share < 1 else torch.inf

@@ -10,7 +10,27 @@ from torch import Tensor
 
 from rayner.config import ContrastSettings
 from rayner.losses.masked import masked_logsumexp
-from rayner.losses.span_scores import SpanScores, candidate_spans
+
+
+class SpanScores(NamedTuple):
+    """Similarities (cosine / temperature) of a batch of windows with K types, at least float32.
+
+    Cell (i, w) of `span` is the span from sub-word i to sub-word i + w, both included; where i + w lies
+    outside the window the cell holds some finite number. W is 1 or more.
+    """
+
+    start: Tensor
+    """[B, K, L]"""
+    end: Tensor
+    """[B, K, L]"""
+    span: Tensor
+    """[B, K, L, W]"""
+    start_threshold: Tensor
+    """[B, K]"""
+    end_threshold: Tensor
+    """[B, K]"""
+    span_threshold: Tensor
+    """[B, K]"""
 
 
 class SpanTargets(NamedTuple):
@@ -76,6 +96,12 @@ def span_contrast(
     spans = _without(spans, types, (window, kind, cell))
     add("span", scores.span.flatten(2), spans, scores.span_threshold, cell, counted & inside)
     return parts
+
+
+def candidate_spans(word_start: Tensor, word_end: Tensor, widths: int) -> Tensor:
+    """Which cells are spans from a word's start to a word's end: [B, L, W], from two [B, L] masks."""
+    ends = F.pad(word_end, (0, widths - 1)).unfold(1, widths, 1)
+    return torch.logical_and(word_start.unsqueeze(2), ends)
 
 
 def loss_weights(settings: ContrastSettings, *, thresholded: bool = True) -> dict[str, float]:

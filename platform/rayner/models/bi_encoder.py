@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
-from rayner.losses.span_scores import SpanScores
+from rayner.losses.span_contrast import SpanScores
 from rayner.models.encoder import Encoder
 from rayner.models.span_scorer import score_positions, score_span_vectors, score_spans, span_vectors
-
-__all__ = ["BiEncoder", "SpanScores", "TypeInputs", "TypeVectors"]
 
 _INITIAL_DEVIATION = 0.02
 _ROWS_TOGETHER = 8

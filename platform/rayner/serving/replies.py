@@ -21,7 +21,7 @@ from rayner.serving.schemas import (
 )
 from rayner.tasks.predict import Predicted
 from rayner.tasks.recognizer.types import Threshold
-from rayner.tasks.standardizer.answers import Answer
+from rayner.tasks.standardizer.predictor import Answer
 
 
 def documents_of(given: Sequence[TextIn]) -> list[Document]:

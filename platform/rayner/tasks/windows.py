@@ -255,15 +255,3 @@ def mentions_of(
 def confidence(margin: float) -> float:
     """The margin over the threshold as a number between 0 and 1; 0.5 at the threshold."""
     return 1 / (1 + math.exp(-min(max(margin, -60), 60)))
-
-
-def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
-    """The mentions furthest above their thresholds of which no two overlap, across types (papers/000,
-    algorithm 1, removeOverlap)."""
-    kept: list[Mention] = []
-    taken: set[int] = set()
-    for mention in sorted(mentions, key=lambda m: (-(m.margin or 0.0), m.start, m.end)):
-        if taken.isdisjoint(range(mention.start, mention.end)):
-            kept.append(mention)
-            taken.update(range(mention.start, mention.end))
-    return sorted(kept, key=lambda m: (m.start, m.end))

@@ -7,7 +7,7 @@ from scipy.spatial.distance import squareform
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from rayner.tasks.standardizer import propose as module
-from rayner.tasks.standardizer.answers import Answer
+from rayner.tasks.standardizer.predictor import Answer
 from rayner.tasks.standardizer.propose import cluster, propose
 from tests.tasks.standardizer.small_index import Found, encode
 

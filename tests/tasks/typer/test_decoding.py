@@ -11,7 +11,7 @@ from rayner.config import TypeDecoding
 from rayner.data.fine_types import ancestors
 from rayner.data.schema import Mention
 from rayner.metrics.typing import score_types
-from rayner.tasks.typer.decoding import (
+from rayner.tasks.typer.predictor import (
     FLOOR,
     GRID,
     decode,

@@ -16,7 +16,7 @@ from torch import Tensor
 from rayner.data.batches import TOKENS_PER_BATCH, forwards
 from rayner.data.schema import Document
 from rayner.data.windows import SubWords
-from rayner.losses.span_scores import candidate_spans
+from rayner.losses.span_contrast import candidate_spans
 from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask

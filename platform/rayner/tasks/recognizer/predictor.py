@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rayner.config import SpanDecoding
 from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
-from rayner.data.schema import Document
-from rayner.losses.span_scores import SpanScores
+from rayner.data.schema import Document, Mention
+from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
-from rayner.models.recognize import recognize
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.recognizer.types import Threshold
-from rayner.tasks.windows import Found, TextWindow, mentions_of, pad, without_overlaps
+from rayner.tasks.windows import Found, TextWindow, mentions_of, pad
+
+_CELLS_AT_ONCE = 1 << 24
+"""Scores of spans and types that are in memory at once."""
 
 
 class Recognizer:
@@ -90,7 +92,7 @@ class Recognizer:
         """The spans of each window that score above their threshold."""
         ids, mask, starts, ends = self._inputs(windows)
         joint = self._decoding.joint
-        selected = recognize(self._model, ids, mask, self._types, starts, ends, self._shift, joint=joint)
+        selected = find_spans(self._model, ids, mask, self._types, starts, ends, self._shift, joint=joint)
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
         for window, kind, first, last, margin in zip(*(c.tolist() for c in columns), strict=True):
@@ -118,3 +120,91 @@ class Recognizer:
         ends = torch.from_numpy(pad([row["last"] for row in rows], ids.shape[1], False, 1))
         device = self._model.log_scale.device
         return ids.to(device), mask.to(device), starts.to(device), ends.to(device)
+
+
+class Selected(NamedTuple):
+    """Spans above their threshold, in order of window, type, start, end; each tensor has one entry a span."""
+
+    window: Tensor
+    type: Tensor
+    start: Tensor
+    """The first sub-word"""
+    end: Tensor
+    """The last sub-word, included"""
+    score: Tensor
+    margin: Tensor
+    """score - threshold"""
+
+
+def find_spans(
+    model: BiEncoder,
+    ids: Tensor,
+    mask: Tensor,
+    types: TypeVectors,
+    word_start: Tensor,
+    word_end: Tensor,
+    shift: float | Tensor = 0.0,
+    *,
+    joint: bool = False,
+) -> Selected:
+    """What `select` picks from the windows `ids` [B, L], without ever holding all scores of many types.
+
+    The other arguments are those of `BiEncoder.forward` and `select`.
+    """
+    hidden = model.text_encoder(ids, mask)
+    count = len(types.span)
+    at_once = max(1, _CELLS_AT_ONCE // (ids.numel() * min(model.settings.max_span_width, ids.shape[1])))
+    parts = []
+    for first in range(0, count, at_once):
+        part = slice(first, first + at_once)
+        chunk = TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
+        of_part = shift[part] if isinstance(shift, Tensor) and shift.ndim else shift
+        found = select(model.score(hidden, chunk), word_start, word_end, of_part, joint=joint)
+        parts.append(found._replace(type=found.type + first))
+    if len(parts) == 1:
+        return parts[0]
+    merged = Selected(*map(torch.cat, zip(*parts, strict=True)))
+    order = merged.window.argsort(stable=True)
+    return Selected(*(column[order] for column in merged))
+
+
+def select(
+    scores: SpanScores,
+    word_start: Tensor,
+    word_end: Tensor,
+    shift: float | Tensor = 0.0,
+    *,
+    joint: bool = False,
+) -> Selected:
+    """All spans from a word's start to a word's end that score above their type's threshold.
+
+    Args:
+        scores: of a batch of windows.
+        word_start: bool [B, L], false at special tokens and padding.
+        word_end: bool [B, L], likewise.
+        shift: added to the threshold of spans; one number, or one a type, [K].
+        joint: also require that start and end are not below their thresholds.
+    """
+    widths = scores.span.shape[3]
+    bar = scores.span_threshold + shift
+    found = scores.span > bar[:, :, None, None]
+    found &= candidate_spans(word_start, word_end, widths).unsqueeze(1)
+    if joint:
+        starts = scores.start >= scores.start_threshold.unsqueeze(2)
+        ends = scores.end >= scores.end_threshold.unsqueeze(2)
+        found &= candidate_spans(starts.flatten(0, 1), ends.flatten(0, 1), widths).view_as(found)
+    window, kind, start, width = found.nonzero(as_tuple=True)
+    score = scores.span[window, kind, start, width]
+    return Selected(window, kind, start, start + width, score, score - scores.span_threshold[window, kind])
+
+
+def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
+    """The mentions furthest above their thresholds of which no two overlap, across types (papers/000,
+    algorithm 1, removeOverlap)."""
+    kept: list[Mention] = []
+    taken: set[int] = set()
+    for mention in sorted(mentions, key=lambda m: (-(m.margin or 0.0), m.start, m.end)):
+        if taken.isdisjoint(range(mention.start, mention.end)):
+            kept.append(mention)
+            taken.update(range(mention.start, mention.end))
+    return sorted(kept, key=lambda m: (m.start, m.end))

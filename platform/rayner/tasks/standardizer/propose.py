@@ -14,7 +14,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from rayner.metrics.linking import fold
-from rayner.tasks.standardizer.answers import Answer
+from rayner.tasks.standardizer.predictor import Answer
 
 LEAST_SIMILARITY = 0.4
 MOST_TOGETHER = 8000

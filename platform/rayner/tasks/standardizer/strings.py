@@ -52,7 +52,7 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     """
     base = _knowledge_base(recipe)
     settings = recipe.mentions
-    known = _known_ids(base)
+    known = entity_of_id(base.entities)
     mentions = _mentions(settings.train, settings, known, "mentions.train")
     if settings.dev:
         dev = _distinct(_mentions(settings.dev, settings, known, DEV))
@@ -104,7 +104,7 @@ def with_mentions_of(
         RecipeError: a path that does not exist, or mentions of other entities.
         CorpusError: mentions that cannot be read.
     """
-    return with_mentions(base.entities, _mentions(paths, settings, _known_ids(base), where))
+    return with_mentions(base.entities, _mentions(paths, settings, entity_of_id(base.entities), where))
 
 
 def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
@@ -120,10 +120,6 @@ def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
         what = "%d entities cannot be read; `rayner kb check` lists them; the first: %s: %s"
         log.warning(what, len(base.rejects), first.where, first.what)
     return base
-
-
-def _known_ids(base: KnowledgeBase) -> Callable[[str], str | None]:
-    return entity_of_id(base.entities)
 
 
 def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[MentionString]:

@@ -26,8 +26,14 @@ from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.predict import predict
 from rayner.tasks.splits import split_documents
-from rayner.tasks.typer.decoding import FLOOR, logit, tuned_per_type, tuned_threshold
-from rayner.tasks.typer.predictor import FoundTypes, TypePredictor
+from rayner.tasks.typer.predictor import (
+    FLOOR,
+    GoldScores,
+    TypePredictor,
+    logit,
+    tuned_per_type,
+    tuned_threshold,
+)
 from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
 from rayner.tasks.typer.windows import MentionWindow, MentionWindows
 
@@ -225,7 +231,7 @@ class TyperTask(EncoderTask[TyperRecipe]):
         settings = self.recipe.decoding
         if settings.threshold == "fixed" or not isinstance(model, Typer):
             return
-        looser = _Scoring(
+        looser = GoldScores(
             self, model, self.names, model.head.table(), torch.full_like(model.thresholds, logit(FLOOR))
         )
         answers = predict(looser, [d for d in dev if d.mentions])
@@ -291,14 +297,6 @@ class TyperTask(EncoderTask[TyperRecipe]):
         order = list(forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH))
         vectors = model.encode_names([self.padded([rows[i] for i in batch]) for batch in order])
         return vectors[torch.from_numpy(np.argsort(np.concatenate(order))).to(vectors.device)]
-
-
-class _Scoring(TypePredictor):
-    """All types above the thresholds, undecoded, with the gold mentions."""
-
-    def finish(self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]) -> Any:
-        found = self.scored(scores)
-        return [(found.get(n, ({}, []))[0], m) for n, m in enumerate(item.mentions) if gold_types(m)]
 
 
 def _joined(rows: Sequence[Any]) -> np.ndarray:

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from rayner.config import BiEncoderSettings
-from rayner.models import recognize as module
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.encoder import load_encoder
-from rayner.models.select import select
+from rayner.tasks.recognizer import predictor as module
+from rayner.tasks.recognizer.predictor import select
 
 
 @pytest.mark.parametrize("cells", [1, 200, 1 << 24])
@@ -25,7 +25,7 @@ def test_chunks_of_types_find_what_all_types_find(
     types = TypeVectors(*directions, torch.randn(7, 3))
     monkeypatch.setattr(module, "_CELLS_AT_ONCE", cells)
     with torch.inference_mode():
-        found = module.recognize(model, ids, ids > 0, types, word, word, shift)
+        found = module.find_spans(model, ids, ids > 0, types, word, word, shift)
         expected = select(model(ids, ids > 0, types), word, word, shift)
     assert len(expected.window) > 10
     for one, other in zip(found, expected, strict=True):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rayner.losses.span_scores import SpanScores
-from rayner.models.select import select
+from rayner.losses.span_contrast import SpanScores
+from rayner.tasks.recognizer.predictor import select
 
 WINDOWS, TYPES, LENGTH, WIDTHS = 2, 3, 6, 3
 
