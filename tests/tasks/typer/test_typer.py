@@ -23,8 +23,8 @@ from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of
 from rayner.tasks.stages import chain
+from rayner.tasks.typer import batches
 from rayner.tasks.typer import predictor as predictor_module
-from rayner.tasks.typer import task as typer_task
 from rayner.tasks.typer.task import TyperTask
 from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
 from tests.tasks.small import built, collated, corpus, found, tagger, trained, weighted_loss
@@ -105,7 +105,7 @@ def test_a_frozen_encoder_reads_each_window_once(
     settings = {"train_encoder": False, "mention_encoding": encoding, "head": head, "projection_size": 8}
     stored = typer(encoder=str(tmp_path / "encoder"), model=settings)
     model, documents = built(stored).train(), [*DOCUMENTS, *DOCUMENTS[::-1]]
-    monkeypatch.setattr(typer_task, "TOKENS_PER_BATCH", 40)
+    monkeypatch.setattr(batches, "TOKENS_PER_BATCH", 40)
     batch = collated(stored, documents)
     assert batch.states.shape == (len(documents), 32)
     direct = dataclasses.replace(batch, states=None)

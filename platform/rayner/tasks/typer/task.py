@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +25,7 @@ from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.predict import predict
 from rayner.tasks.splits import split_documents
+from rayner.tasks.typer.batches import TypeBatch, by_tokens, joined, known_groups, stored_states
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScores,
@@ -47,28 +47,6 @@ class TyperOptions(Options):
 
     types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)] | None = None
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TypeBatch:
-    """Windows, and the types of their mentions.
-
-    Attributes:
-        ids, mask: [B, L] sub-words with special tokens.
-        rows, places: [M] where the vector of each mention is read.
-        right: [P, 2] mention and type, of those that are right.
-        known: mentions, and the types that their documents were annotated for (None: all). Without any, all
-            types are known of all mentions.
-        states: [M, H] hidden states of the mentions, where the encoder does not learn.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    rows: Tensor
-    places: Tensor
-    right: Tensor
-    known: Sequence[tuple[Tensor, Tensor | None]]
-    states: Tensor | None = None
 
 
 class TyperTask(EncoderTask[TyperRecipe]):
@@ -136,7 +114,7 @@ class TyperTask(EncoderTask[TyperRecipe]):
 
     def _with_states(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         encoder = self.encoder().eval()
-        for batch in _by_tokens(rows):
+        for batch in by_tokens(rows):
             ids, mask = self.padded([row["ids"] for row in batch])
             with torch.inference_mode():
                 states = encoder(ids, mask)
@@ -181,15 +159,15 @@ class TyperTask(EncoderTask[TyperRecipe]):
         mention = [
             np.asarray(e["type_mention"], np.int64) + b for e, b in zip(examples, begins, strict=False)
         ]
-        right = [np.concatenate(mention), _joined([e["type_index"] for e in examples])]
+        right = [np.concatenate(mention), joined([e["type_index"] for e in examples])]
         return TypeBatch(
             ids=ids,
             mask=mask,
             rows=torch.from_numpy(np.repeat(np.arange(len(examples)), sizes)),
-            places=1 + torch.from_numpy(_joined([e["places"] for e in examples])),
+            places=1 + torch.from_numpy(joined([e["places"] for e in examples])),
             right=torch.from_numpy(np.stack(right, 1)),
-            known=_known_groups([tuple(e["known"]) for e in examples], sizes),
-            states=_states(examples) if self._reads_once else None,
+            known=known_groups([tuple(e["known"]) for e in examples], sizes),
+            states=stored_states(examples) if self._reads_once else None,
         )
 
     def counts(self, batch: TypeBatch, progress: Progress) -> Counts:
@@ -299,29 +277,6 @@ class TyperTask(EncoderTask[TyperRecipe]):
         return vectors[torch.from_numpy(np.argsort(np.concatenate(order))).to(vectors.device)]
 
 
-def _joined(rows: Sequence[Any]) -> np.ndarray:
-    return np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
-
-
-def _by_tokens(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Neighbouring rows, about as many as a forward pass takes."""
-    batch: list[dict[str, Any]] = []
-    for row in rows:
-        longest = max(other["length"] for other in (*batch, row))
-        if batch and longest * (1 + len(batch)) > TOKENS_PER_BATCH:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
-
-
-def _states(examples: Sequence[Mapping[str, Any]]) -> Tensor:
-    """The stored hidden states of the mentions of all rows, [M, H]."""
-    rows = [np.asarray(e["states"], np.float32).reshape(len(e["places"]), -1) for e in examples]
-    return torch.from_numpy(np.concatenate(rows))
-
-
 def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor | None) -> Tensor:
     """The loss over some mentions and some types."""
     columns = torch.arange(logits.shape[1], device=logits.device) if types is None else types
@@ -331,21 +286,6 @@ def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor |
     moved = torch.stack([place[index] for place, index in zip(places, right.unbind(1), strict=True)], 1)
     inside = moved[(moved >= 0).all(1)]
     return typing_loss(logits[mentions][:, columns], inside)[0]
-
-
-def _known_groups(
-    known: Sequence[tuple[int, ...]], sizes: Sequence[int]
-) -> list[tuple[Tensor, Tensor | None]]:
-    """The mentions of the rows by the types that are known of them; none where all types are, of all rows."""
-    if not any(known):
-        return []
-    of_mention = np.repeat(np.arange(len(known)), sizes)
-    groups: list[tuple[Tensor, Tensor | None]] = []
-    for types in dict.fromkeys(known):
-        rows = [row for row, own in enumerate(known) if own == types]
-        mentions = torch.from_numpy(np.flatnonzero(np.isin(of_mention, rows)))
-        groups.append((mentions, torch.tensor(types, dtype=torch.int64) if types else None))
-    return groups
 
 
 def _rejects(
