@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.files.places import place_of
 from rayner.runtime.annotation.finish import finish
@@ -101,7 +102,7 @@ def beyond(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ids = [row["ids"] for row in rows]
     seconds = np.polyfit(ids, [row["seconds"] for row in rows], 1)
     return [
-        {"ids": more, "seconds": round(float(np.polyval(seconds, more))), "extrapolated": True}
+        {"ids": more, "seconds": round(float(np.polyval(seconds, more))), "from": "extrapolated"}
         for more in BEYOND
         if more > max(ids)
     ]
@@ -112,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, nargs="+", default=[10**5, 10**6, 10**7])
     parser.add_argument("--results", type=Path, help="a file of the rows that were measured, kept up to date")
+    add_out(parser, "annotate_finish")
     given = parser.parse_args()
     rows = json.loads(given.results.read_text()) if given.results and given.results.exists() else []
     for ids in given.ids:
@@ -120,6 +122,16 @@ def main() -> None:
             print(rows[-1], file=sys.stderr)
             if given.results:
                 given.results.write_text(json.dumps(rows, indent=1))
+    record(
+        "annotate_finish",
+        given.out,
+        title="The end of an annotation: ids given twice, rejects, counts",
+        section="Annotation",
+        task="all",
+        conditions=f"Synthetic blocks of {PER_BLOCK:,} documents, one id in a hundred given before. Seconds "
+        "beyond the largest number are those of the line through what was measured.",
+        rows=measured([*rows, *beyond(rows)], {"seconds": "s", "peak_mb": "MB"}),
+    )
     print(json.dumps({"rows": [*rows, *beyond(rows)]}))
 
 

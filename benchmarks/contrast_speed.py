@@ -4,7 +4,7 @@
 
 A step is the loss and its gradient, in float32 on one thread, in a process of its own. The direct forms hold
 tensors of pairs and dimensions: they are given fewer tokens, and what more would cost follows from the square
-of their number (`extrapolated`). `times` compares a direct form with ours at as many tokens.
+of their number (`from`). `times` compares a direct form with ours at as many tokens.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.infonce import infonce
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--chains", type=int, default=2000, help="mention tokens of the loss of chains")
     parser.add_argument("--gaussians", type=int, default=4000, help="tokens of the loss of Gaussians")
     parser.add_argument("--direct", type=int, nargs="+", default=[250, 500], help="tokens of direct forms")
+    add_out(parser, "contrast_speed")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     rows = []
@@ -51,6 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         direct = [measure(loss, "direct", number) for number in numbers[:-1]]
         direct += [extrapolated(row, tokens) for row in direct[-1:]]
         rows += [*ours.values(), *(row | compared(row, ours[row["tokens"]]) for row in direct)]
+    units = {"seconds": "s", "peak_mb": "MB", "times_seconds": "ratio", "times_peak_mb": "ratio"}
+    record(
+        "contrast_speed",
+        chosen.out,
+        title="The contrasts of chains and Gaussians beside their direct forms",
+        section="Speed",
+        task="chains, gaussian",
+        conditions="The loss and its gradient, one thread, a process each. Direct forms of the most tokens "
+        "are extrapolated by the square of the number of tokens.",
+        rows=measured(({k: v for k, v in row.items() if k != "value"} for row in rows), units),
+    )
     print(json.dumps({"rows": rows}, indent=1))
 
 
@@ -79,7 +92,7 @@ def extrapolated(row: dict[str, Any], tokens: int) -> dict[str, Any]:
         "tokens": tokens,
         "seconds": round(row["seconds"] * times, 2),
         "peak_mb": round(row["peak_mb"] * times),
-        "extrapolated": True,
+        "from": "extrapolated",
     }
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.data import batches, contrastive_groups
 
@@ -36,9 +37,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each kind of plan, number of examples and method."""
     parser = argparse.ArgumentParser(description="Rows of the table of plans, as JSON.")
     parser.add_argument("--examples", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    add_out(parser, "plan_speed")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
-    print(json.dumps({"rows": [row for number in chosen.examples for row in measure(number)]}, indent=1))
+    rows = [row for number in chosen.examples for row in measure(number)]
+    record(
+        "plan_speed",
+        chosen.out,
+        title="The plan of an epoch",
+        section="Speed",
+        task="all",
+        conditions="Log-normal lengths of sentences, groups of three examples on average, entities of ten "
+        f"names; {BUDGET} tokens a step. CPU seconds of one thread, beside a loop over the examples up to {SLOW:,}.",
+        rows=measured(rows, {"seconds": "s", "peak_mb": "MB", "padding": "%", "again": "%"}),
+    )
+    print(json.dumps({"rows": rows}, indent=1))
 
 
 def measure(number: int) -> list[dict[str, Any]]:
