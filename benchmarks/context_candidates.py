@@ -79,8 +79,8 @@ def main() -> None:
         title="Candidate contexts of a whole novel",
         section="Context",
         task="all",
-        conditions=f"{options.novel}: {len(text):,} characters, {len(sentences):,} sentences; {options.count} "
-        "candidates of each method for every sentence. `loop` fits BM25 for each sentence, as the published code.",
+        conditions=f"{options.novel}: {len(text):,} characters, {len(sentences):,} sentences, for "
+        f"each {options.count} candidates of each method. `loop` fits BM25 for each sentence, as the published code.",
         rows=measured(rows, {"seconds": "s", "seconds_for_all": "s"}),
     )
     print(json.dumps({**about, "rows": rows}))

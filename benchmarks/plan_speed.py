@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         section="Speed",
         task="all",
         conditions="Log-normal lengths of sentences, groups of three examples on average, entities of ten "
-        f"names; {BUDGET} tokens a step. CPU seconds of one thread, beside a loop over the examples up to {SLOW:,}.",
+        f"names; {BUDGET} tokens a step. CPU seconds of one thread, beside a loop up to {SLOW:,} examples.",
         rows=measured(rows, {"seconds": "s", "peak_mb": "MB", "padding": "%", "again": "%"}),
     )
     print(json.dumps({"rows": rows}, indent=1))
