@@ -80,7 +80,7 @@ def main() -> None:
         section="Context",
         task="all",
         conditions=f"{options.novel}: {len(text):,} characters, {len(sentences):,} sentences, for "
-        f"each {options.count} candidates of each method. `loop` fits BM25 for each sentence, as the published code.",
+        f"each {options.count} candidates of each method. `loop` fits BM25 a sentence, as published.",
         rows=measured(rows, {"seconds": "s", "seconds_for_all": "s"}),
     )
     print(json.dumps({**about, "rows": rows}))
