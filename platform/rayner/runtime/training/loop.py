@@ -15,9 +15,9 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
-from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.folders import replace_folder
 from rayner.runtime.tracking import Record, Tracker, tracked
+from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
     broadcast_model,
     on_first,

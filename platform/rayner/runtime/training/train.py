@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
-from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.locks import locked
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
+from rayner.runtime.training.dev_answers import EVALUATION, default_device, read_predictions
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
