@@ -12,13 +12,13 @@ from torch import nn
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
 from rayner.retrieval.index_folder import version_of_index
+from rayner.runtime.linking.loading import load_standardizer
 from rayner.serving.predictors import Kept
 from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
 from rayner.serving.settings import ServedBaseSettings
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.entities import Entities
-from rayner.tasks.standardizer.loading import load_standardizer
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 

@@ -25,7 +25,8 @@ from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of, remove_last
 from rayner.runtime.training.dev_answers import default_device, score
 from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
-from rayner.tasks.checkpoint import RECIPE, load_model
+from rayner.tasks.checkpoint_files import RECIPE
+from rayner.tasks.encoder_task import load_model
 from rayner.tasks.registry import load_recipe, train_task
 
 BEST_RECIPE = "best.yaml"

@@ -42,8 +42,8 @@ from rayner.runtime.training.run_state import (
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
 from rayner.tasks.base import Examples, Progress, State
-from rayner.tasks.checkpoint import load_model, save_checkpoint
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of
 from rayner.tasks.sharing import from_first
 

@@ -24,8 +24,9 @@ from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
 from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
 from rayner.tasks.base import Unit
-from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.checkpoint import METRICS
+from rayner.tasks.checkpoint_files import RECIPE
+from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
