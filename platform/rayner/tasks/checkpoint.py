@@ -76,14 +76,6 @@ def save_checkpoint(
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def replace_recipe(folder: Path, recipe: BaseRecipe) -> None:
-    """Give a checkpoint another recipe of the same task and model."""
-    (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["files"][RECIPE] = sha256_of(folder / RECIPE)
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
 def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> Checkpoint:
     """The model of a checkpoint folder, in evaluation mode.
 

@@ -17,7 +17,6 @@ from rayner.config import ContextSettings, RankerRecipe
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
 from rayner.errors import CheckpointError
-from rayner.retrieval.context_choice import Room, best
 from rayner.retrieval.contexts import Candidate, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.tasks.base import Predictor
@@ -132,9 +131,9 @@ class ContextStage:
             scored = {one.sentence: 1 / place for place, one in enumerate(taken, 1)}
         else:
             scores = [score_of[found.texts_of(sentence, one)] for one in candidates]
-            room = Room(count, minimum=self._settings.minimum)
-            places = best(scores, [0] * len(scores), room)
-            scored = {candidates[place].sentence: scores[place] for place in places}
+            ordered = sorted(range(len(scores)), key=lambda place: -scores[place])
+            places = [place for place in ordered if scores[place] > self._settings.minimum]
+            scored = {candidates[place].sentence: scores[place] for place in places[:count]}
         texts = found.sentences.texts
         return tuple(
             Context(texts[place], score, before=place < sentence) for place, score in sorted(scored.items())

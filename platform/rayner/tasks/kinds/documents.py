@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, DocumentRecipe
+from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
@@ -74,7 +74,7 @@ class Documents:
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
         holds for them too. Mentions of types that are not looked for do not count; the log says so."""
-        documents = gold_documents(paths, format, recipe.corpus.rename)
+        documents = documents_of(paths, format, recipe)
         _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
 
@@ -135,12 +135,13 @@ class Documents:
         )
 
 
-def gold_documents(paths: Sequence[Path], format: str, rename: Mapping[str, str]) -> StreamedDocuments:
-    """The documents of files, to score answers on."""
+def documents_of(
+    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe
+) -> StreamedDocuments:
+    """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too."""
     named = tuple(map(str, paths))
-    return StreamedDocuments(
-        CorpusSettings(train=named, dev=named, format=format, rename=dict(rename)), "dev"
-    )
+    corpus = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
+    return StreamedDocuments(corpus, "dev")
 
 
 def _parts(documents: Iterable[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:

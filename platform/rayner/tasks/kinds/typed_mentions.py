@@ -18,7 +18,7 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.kinds.documents import Documents, gold_documents
+from rayner.tasks.kinds.documents import Documents, documents_of
 
 _TYPES_ON_A_CARD = 50
 
@@ -59,7 +59,7 @@ class TypedMentions:
         Raises:
             CorpusError: no mention has a type.
         """
-        documents = gold_documents(paths, format, recipe.corpus.rename)
+        documents = documents_of(paths, format, recipe)
         wanted = None if types is None else frozenset(types)
         # Gone through once more before anything is answered: it costs little beside the answers.
         typed = Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
