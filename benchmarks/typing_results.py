@@ -115,7 +115,7 @@ def score(run: Run, runs: Path) -> None:
     assert predictor is not None
     dev = load_recipe(RECIPES / "typer_ufet.yaml").corpus.dev
     kind = task_of("typer").kind
-    gold = kind.read([Path(path) for path in dev], "auto", loaded.recipe, predictor).items
+    gold = list(kind.read([Path(path) for path in dev], "auto", loaded.recipe, predictor).items)
     right, found = typed_items(gold, list(predict(predictor, gold)))
     rows = {"setting": list(MODES[run.mode][best]), "gold": [sorted(t) for t in right]}
     (out / SCORED).write_text(json.dumps(rows | {"found": [sorted(t) for t in found]}), encoding="utf-8")

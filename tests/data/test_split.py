@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document
-from rayner.data.split import split, split_of
+from rayner.data.split import FRACTIONS, split, split_keys, splits_of
 from rayner.errors import CorpusError
+
+
+def split_of(document: Document, fractions: Mapping[str, float] = FRACTIONS, seed: int = 0) -> str:
+    """The definition: the hash of the group, or else of the id, is a place on the fractions."""
+    key = document.document_id if document.group is None else document.group
+    place = int.from_bytes(hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()) / 2**64
+    ends = zip(fractions, accumulate(fractions.values()), strict=True)
+    return next((name for name, end in ends if place < end), list(fractions)[-1])
 
 
 def _documents(count: int) -> list[Document]:
@@ -28,7 +40,9 @@ def test_fractions_and_order() -> None:
 def test_a_split_is_a_function_of_the_document_and_never_moves() -> None:
     documents = _documents(50)
     names = {d.document_id: split_of(d) for d in documents}
-    assert names == {d.document_id: split_of(d) for d in reversed(documents)}
+    for ordered in (documents, documents[::-1], documents[::2] + documents[1::2]):
+        parts = split(ordered)
+        assert names == {d.document_id: name for name, part in parts.items() for d in part}
     assert [split_of(d) for d in documents[:12]] == EXPECTED
     assert [split_of(d, seed=1) for d in documents] != list(names.values())
 
@@ -39,8 +53,14 @@ EXPECTED = ["train"] * 4 + ["dev", "train", "dev"] + ["train"] * 5
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40))
 def test_no_group_is_cut(groups: list[str]) -> None:
     documents = [Document(str(n), "x", group=group) for n, group in enumerate(groups)]
-    places = {(d.group, split_of(d, {"train": 0.5, "dev": 0.5})) for d in documents}
-    assert len(places) == len(set(groups))
+    parts = splits_of(split_keys(documents), {"train": 1.0})
+    assert not parts.any()
+    halves = {"train": 0.5, "dev": 0.5}
+    names = [split_of(d, halves) for d in documents]
+    if set(names) == set(halves):
+        found = splits_of(split_keys(documents), halves)
+        assert [list(halves)[number] for number in found] == names
+        assert len(set(zip(groups, found.tolist(), strict=True))) == len(set(groups))
 
 
 def test_documents_of_the_same_text_stay_together_unless_their_group_says_where() -> None:

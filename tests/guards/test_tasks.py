@@ -12,7 +12,7 @@ from rayner.tasks.registry import OWN
 ABOUT_ONE = {
     "platform/rayner/tasks/registry.py",
     # Commands and endpoints about one kind of answer, the quick start, and a checkpoint of one kind.
-    "platform/rayner/tasks/standardizer/loading.py",
+    "platform/rayner/runtime/linking/loading.py",
     "platform/rayner/runtime/quickstart.py",
 }
 _CLASS = re.compile(r"(Recipe|Task)$")

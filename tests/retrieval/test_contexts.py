@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.retrieval.contexts import (
     PAPER_METHODS,
     Candidate,
     context_methods,
-    draw,
-    draw_by_method,
     find_contexts,
 )
-from rayner.retrieval.document_sentences import DocumentSentences, largest, of_document
+from rayner.retrieval.document_sentences import DocumentSentences, largest
 
 METHODS = ("before", "after", "surrounding", "bm25", "same_noun", "dense", "random")
 
@@ -164,10 +161,8 @@ def test_the_same_sentence_many_times_has_no_context() -> None:
     assert not any(found)
 
 
-def test_sentences_of_a_document() -> None:
-    sentences = of_document(Document("d", "It rained. Ishmael ran."))
-    assert sentences.texts == ["It rained.", "Ishmael ran."]
-    assert find_contexts(of_document(Document("d", "")), context_methods(), 4) == []
+def test_a_document_without_sentences_has_no_contexts() -> None:
+    assert find_contexts(DocumentSentences([]), context_methods(), 4) == []
 
 
 @pytest.mark.parametrize(
@@ -199,34 +194,6 @@ def test_the_largest_of_a_row(count: int, rows: list[list[float]]) -> None:
         ]
     ]
     assert list(zip(row.tolist(), column.tolist(), strict=True)) == expected
-
-
-candidates = [Candidate(n, 0.0, method) for n, method in enumerate("aaaaaabbbc")]
-
-
-@given(st.integers(0, 12), st.integers(0, 100))
-def test_drawn_by_method_is_as_even_as_can_be(count: int, seed: int) -> None:
-    drawn = draw_by_method(candidates, count, seed)
-    assert drawn == draw_by_method(candidates, count, seed)
-    assert len(set(drawn)) == len(drawn) == min(count, len(candidates))
-    taken, there = Counter(c.method for c in drawn), Counter(c.method for c in candidates)
-    for one in there:
-        for other in there:
-            assert taken[one] <= taken[other] + 1 or taken[other] == there[other]
-
-
-@given(st.integers(0, 12), st.integers(0, 100))
-def test_drawn_at_random(count: int, seed: int) -> None:
-    drawn = draw(candidates, count, seed)
-    assert drawn == draw(candidates, count, seed)
-    assert len(set(drawn)) == len(drawn) == min(count, len(candidates))
-
-
-def test_a_single_draw_may_be_of_any_method() -> None:
-    first = Counter(draw_by_method(candidates, 1, seed)[0].method for seed in range(90))
-    assert min(first[method] for method in "abc") > 15
-    by_chance = Counter(draw(candidates, 1, seed)[0].method for seed in range(200))
-    assert by_chance["a"] > 3 * by_chance["c"]
 
 
 def test_the_methods_of_the_paper_are_four() -> None:

@@ -70,7 +70,7 @@ class Scan:
     first: tuple[str, str, str] | None = None
 
 
-class Kept(NamedTuple):
+class DistinctDocuments(NamedTuple):
     """The documents of a corpus that count: each id once.
 
     Attributes:
@@ -182,18 +182,18 @@ def save_scan(found: Scan, path: Path) -> None:
         pq.write_table(found.table.replace_schema_metadata({"scan": json.dumps(about)}), partial)
 
 
-def keep(keys: pa.Table) -> Kept:
+def keep(keys: pa.Table) -> DistinctDocuments:
     """Of documents with the same id the first one counts."""
     codes = codes_of(keys["document_id"])
     # A code that is larger than all before it is the first of its id.
     rows = codes > np.maximum.accumulate(np.concatenate([[-1], codes]))[:-1]
     again = np.flatnonzero(~rows)
     if not len(again):
-        return Kept(rows, again, again)
+        return DistinctDocuments(rows, again, again)
     owners = np.flatnonzero(rows)[codes[again]]
     one, other = (keys["content"].take(pa.array(places)).combine_chunks() for places in (again, owners))
     differs = np.array([a != b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], bool)
-    return Kept(rows, again[differs], owners[differs])
+    return DistinctDocuments(rows, again[differs], owners[differs])
 
 
 def digest_of(contents: pa.ChunkedArray) -> str:

@@ -24,15 +24,6 @@ KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64
 is null where a group or an empty text leaves nothing to it."""
 
 
-def split_of(document: Document, fractions: Mapping[str, float] = FRACTIONS, seed: int = 0) -> str:
-    """The split of one document: a function of its group, or else its id, and of nothing else in the corpus.
-
-    The hash of the key is a number in [0, 1); fractions are stretches of it, in their order.
-    """
-    (number,) = _stretches(np.array([_place(document, seed)]), fractions)
-    return list(fractions)[number]
-
-
 def hash_of_text(document: Document) -> bytes:
     """The same for texts that differ in nothing but white space."""
     text = " ".join(document.text.split())

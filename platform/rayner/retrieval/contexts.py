@@ -1,8 +1,7 @@
 """Candidate contexts of a sentence: other sentences of its document that may help to read it.
 
 Amalvy et al. 2023 (EMNLP), "Learning to Rank Context for Named Entity Recognition Using a Synthetic Dataset",
-section 4: so many candidates of each method, those with the same text once; a ranker then chooses among them,
-or chance does.
+section 4: so many candidates of each method, those with the same text once; a ranker then chooses among them.
 """
 
 from __future__ import annotations
@@ -98,28 +97,3 @@ def find_contexts(
         for query, context, score in zip(*columns, strict=True):
             kept[query].setdefault(text_of[context], Candidate(context, score, name))
     return [list(kept[query].values()) for query in asked.tolist()]
-
-
-def draw(candidates: Sequence[Candidate], count: int, seed: int | Sequence[int]) -> list[Candidate]:
-    """Up to `count` candidates, each as likely: the random re-ranker (section 4.3)."""
-    order = np.random.default_rng(seed).permutation(len(candidates))
-    return [candidates[place] for place in order[:count]]
-
-
-def draw_by_method(candidates: Sequence[Candidate], count: int, seed: int | Sequence[int]) -> list[Candidate]:
-    """Up to `count` candidates, as many of each method: the bucket random re-ranker (section 4.3).
-
-    Methods take turns in a random order, so that none is preferred where `count` does not divide; where one
-    has no more, the others go on.
-    """
-    rng = np.random.default_rng(seed)
-    buckets: dict[str, list[Candidate]] = {}
-    for place in rng.permutation(len(candidates)):
-        buckets.setdefault(candidates[place].method, []).append(candidates[place])
-    names = sorted(buckets)
-    turns = [
-        (turn, order, candidate)
-        for order, number in enumerate(rng.permutation(len(names)))
-        for turn, candidate in enumerate(buckets[names[number]])
-    ]
-    return [candidate for _, _, candidate in sorted(turns, key=lambda t: t[:2])[:count]]

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rayner.data.schema import Document
-from rayner.data.sentences import sentences_of
 from rayner.data.words import find_words
 
 SCORES = 2**22
@@ -55,11 +53,6 @@ class Found(NamedTuple):
 
 Method = Callable[[DocumentSentences, np.ndarray, int], Found]
 """Up to so many contexts for each of the sentences [Q], none with the text of the sentence or of another."""
-
-
-def of_document(document: Document) -> DocumentSentences:
-    """The sentences of a document, its own where it has some."""
-    return DocumentSentences([document.text[start:end] for start, end in sentences_of(document)])
 
 
 def largest(scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
 
-def each(
+def parallel_map(
     work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None
 ) -> Iterator[Result]:
     """The result of every part, in the order in which parts get done.

@@ -12,13 +12,13 @@ from torch import nn
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
 from rayner.retrieval.index_folder import version_of_index
-from rayner.serving.predictors import Kept
+from rayner.runtime.linking.loading import load_standardizer
+from rayner.serving.predictors import PredictorCache
 from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
 from rayner.serving.settings import ServedBaseSettings
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.entities import Entities
-from rayner.tasks.standardizer.loading import load_standardizer
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 
@@ -40,7 +40,7 @@ class ServedKnowledgeBase:
     versions: KnowledgeBaseVersions
     loaded: tuple[StandardizerTask, nn.Module]
     base: Standardizer
-    stages: Kept[Choice]
+    stages: PredictorCache[Choice]
     """Those that link the mentions of documents; the standardizer of each answers for mentions alone."""
 
     def describe(self) -> KnowledgeBaseOut:
@@ -113,4 +113,4 @@ def _served(
         return Entities(asked, settings.types or None)
 
     list(predict(base, ["The first name takes longer than any other."]))
-    return ServedKnowledgeBase(settings, versions, loaded, base, Kept(make, _KEPT))
+    return ServedKnowledgeBase(settings, versions, loaded, base, PredictorCache(make, _KEPT))

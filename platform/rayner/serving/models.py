@@ -11,7 +11,7 @@ from rayner.config import DocumentRecipe, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.serving.knowledge import Choice, ServedKnowledgeBase, load_knowledge_bases
-from rayner.serving.predictors import AnyPredictor, Kept, recognizer_predictors
+from rayner.serving.predictors import AnyPredictor, PredictorCache, recognizer_predictors
 from rayner.serving.schemas import ModelsReply, RecognizerOut, TypeOut, Versions
 from rayner.serving.settings import ModelSettings
 from rayner.tasks.base import Options
@@ -31,7 +31,7 @@ class ServedRecognizer:
     path: str
     version: str
     loaded: Checkpoint
-    predictors: Kept[Options]
+    predictors: PredictorCache[Options]
 
     @property
     def recipe(self) -> DocumentRecipe:
@@ -80,7 +80,7 @@ class Models:
 
     recognizer: ServedRecognizer | None
     knowledge_bases: Mapping[str, ServedKnowledgeBase]
-    linkers: Kept[Linking]
+    linkers: PredictorCache[Linking]
 
     def versions(self, *, recognizer: bool = False, bases: tuple[str, ...] = ()) -> Versions:
         """Of what made a reply."""
@@ -125,7 +125,7 @@ def load_models(
         stages: list[Stage] = [recognizer.predictors.make(asked.options)]
         return chain([*stages, *(bases[name].stages.make(asked.choice) for name in asked.bases)])
 
-    return Models(recognizer, bases, Kept(linker, 4 * type_sets))
+    return Models(recognizer, bases, PredictorCache(linker, 4 * type_sets))
 
 
 def _recognizer(

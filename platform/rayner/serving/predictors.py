@@ -15,7 +15,7 @@ K = TypeVar("K")
 AnyPredictor = Predictor[Any, Any, Any, Any]
 
 
-class Kept(Generic[K]):
+class PredictorCache(Generic[K]):
     """The predictors that were asked for last. Safe for several threads; made one at a time."""
 
     def __init__(self, make: Callable[[K], AnyPredictor], size: int) -> None:
@@ -48,9 +48,9 @@ class Kept(Generic[K]):
             return found
 
 
-def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> Kept[Options]:
+def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> PredictorCache[Options]:
     """Predictors of a recognizer by options: those of the same types share their vectors."""
-    of_types = Kept[Options](loaded.predictor, type_sets)
+    of_types = PredictorCache[Options](loaded.predictor, type_sets)
 
     def make(options: Options) -> AnyPredictor:
         types = getattr(options, "types", None)
@@ -58,6 +58,6 @@ def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> Kept[Options]:
         base = of_types.make(bare)
         return base.adjusted(options) if options != bare and isinstance(base, Adjustable) else base
 
-    kept = Kept(make, 4 * type_sets)
-    kept.make(loaded.record.options())
-    return kept
+    cache = PredictorCache(make, 4 * type_sets)
+    cache.make(loaded.record.options())
+    return cache

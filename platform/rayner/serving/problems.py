@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,6 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from rayner.errors import InputError
-
-log = logging.getLogger(__name__)
 
 
 class TooLarge(InputError):

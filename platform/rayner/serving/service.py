@@ -16,7 +16,7 @@ from rayner.serving.batching import TokenBatcher
 from rayner.serving.knowledge import Choice, bases_of, one_base
 from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.models import Linking, Models, ServedRecognizer, load_models
-from rayner.serving.predictors import AnyPredictor, Kept
+from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
 from rayner.serving.replies import annotate_reply, documents_of, recognize_reply, standardize_reply
 from rayner.serving.schemas import (
@@ -164,9 +164,9 @@ class Service:
         """Stop working."""
         await self._batcher.close()
 
-    async def _predictor(self, kept: Kept[Any], key: Any) -> AnyPredictor:
+    async def _predictor(self, cache: PredictorCache[Any], key: Any) -> AnyPredictor:
         """The predictor of a key; one that must be made takes its turn with the batches."""
-        return kept.get(key) or await self._batcher.run(partial(kept.make, key))
+        return cache.get(key) or await self._batcher.run(partial(cache.make, key))
 
     async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
         """What `predict_and_count` gives, in batches that are shared with other requests."""

@@ -250,7 +250,7 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
         ...
 
     def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
-        """The metrics of the task."""
+        """The metrics of the task. Both may be what `Kind.scored` leaves of them: documents without texts."""
         ...
 
 

@@ -13,20 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import nn
 
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
-from rayner.errors import CheckpointError, InputError, storage_error
-from rayner.models.tokenizer import tokenizer_from
+from rayner.errors import CheckpointError
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
-from rayner.tasks.checkpoint_files import ENCODER, HINT, MANIFEST, check_files, sha256_of, write_manifest
-from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.registry import Task, parse_recipe, task_of, train_task
+from rayner.tasks.checkpoint_files import MANIFEST, RECIPE, read_known_recipe, sha256_of, write_manifest
+from rayner.tasks.encoder_task import EncoderTask, load_trained
+from rayner.tasks.registry import Task, recipes, task_of, train_task
 
-RECIPE = "recipe.yaml"
 METRICS = "metrics.json"
 
 
@@ -79,14 +76,6 @@ def save_checkpoint(
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def replace_recipe(folder: Path, recipe: BaseRecipe) -> None:
-    """Give a checkpoint another recipe of the same task and model."""
-    (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["files"][RECIPE] = sha256_of(folder / RECIPE)
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
 def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> Checkpoint:
     """The model of a checkpoint folder, in evaluation mode.
 
@@ -97,59 +86,12 @@ def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> C
         CheckpointError: a file that is missing, cut short or changed, or a task that this version lacks.
     """
     recipe = read_recipe(folder)
-    check_files(folder)
-    tokenizer = folder / ENCODER
-    task = train_task(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
-    model = load_model(folder, task).eval()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Checkpoint(recipe, task, model.to(device), folder)
-
-
-def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
-    """The model in the folder.
-
-    Raises:
-        CheckpointError: it does not fit the recipe beside it.
-    """
-    try:
-        return task.load(folder)
-    except InputError:
-        raise
-    except Exception as error:
-        if failure := storage_error(str(folder), "cannot be read", error):
-            raise failure from error
-        what = f"does not load ({type(error).__name__}: {error})"
-        raise CheckpointError(str(folder), what, HINT) from error
+    return Checkpoint(recipe, *load_trained(folder, recipe, train_task, device), folder)
 
 
 def read_recipe(folder: Path) -> BaseRecipe:
-    """The recipe of a checkpoint.
-
-    Raises:
-        CheckpointError: none is there, or this version cannot read it.
-    """
-    path = folder / RECIPE
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        if failure := storage_error(str(path), "cannot be read", error):
-            raise failure from error
-        hint = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
-        what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
-        raise CheckpointError(str(path), what, hint) from None
-    if not isinstance(values, dict):
-        raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", HINT)
-    try:
-        return parse_recipe(values, str(path))
-    except InputError as error:
-        # What was cut short may still be YAML: the hash tells it from a recipe of another version.
-        try:
-            check_files(folder)
-        except CheckpointError as damage:
-            if damage.where == str(path):
-                raise CheckpointError(str(path), f"{damage.what} ({error.what})", HINT) from None
-        hint = error.hint or "was it made by another version of rayner?"
-        raise CheckpointError(error.where, error.what, hint) from None
+    """The recipe of a checkpoint of any task, as `checkpoint_files.read_known_recipe`."""
+    return read_known_recipe(folder, recipes())
 
 
 def version_of(folder: Path) -> str:

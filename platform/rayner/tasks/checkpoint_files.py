@@ -1,4 +1,5 @@
-"""What lies in a checkpoint folder: weights, and a manifest with the hash of each file. No pickle is read."""
+"""What lies in a checkpoint folder: weights, recipe, and a manifest with the hash of each file. No pickle is
+read."""
 
 from __future__ import annotations
 
@@ -6,14 +7,18 @@ import hashlib
 import json
 from pathlib import Path
 
+import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_model
 from torch import nn
 
-from rayner.errors import CheckpointError, storage_error
+from rayner.config import BaseRecipe
+from rayner.config.reading import Recipes, parse_recipe
+from rayner.errors import CheckpointError, InputError, storage_error
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder"
+RECIPE = "recipe.yaml"
 MANIFEST = "checkpoint.json"
 FORMAT = 1
 HINT = "copy the whole checkpoint folder again, or train anew"
@@ -45,6 +50,36 @@ def load_weights(model: nn.Module, folder: Path) -> None:
         raise CheckpointError(
             str(path), f"does not fit the recipe beside it ({names})", "keep both files of one run"
         )
+
+
+def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
+    """The recipe of a checkpoint of one of the tasks that there are recipes of.
+
+    Raises:
+        CheckpointError: none is there, or this version cannot read it.
+    """
+    path = folder / RECIPE
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
+        hint = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
+        what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
+        raise CheckpointError(str(path), what, hint) from None
+    if not isinstance(values, dict):
+        raise CheckpointError(str(path), "is cut short: not a mapping of keys to values", HINT)
+    try:
+        return parse_recipe(values, str(path), recipes)
+    except InputError as error:
+        # What was cut short may still be YAML: the hash tells it from a recipe of another version.
+        try:
+            check_files(folder)
+        except CheckpointError as damage:
+            if damage.where == str(path):
+                raise CheckpointError(str(path), f"{damage.what} ({error.what})", HINT) from None
+        hint = error.hint or "was it made by another version of rayner?"
+        raise CheckpointError(error.where, error.what, hint) from None
 
 
 def write_manifest(folder: Path, task: str) -> None:

@@ -27,10 +27,19 @@ from rayner.tasks.splits import (
     read_documents,
     require_mentions,
 )
-from rayner.tasks.windows import SPECIAL_TOKENS, Gold, TextWindow, gold_of, known_types, text_windows
+from rayner.tasks.windows import (
+    SPECIAL_TOKENS,
+    Gold,
+    TextWindow,
+    gold_of,
+    known_rows,
+    known_types,
+    text_windows,
+)
 
 R = TypeVar("R", bound=DocumentRecipe)
 
+_NONE = np.zeros(0, np.int32)
 RANKER = "ranker"
 """The folder of a checkpoint in which that of its context ranker lies."""
 
@@ -38,6 +47,7 @@ RANKER = "ranker"
 class DocumentTask(EncoderTask[R]):
     """A task that learns mentions in windows of documents."""
 
+    examples_version = 2
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
 
@@ -152,7 +162,7 @@ class DocumentTask(EncoderTask[R]):
         """
         type_index = {name: index for index, name in enumerate(self.names)}
         for document in documents:
-            unknown = np.flatnonzero(~known_types(document, self.names)).astype(np.int32)
+            known = known_types(document, type_index)
             windows = self.windows_of(document)
             if not windows:
                 if document.mentions:
@@ -166,12 +176,17 @@ class DocumentTask(EncoderTask[R]):
                         "document_id": document.document_id,
                         **window.row,
                         "length": len(window.row["ids"]) + SPECIAL_TOKENS,
-                        "unknown": unknown,
+                        "partly_known": known is not None,
+                        "known": _NONE if known is None else known,
                         "rejects": rejects if window.index == 0 else [],
                     },
                     window,
                     gold,
                 )
+
+    def known_of(self, examples: Sequence[Mapping[str, Any]]) -> np.ndarray:
+        """Which of the types each example's document was annotated for: [B, K] booleans."""
+        return known_rows([e["known"] if e["partly_known"] else None for e in examples], len(self.names))
 
     def check_windows(self, encoder: Encoder) -> None:
         """Raise RecipeError if windows are longer than the encoder takes."""
@@ -179,14 +194,6 @@ class DocumentTask(EncoderTask[R]):
         if length > encoder.max_length:
             what, hint = f"{length} sub-words do not fit the encoder", f"it takes {encoder.max_length}"
             raise RecipeError("windows.length", what, hint)
-
-
-def known_rows(examples: Sequence[Mapping[str, Any]], types: int) -> np.ndarray:
-    """Which of the types each example's document was annotated for: [B, K] booleans."""
-    known = np.ones((len(examples), types), bool)
-    for row, example in zip(known, examples, strict=True):
-        row[np.asarray(example["unknown"], np.int64)] = False
-    return known
 
 
 def bool_rows(rows: Sequence[Any]) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -17,7 +17,9 @@ from rayner.config import BaseRecipe
 from rayner.data import batches
 from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import (
     Counts,
     Each,
@@ -32,7 +34,7 @@ from rayner.tasks.base import (
     State,
     Unit,
 )
-from rayner.tasks.checkpoint_files import ENCODER, load_weights, save_weights
+from rayner.tasks.checkpoint_files import ENCODER, HINT, check_files, load_weights, save_weights
 from rayner.tasks.windows import SPECIAL_TOKENS, with_special_tokens
 
 R = TypeVar("R", bound=BaseRecipe)
@@ -205,3 +207,43 @@ def head_parameters(model: nn.Module) -> list[nn.Parameter]:
         id(p) for module in model.modules() if isinstance(module, Encoder) for p in module.parameters()
     }
     return [p for p in model.parameters() if id(p) not in encoders]
+
+
+def load_trained(
+    folder: Path,
+    recipe: Any,
+    learn: Callable[[Any, Tokenizer | None], EncoderTask[Any]],
+    device: str | torch.device | None = None,
+) -> tuple[EncoderTask[Any], nn.Module]:
+    """The task of a checkpoint folder, and its model in evaluation mode.
+
+    Args:
+        recipe: that of the checkpoint.
+        learn: the recipe and a tokenizer -> the task.
+        device: by default a GPU where there is one.
+
+    Raises:
+        CheckpointError: a file that is missing, cut short or changed.
+    """
+    check_files(folder)
+    tokenizer = folder / ENCODER
+    task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
+    model = load_model(folder, task).eval()
+    return task, model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
+    """The model in the folder.
+
+    Raises:
+        CheckpointError: it does not fit the recipe beside it.
+    """
+    try:
+        return task.load(folder)
+    except InputError:
+        raise
+    except Exception as error:
+        if failure := storage_error(str(folder), "cannot be read", error):
+            raise failure from error
+        what = f"does not load ({type(error).__name__}: {error})"
+        raise CheckpointError(str(folder), what, HINT) from error

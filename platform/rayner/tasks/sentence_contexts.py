@@ -13,17 +13,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rayner.config import ContextSettings
+from rayner.config import ContextSettings, RankerRecipe
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
 from rayner.errors import CheckpointError
-from rayner.retrieval.context_choice import Room, best
 from rayner.retrieval.contexts import Candidate, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.tasks.base import Predictor
-from rayner.tasks.checkpoint_files import MANIFEST, sha256_of
+from rayner.tasks.checkpoint_files import MANIFEST, read_known_recipe, sha256_of
+from rayner.tasks.encoder_task import load_trained
 from rayner.tasks.predict import predict
+from rayner.tasks.ranker import RankerTask
 
+_RANKERS = {"ranker": RankerRecipe}
+"""The tasks whose checkpoints rank contexts."""
 _REMEMBERED = 256
 """Documents whose contexts a ranker chose last: a development set is read again in each evaluation."""
 
@@ -128,9 +131,9 @@ class ContextStage:
             scored = {one.sentence: 1 / place for place, one in enumerate(taken, 1)}
         else:
             scores = [score_of[found.texts_of(sentence, one)] for one in candidates]
-            room = Room(count, minimum=self._settings.minimum)
-            places = best(scores, [0] * len(scores), room)
-            scored = {candidates[place].sentence: scores[place] for place in places}
+            ordered = sorted(range(len(scores)), key=lambda place: -scores[place])
+            places = [place for place in ordered if scores[place] > self._settings.minimum]
+            scored = {candidates[place].sentence: scores[place] for place in places[:count]}
         texts = found.sentences.texts
         return tuple(
             Context(texts[place], score, before=place < sentence) for place, score in sorted(scored.items())
@@ -196,9 +199,7 @@ def check_ranker(folder: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
         raise CheckpointError(str(folder), what, hint) from None
-    from rayner.tasks.registry import task_of, tasks
-
-    if task not in tasks() or task_of(task).stage != "contexts":
+    if task not in _RANKERS:
         raise CheckpointError(str(folder), f"is of a {task}, which ranks no contexts", "name a ranker")
 
 
@@ -214,8 +215,8 @@ def in_turn(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
 
 @lru_cache(2)
 def _load_ranker(folder: Path, digest: str) -> Predictor[Any, Any, Any, Any]:
-    # The registry knows the tasks that call this.
-    from rayner.tasks.checkpoint import load_checkpoint
-
     check_ranker(folder)
-    return load_checkpoint(folder).predictor()
+    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask)
+    predictor = task.predictor(model)
+    assert predictor is not None
+    return predictor

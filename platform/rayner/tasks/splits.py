@@ -21,7 +21,7 @@ from rayner.data.example_shards import canonical
 from rayner.data.readers import Reading, find_units, merge, read_corpus
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.scans import (
-    Kept,
+    DistinctDocuments,
     Part,
     Scan,
     cut_parts,
@@ -254,7 +254,9 @@ def _numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, 
     return number, work(part)
 
 
-def _tell_rejects(named: Sequence[str], parts: Sequence[Part], scans: Sequence[Scan], kept: Kept) -> None:
+def _tell_rejects(
+    named: Sequence[str], parts: Sequence[Part], scans: Sequence[Scan], kept: DistinctDocuments
+) -> None:
     """Say how much cannot be read, and what comes first."""
     rejected = sum(found.rejected for found in scans) + len(kept.clashes)
     if not rejected:

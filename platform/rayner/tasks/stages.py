@@ -11,7 +11,8 @@ from rayner.config.reading import read_yaml
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.tasks.base import Options, Predictor
-from rayner.tasks.checkpoint import Checkpoint, check_files, load_checkpoint, read_recipe, version_of
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
+from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.predict import checked, predict
 from rayner.tasks.registry import Stage, Task, task_of, train_task
 

@@ -18,7 +18,7 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Seed, Size
-from rayner.tasks.document_task import DocumentTask, bool_rows, known_rows
+from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.tag_decoding import TagGrammar
 from rayner.tasks.windows import Gold, TextWindow, pad
 
@@ -87,7 +87,7 @@ class TagTask(DocumentTask[R]):
         """Rows as tensors; positions move by one for [CLS]."""
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
         width = ids.shape[1]
-        known = known_rows(examples, len(self.names))
+        known = self.known_of(examples)
         words = [len(e["labels"]) for e in examples]
         of_label = np.concatenate(
             [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -202,11 +202,22 @@ def gold_of(
     return sorted(gold, key=lambda g: (g.first, g.last, g.type)), rejects
 
 
-def known_types(document: Document, names: Sequence[str]) -> np.ndarray:
-    """Which types a document was annotated for: [K] booleans."""
+def known_types(document: Document, type_index: Mapping[str, int]) -> np.ndarray | None:
+    """The numbers of the types that a document was annotated for, in order; None for all of them."""
     if document.annotated_types is None:
-        return np.ones(len(names), dtype=bool)
-    return np.isin(names, document.annotated_types)
+        return None
+    found = {type_index[name] for name in document.annotated_types if name in type_index}
+    return np.array(sorted(found), np.int32)
+
+
+def known_rows(known: Sequence[Sequence[int] | np.ndarray | None], types: int) -> np.ndarray:
+    """Which types each of B documents was annotated for, from the numbers of these: [B, K] booleans."""
+    rows = np.empty((len(known), types), bool)
+    for row, numbers in zip(rows, known, strict=True):
+        row[:] = numbers is None
+        if numbers is not None:
+            row[np.asarray(numbers, np.int64)] = True
+    return rows
 
 
 def pad(rows: Sequence[np.ndarray], width: int, value: int | bool, shift: int = 0) -> np.ndarray:

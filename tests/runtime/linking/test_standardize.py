@@ -13,9 +13,10 @@ import rayner
 from rayner import cli
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError, InputError, RecipeError
-from rayner.runtime.evaluation.evaluate import evaluate, write_predictions
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.linking.indexes import build
 from rayner.runtime.reports.report import report
+from rayner.runtime.training.dev_answers import write_predictions
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.predict import predict

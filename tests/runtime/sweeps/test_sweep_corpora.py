@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rayner.config.reading import with_settings
+from rayner.data import scans
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
+from rayner.data.split import split
+from rayner.data.writers import parquet
 from rayner.errors import InputError
 from rayner.runtime.sweeps.corpora import cut_corpora
-from rayner.tasks.registry import parse_recipe
+from rayner.tasks.kinds import documents
+from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe
 
 
@@ -38,6 +43,57 @@ def test_folds_part_what_is_not_held_out(tmp_path: Path) -> None:
         assert ids(fold["corpus.train"]) == rest - dev
         changed: Any = with_settings(recipe, fold, "fold")
         assert changed.corpus.dev == tuple(fold["corpus.dev"])
+
+
+def test_parts_are_cut_as_a_corpus_that_is_held(tmp_path: Path) -> None:
+    """The order of the documents, too: it decides what a training makes of them."""
+    recipe: Any = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
+    corpora = cut_corpora(recipe, tmp_path / "parts", folds=3, held_out=0.2)
+    corpus = read_corpus(list(recipe.corpus.train)).documents
+    outer = split(corpus, {"rest": 0.8, "held_out": 0.2}, 1)
+    inner = split(outer["rest"], dict.fromkeys("012", 1 / 3), 0)
+    assert corpora.held_out is not None
+    assert read_corpus(corpora.rest["corpus.train"]).documents == outer["rest"]
+    assert read_corpus(corpora.held_out["corpus.dev"]).documents == outer["held_out"]
+    for fold, name in zip(corpora.folds, inner, strict=True):
+        others = [d for other, part in inner.items() if other != name for d in part]
+        assert read_corpus(fold["corpus.dev"]).documents == inner[name]
+        assert read_corpus(fold["corpus.train"]).documents == others
+        task = train_task(with_settings(recipe, fold, "fold"))
+        assert list(task.items("train")) == others
+
+
+def test_parts_that_are_there_are_kept_and_the_others_written(tmp_path: Path) -> None:
+    recipe: Any = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
+    cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0)
+    one, other = sorted((tmp_path / "parts").iterdir())
+    before = one.read_bytes(), one.stat().st_mtime_ns, other.read_bytes()
+    other.unlink()
+    cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0)
+    assert (one.read_bytes(), one.stat().st_mtime_ns, other.read_bytes()) == before
+
+
+def test_a_corpus_is_not_held_while_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, files = 40_000, 120
+    monkeypatch.setattr(scans, "PART_BYTES", size)
+    monkeypatch.setattr(parquet, "GROUP_CHARACTERS", 2 * size)
+    monkeypatch.setattr(documents, "_CHARACTERS_AT_ONCE", 2 * size)
+    values = tiny_recipe(tmp_path / "corpus", "tagger")
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(files):
+        text = f"{number} " + "word " * (size // 5)
+        (folder / f"{number:03d}.jsonl").write_text(json.dumps({"document_id": f"d{number}", "text": text}))
+    values["corpus"] = {"train": [str(folder)]}
+    recipe = parse_recipe(values, "recipe")
+    cut_corpora(recipe, tmp_path / "before", folds=3, held_out=0.2)  # Imports count for nothing.
+    tracemalloc.start()
+    corpora = cut_corpora(recipe, tmp_path / "parts", folds=3, held_out=0.2)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < size * files / 2
+    devs = [ids(fold["corpus.dev"]) for fold in corpora.folds]
+    assert sum(map(len, devs)) + len(ids((corpora.held_out or {})["corpus.dev"])) == files
 
 
 def test_without_folds_the_recipe_keeps_its_dev(tmp_path: Path) -> None:

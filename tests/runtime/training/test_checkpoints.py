@@ -14,8 +14,10 @@ from rayner.errors import CheckpointError, InputError, StorageError
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.runtime.training import run_state as checkpoints
 from rayner.runtime.training.loop import work
-from rayner.tasks.checkpoint import check_files, load_checkpoint, read_recipe, replace_recipe
+from rayner.tasks.checkpoint import load_checkpoint, read_recipe
+from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.registry import parse_recipe
+from tests.runtime.training.other_recipe import replace_recipe
 from tests.runtime.training.toy_task import toy_recipe, toy_run
 
 

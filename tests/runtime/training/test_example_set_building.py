@@ -13,7 +13,7 @@ from rayner.data import example_shards, scans
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import fingerprint
 from rayner.errors import CorpusError, FileError, InputError, RaynerError
-from rayner.runtime.pipeline import each
+from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.tasks.base import Each, Unit
 from rayner.tasks.registry import parse_recipe, train_task
@@ -118,7 +118,7 @@ def test_documents_make_the_same_set_whatever_the_workers(
     units = find_units(task, "train", tmp_path / "2", 2)
     (tmp_path / "corpus" / "03.jsonl").unlink()
     with pytest.raises(FileError, match=r"corpus/03\.jsonl: No such file"):
-        list(each(task.read, units))
+        list(parallel_map(task.read, units))
 
 
 def test_a_finished_set_is_reused(tmp_path: Path) -> None:

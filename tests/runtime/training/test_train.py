@@ -22,8 +22,8 @@ from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
 from rayner.runtime.training.progress import line_of
 from rayner.runtime.training.train import train
-from rayner.tasks.checkpoint import replace_recipe
 from rayner.tasks.registry import parse_recipe
+from tests.runtime.training.other_recipe import replace_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import recognizer
 

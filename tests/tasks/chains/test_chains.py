@@ -14,7 +14,7 @@ import torch
 from rayner.data.schema import Document, Mention
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.models.encoder import load_encoder
-from rayner.runtime.evaluation.evaluate import score
+from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.chains.stories import chained, label

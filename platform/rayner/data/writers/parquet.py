@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -13,7 +14,8 @@ from rayner.data.schema import DOCUMENT_SCHEMA, Document, documents_to_table
 from rayner.data.writers.base import Written
 from rayner.files.whole import whole_file
 
-GROUP_ROWS = 1024
+GROUP_ROWS, GROUP_CHARACTERS = 1024, 1 << 23
+"""A row group ends after so many documents, or with the one that fills it up to so many characters."""
 
 
 def write_parquet(
@@ -37,14 +39,38 @@ def write_parquet(
     return written
 
 
-def _write(documents: Iterable[Document], path: Path, written: Written) -> None:
-    rest = iter(documents)
+@contextmanager
+def parquet_file(path: Path) -> Iterator[Callable[[Document], None]]:
+    """Write one file document by document; it is there, whole, once all are written."""
+    group: list[Document] = []
+    characters = 0
     with (
         whole_file(path) as partial,
         pq.ParquetWriter(partial, DOCUMENT_SCHEMA, compression="zstd") as writer,
     ):
-        while group := list(islice(rest, GROUP_ROWS)):
+
+        def flush() -> None:
+            nonlocal characters
             writer.write_table(documents_to_table(group))
-            written.documents += len(group)
-            written.mentions += sum(len(document.mentions) for document in group)
+            group.clear()
+            characters = 0
+
+        def write(document: Document) -> None:
+            nonlocal characters
+            group.append(document)
+            characters += len(document.text)
+            if len(group) == GROUP_ROWS or characters >= GROUP_CHARACTERS:
+                flush()
+
+        yield write
+        if group:
+            flush()
+
+
+def _write(documents: Iterable[Document], path: Path, written: Written) -> None:
+    with parquet_file(path) as write:
+        for document in documents:
+            write(document)
+            written.documents += 1
+            written.mentions += len(document.mentions)
     written.paths.append(path)

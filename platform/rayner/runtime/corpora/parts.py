@@ -31,7 +31,7 @@ from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
 from rayner.files.whole import whole_file
 from rayner.runtime.faults import pause, read_fault
-from rayner.runtime.pipeline import each
+from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 
 PARTS = ".parts"
@@ -96,7 +96,7 @@ def read_parts(parts: Sequence[Part], change: Change, out: Path, workers: int | 
     missing = [part for part in parts if not (folder / f"{part.key}.json").exists()]
     if len(missing) < len(parts):
         log.info("%s: going on after %d of %d parts", label, len(parts) - len(missing), len(parts))
-    for _ in track(each(partial(_read_part, change, folder), missing, workers), len(missing), label):
+    for _ in track(parallel_map(partial(_read_part, change, folder), missing, workers), len(missing), label):
         pass
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import torch
 
-from rayner.runtime.training.distributed import gather_objects, on_first, rank, world_size
-from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import read_pipeline
-
-EVALUATION = "evaluation"
 
 
 def evaluate(
@@ -30,6 +25,8 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Score a checkpoint, or the stages of a pipeline file, on a corpus.
+
+    A corpus of documents is read while it is answered: of what was answered, only mentions are held.
 
     Args:
         corpus: files or folders with gold annotations, in any format that the task's kind of items reads.
@@ -57,46 +54,17 @@ def evaluate(
     recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     gold = kind.read(list(map(Path, paths)), format, recipe, pipeline.predictor, types)
-    predicted = predict_all(pipeline.predictor, gold.items)
-    metrics = pipeline.predictor.evaluate(predicted, gold.items)
+    items: list[Any] = []
+
+    def given() -> Iterator[Any]:
+        for item in gold.items:
+            items.append(kind.scored(item))
+            yield item
+
+    with torch.no_grad():
+        predicted = [kind.scored(answer) for answer in predict(pipeline.predictor, given())]
+    metrics = pipeline.predictor.evaluate(predicted, items)
     found = {**metrics, **gold.notes}
     if intervals:
-        found["intervals"] = kind.intervals(gold.items, predicted, metrics)
-    return found | kind.curves(gold.items, predicted)
-
-
-def default_device() -> torch.device:
-    """A GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def predict_all(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> list[Any]:
-    """The answers to all items, on every worker; each worker works on its part of them."""
-    with torch.no_grad():
-        mine = list(predict(predictor, items[rank() :: world_size()]))
-    merged: list[Any] = [None] * len(items)
-    for worker, part in enumerate(gather_objects(mine)):
-        merged[worker :: world_size()] = part
-    return merged
-
-
-def score(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The metrics, the same on every worker, and the answers."""
-    predicted = predict_all(predictor, items)
-    return on_first(lambda: predictor.evaluate(predicted, items)), predicted
-
-
-def write_predictions(folder: Path, kind: Kind, gold: Sequence[Any], predicted: Sequence[Any]) -> None:
-    """Write gold items and the answers to them, a Parquet file a table; nothing without items."""
-    if not gold:
-        return
-    folder.mkdir(exist_ok=True)
-    for name, table in kind.to_tables(gold, predicted).items():
-        pq.write_table(table, folder / f"{name}.parquet")
-
-
-def read_predictions(folder: Path, kind: Kind) -> tuple[list[Any], list[Any]]:
-    """What `write_predictions` wrote: gold and predicted items; none where it wrote nothing."""
-    if not folder.is_dir():
-        return [], []
-    return kind.from_tables({path.stem: pq.read_table(path) for path in folder.glob("*.parquet")})
+        found["intervals"] = kind.intervals(items, predicted, metrics)
+    return found | kind.curves(items, predicted)

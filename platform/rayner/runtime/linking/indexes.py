@@ -23,9 +23,9 @@ from rayner.retrieval.index_folder import (
     remove_entities,
     write_index,
 )
+from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.progress import track
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
-from rayner.tasks.standardizer.loading import load_standardizer
 from rayner.tasks.standardizer.strings import with_mentions_of
 
 Search = Literal["auto", "exact", "ivf", "hnsw"]

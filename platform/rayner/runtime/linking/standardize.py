@@ -12,8 +12,8 @@ from typing import Any
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import InputError
 from rayner.files.whole import text_file
+from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
-from rayner.tasks.standardizer.loading import load_standardizer
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer.propose import LEAST_SIMILARITY, propose
 from rayner.tasks.standardizer.task import StandardizerOptions

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rayner.config import BaseRecipe
 from rayner.config.reading import with_settings
 from rayner.errors import InputError
+from rayner.tasks.kinds.base import Source
 from rayner.tasks.registry import task_of
 
 FOLDER = "corpora"
@@ -36,6 +41,8 @@ class Corpora:
 def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -> Corpora:
     """Write the parts of the recipe's training corpus that a sweep needs, the same each time.
 
+    The corpus is gone through some times, and not held. A fold learns from the files of the other folds.
+
     Groups (books, patients) and equal mention strings stay together. The recipe's own dev keeps its items; a
     cross-validation leaves it for the run of the winner.
 
@@ -51,31 +58,40 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     if not folds and not held_out:
         return Corpora([{}], {}, None)
 
-    def written(items: Sequence[Any], name: str) -> list[str]:
-        path = folder / f"{name}{source.suffix}"
-        if not path.exists():
-            source.write(items, path)
-        return [str(path)]
-
-    items = source.read()
-    settled = {name: written(read(), name) for name, read in source.others.items()}
+    files = _Files(source, folder)
+    items = source.items()
+    settled = {name: files.write_all(other, name) for name, other in source.others.items()}
     settled |= source.settled
     rest: Changes = {}
     alone: Changes | None = None
+    rows: np.ndarray | None = None
     if held_out:
-        parts = source.cut(items, {"rest": 1 - held_out, "held_out": held_out}, _HELD_OUT_SEED)
-        items = parts["rest"]
-        rest = {**settled, "train": written(items, "rest")}
-        apart = written(parts["held_out"], "held_out")
-        alone = {**rest, "dev": apart, "dev_fraction": 0}
+        found = source.parts(items, {"rest": 1 - held_out, "held_out": held_out}, _HELD_OUT_SEED)
+        rows = found == 0
+        files.route("rest", found == 0)
+        files.route("held_out", found == 1)
+        rest = {**settled, "train": files.named("rest")}
+        alone = {**rest, "dev": files.named("held_out"), "dev_fraction": 0}
     fold_changes = [rest]
     if folds:
-        parts = source.cut(items, {str(fold): 1 / folds for fold in range(folds)}, 0)
-        fold_changes = []
-        for name, dev in parts.items():
-            others = [item for other, part in parts.items() if other != name for item in part]
-            train, own = written(others, f"fold{name}_train"), written(dev, f"fold{name}_dev")
-            fold_changes.append({**settled, "train": train, "dev": own, "dev_fraction": 0})
+        cut_from = items if rows is None else _Chosen(items, rows)
+        fold_of = source.parts(cut_from, {str(fold): 1 / folds for fold in range(folds)}, 0)
+        if rows is not None:
+            of_rest, fold_of = fold_of, np.full(len(rows), -1)
+            fold_of[rows] = of_rest
+        names = [f"fold{fold}" for fold in range(folds)]
+        for number, name in enumerate(names):
+            files.route(name, fold_of == number)
+        fold_changes = [
+            {
+                **settled,
+                "train": files.named(*(other for other in names if other != name)),
+                "dev": files.named(name),
+                "dev_fraction": 0,
+            }
+            for name in names
+        ]
+    files.write(items)
     found = Corpora(
         folds=[_dotted(source.section, changes) for changes in fold_changes],
         rest=_dotted(source.section, rest),
@@ -84,6 +100,58 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     for changes in (*found.folds, found.rest, found.held_out or {}):
         with_settings(recipe, changes, "the parts of the corpus")
     return found
+
+
+class _Files:
+    """The files of the parts, each written once however often it is asked for."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self._source, self._folder = source, folder
+        self._routes: dict[Path, np.ndarray] = {}
+
+    def named(self, *names: str) -> list[str]:
+        """The paths of parts."""
+        return [str(self._path(name)) for name in names]
+
+    def route(self, name: str, rows: np.ndarray) -> None:
+        """Have a part written, of those items that `rows` [N] says."""
+        if not self._path(name).exists():
+            self._routes[self._path(name)] = rows
+
+    def write(self, items: Iterable[Any]) -> None:
+        """Write the parts that are not there, all of them while the items go by once."""
+        if not self._routes:
+            return
+        with ExitStack() as stack:
+            opened = [stack.enter_context(self._source.writing(path)) for path in self._routes]
+            rows = zip(*(rows.tolist() for rows in self._routes.values()), strict=True)
+            for item, taken in zip(items, rows, strict=True):
+                for write, is_taken in zip(opened, taken, strict=True):
+                    if is_taken:
+                        write(item)
+
+    def write_all(self, items: Callable[[], Iterable[Any]], name: str) -> list[str]:
+        """Write all items into one file, unless it is there."""
+        path = self._path(name)
+        if not path.exists():
+            with self._source.writing(path) as write:
+                for item in items():
+                    write(item)
+        return [str(path)]
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}{self._source.suffix}"
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Those of the items that `rows` [N] says, to be gone through again and again."""
+
+    items: Iterable[Any]
+    rows: np.ndarray
+
+    def __iter__(self) -> Iterator[Any]:
+        return compress(self.items, self.rows)
 
 
 def _dotted(section: str, changes: Changes) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.progress import watched
 from rayner.runtime.training.run_state import TrainState
 from rayner.tasks.base import Unit
-from rayner.tasks.checkpoint import RECIPE
+from rayner.tasks.checkpoint_files import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
 

@@ -19,7 +19,7 @@ from rayner.data.example_shards import cut_shards, finish, is_written, key_of, w
 from rayner.errors import CorpusError, InputError
 from rayner.files.folders import place_folder
 from rayner.files.locks import locked
-from rayner.runtime.pipeline import each
+from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import Unit
 from rayner.tasks.encoder_task import EncoderTask
@@ -86,7 +86,7 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
     """
 
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
-        return track(each(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
+        return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
     found = task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
     # Arrow keeps what it has freed of all scans, several times what the units take.
@@ -115,7 +115,7 @@ def _build(
         parts.append(_Part(unit, len(shards), sizes))
         shards += sizes
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
-    done = each(partial(_build_shards, task, partial_folder), missing, _all_or_none(workers))
+    done = parallel_map(partial(_build_shards, task, partial_folder), missing, _all_or_none(workers))
     for _ in track(done, len(missing), f"{split} examples"):
         pass
     finish(partial_folder, key, shards)

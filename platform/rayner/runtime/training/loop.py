@@ -16,8 +16,8 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
-from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.tracking import Record, Tracker, tracked
+from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
     broadcast_model,
     on_first,
@@ -42,8 +42,8 @@ from rayner.runtime.training.run_state import (
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
 from rayner.tasks.base import Examples, Progress, State
-from rayner.tasks.checkpoint import load_model, save_checkpoint
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of
 from rayner.tasks.sharing import from_first
 

@@ -24,7 +24,8 @@ from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import State
-from rayner.tasks.checkpoint import MANIFEST, check_files, read_recipe, save_checkpoint
+from rayner.tasks.checkpoint import read_recipe, save_checkpoint
+from rayner.tasks.checkpoint_files import MANIFEST, check_files
 from rayner.tasks.encoder_task import EncoderTask
 
 LAST, BEST = "last", "best"

@@ -17,16 +17,17 @@ from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
 from rayner.files.whole import write_json
-from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
+from rayner.runtime.training.dev_answers import EVALUATION, default_device, read_predictions
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
 from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
 from rayner.tasks.base import Unit
-from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.checkpoint import METRICS
+from rayner.tasks.checkpoint_files import RECIPE
+from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"

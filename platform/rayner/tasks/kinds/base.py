@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from rayner.data.schema import Document
+from rayner.data.split import split_keys, splits_of
+from rayner.files.whole import text_file
 from rayner.tasks.base import Mode, Predictor
 
 FOLDER = "THIS_FOLDER"
@@ -16,9 +21,10 @@ FOLDER = "THIS_FOLDER"
 
 
 class GoldItems(NamedTuple):
-    """Items to score answers on, and what is reported beside the scores: counts of what was not read."""
+    """Items to score answers on, perhaps read only as they are asked for, and what is reported beside the
+    scores: counts of what was not read."""
 
-    items: Sequence[Any]
+    items: Iterable[Any]
     notes: Mapping[str, Any]
 
 
@@ -38,19 +44,21 @@ class Source:
 
     Attributes:
         section: of the recipe; it has `train`, `dev` and `dev_fraction`.
-        read: all training items.
-        cut: items, fractions by name and a seed -> the parts; what belongs together stays together.
-        write: items into a file with the `suffix`.
+        items: all training items, to be gone through again and again; they need not be held.
+        parts: items, fractions by name and a seed -> the number of the part of each; what belongs together
+            stays together.
+        writing: opens a file with the `suffix`, and gives what writes one item into it; the file is there
+            once it is closed.
         others: parts of the section beside `train` that `settled` would change.
         settled: settings that reading has done already, for the training items and for `others`.
     """
 
     section: str
-    read: Callable[[], Sequence[Any]]
-    cut: Callable[[Sequence[Any], Mapping[str, float], int], Mapping[str, Sequence[Any]]]
-    write: Callable[[Sequence[Any], Path], None]
+    items: Callable[[], Iterable[Any]]
+    parts: Callable[[Iterable[Any], Mapping[str, float], int], np.ndarray]
+    writing: Callable[[Path], AbstractContextManager[Callable[[Any], None]]]
     suffix: str
-    others: Mapping[str, Callable[[], Sequence[Any]]] = field(default_factory=dict)
+    others: Mapping[str, Callable[[], Iterable[Any]]] = field(default_factory=dict)
     settled: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -78,6 +86,10 @@ class Kind(Protocol):
         """
         ...
 
+    def scored(self, item: Any) -> Any:
+        """What scores are made of, of an item or its answer: all of it, or what fits into memory."""
+        ...
+
     def intervals(
         self, gold: Sequence[Any], predicted: Sequence[Any], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -103,3 +115,30 @@ class Kind(Protocol):
     def source(self, recipe: Any) -> Source:
         """The training items of a recipe, to be cut into folds."""
         ...
+
+
+def lines_file(line: Callable[[Any], str]) -> Callable[[Path], AbstractContextManager[Callable[[Any], None]]]:
+    """The `writing` of a source that has a line for each item."""
+
+    @contextmanager
+    def writing(path: Path) -> Iterator[Callable[[Any], None]]:
+        with text_file(path) as file:
+
+            def write(item: Any) -> None:
+                file.write(line(item) + "\n")
+
+            yield write
+
+    return writing
+
+
+def parts_by(keys: Sequence[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:
+    """The number of the part of each item, by a document that stands for it: equal ones go together.
+
+    Raises:
+        CorpusError: a part would be empty.
+    """
+    distinct = list(dict.fromkeys(keys))
+    parts = splits_of(split_keys(distinct, seed), fractions)
+    part_of = dict(zip(distinct, parts.tolist(), strict=True))
+    return np.array([part_of[key] for key in keys], np.int64)

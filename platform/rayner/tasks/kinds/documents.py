@@ -4,24 +4,55 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, DocumentRecipe
+from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe
 from rayner.data.schema import Document, documents_from_table, documents_to_table
-from rayner.data.split import split
-from rayner.data.writers import write_parquet
+from rayner.data.split import split_keys, splits_of
+from rayner.data.writers.parquet import parquet_file
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.splits import read_annotated, split_documents
+from rayner.tasks.splits import Change, Split, change_of, document_units, read_documents
+from rayner.tasks.splits import Documents as FoundDocuments
 
 log = logging.getLogger(__name__)
 
 _TYPES_ON_A_CARD = 50
+_DOCUMENTS_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 20
+
+
+@dataclass(frozen=True)
+class StreamedDocuments:
+    """The documents of a split, read part by part each time that they are gone through: none are held.
+
+    Raises:
+        InputError: as `splits.document_units` and `splits.read_documents`, when it is first asked for any.
+    """
+
+    corpus: CorpusSettings
+    split: Split
+
+    @cached_property
+    def change(self) -> Change:
+        """What the corpus makes of a document that was read."""
+        return change_of(self.corpus, self.split)
+
+    @cached_property
+    def found(self) -> FoundDocuments:
+        """Where the documents are, and how many mentions each type has in them."""
+        return document_units(self.corpus, self.split, self.change)
+
+    def __iter__(self) -> Iterator[Document]:
+        for unit in self.found.units:
+            yield from read_documents(unit, self.change)
 
 
 class Documents:
@@ -43,11 +74,13 @@ class Documents:
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
         holds for them too. Mentions of types that are not looked for do not count; the log says so."""
-        named = tuple(map(str, paths))
-        settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
-        documents = split_documents(settings, "dev")
-        _name_other_types(documents, types or getattr(predictor, "names", None))
+        documents = documents_of(paths, format, recipe)
+        _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
+
+    def scored(self, item: Document) -> Document:
+        """Its mentions, without the text: a corpus is larger than what is said of it."""
+        return replace(item, text="", words=None, sentences=None, contexts=(), sentence_contexts=None)
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
@@ -88,31 +121,47 @@ class Documents:
         """Documents, of which no group (book, patient) is cut."""
         corpus = recipe.corpus
         changed = corpus.format != "auto" or corpus.annotated
-
-        def documents(paths: Sequence[str]) -> Sequence[Document]:
-            return read_annotated(paths, corpus).documents
-
+        # As they are in the files, but for what was said of these: the parts are read by the same recipe.
+        plain = {"rename": {}, "dictionary": None, "phrases": None, "dev_fraction": 0}
+        plainly = corpus.model_copy(update=plain)
         return Source(
             section="corpus",
-            read=lambda: documents(corpus.train),
-            cut=split,
-            write=_write,
+            items=lambda: StreamedDocuments(plainly, "train"),
+            parts=_parts,
+            writing=parquet_file,
             suffix=".parquet",
-            others={"dev": lambda: documents(corpus.dev)} if corpus.dev and changed else {},
+            others={"dev": lambda: StreamedDocuments(plainly, "dev")} if corpus.dev and changed else {},
             settled={"format": "auto", "annotated": {}},
         )
 
 
-def _write(documents: Sequence[Document], path: Path) -> None:
-    write_parquet(documents, path)
+def documents_of(
+    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe
+) -> StreamedDocuments:
+    """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too."""
+    named = tuple(map(str, paths))
+    corpus = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
+    return StreamedDocuments(corpus, "dev")
 
 
-def _name_other_types(documents: Sequence[Document], types: Sequence[str] | None) -> None:
+def _parts(documents: Iterable[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:
+    """Of each document, only what decides where it goes is held."""
+    keys, held, characters = [split_keys([], seed)], list[Document](), 0
+    for document in documents:
+        held.append(document)
+        characters += len(document.text)
+        if characters >= _CHARACTERS_AT_ONCE or len(held) == _DOCUMENTS_AT_ONCE:
+            keys.append(split_keys(held, seed))
+            held, characters = [], 0
+    return splits_of(pa.concat_tables([*keys, split_keys(held, seed)]), fractions)
+
+
+def _name_other_types(mentions: Mapping[str, int], types: Sequence[str] | None) -> None:
     """Say which mentions are no part of the score."""
     if types is None:
         return
     known = set(types)
-    others = Counter(m.type for d in documents for m in d.mentions if m.type not in known)
+    others = Counter({name: count for name, count in mentions.items() if name not in known})
     if others:
         named = ", ".join(f"{name} ({count})" for name, count in others.most_common(10))
         log.warning("mentions of types that are not looked for do not count: %s", named)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rayner.config import StandardizerRecipe
@@ -17,13 +18,11 @@ from rayner.config.reading import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
-from rayner.data.split import split
-from rayner.files.whole import text_file
 from rayner.metrics.linking import coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
 log = logging.getLogger(__name__)
@@ -94,6 +93,10 @@ class Mentions:
         gold, unknown = _known(reading.mentions, predictor)
         return GoldItems(gold, {"rejected": len(reading.rejects), "unknown": unknown})
 
+    def scored(self, item: Any) -> Any:
+        """All of it: a string, or its answer."""
+        return item
+
     def intervals(
         self, gold: Sequence[MentionString], predicted: Sequence[Answer], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -151,9 +154,9 @@ class Mentions:
             others["negatives"] = (mentions.negatives, ())
         return Source(
             section="mentions",
-            read=lambda: strings(mentions.train, mentions.types),
-            cut=_cut,
-            write=_write,
+            items=lambda: strings(mentions.train, mentions.types),
+            parts=_parts,
+            writing=lines_file(_line),
             suffix=".jsonl",
             others={name: partial(strings, *given) for name, given in others.items()},
             settled={"format": "auto", "types": []},
@@ -203,29 +206,19 @@ def _build_command(recipe: StandardizerRecipe) -> str:
     return f"rayner index build {FOLDER} {files}{aliases} --out index"
 
 
-def _cut(
-    mentions: Sequence[MentionString], fractions: Mapping[str, float], seed: int
-) -> Mapping[str, Sequence[MentionString]]:
+def _parts(mentions: Iterable[MentionString], fractions: Mapping[str, float], seed: int) -> np.ndarray:
     """By the string without case, as documents are by their group."""
-    strings = {m.text.casefold(): Document(m.text.casefold(), m.text) for m in mentions}
-    parts = split(list(strings.values()), fractions, seed)
-    part_of = {document.document_id: name for name, part in parts.items() for document in part}
-    cut: dict[str, list[MentionString]] = {name: [] for name in parts}
-    for mention in mentions:
-        cut[part_of[mention.text.casefold()]].append(mention)
-    return cut
+    return parts_by([Document(m.text.casefold(), m.text.casefold()) for m in mentions], fractions, seed)
 
 
-def _write(mentions: Sequence[MentionString], path: Path) -> None:
-    with text_file(path) as file:
-        for mention in mentions:
-            row: dict[str, Any] = {"mention": mention.text}
-            if mention.type is not None:
-                row["type"] = mention.type
-            ids = list(mention.entity_ids)
-            # What a field holds depends on the knowledge base: `C++` may be one id of it.
-            if mention.whole is not None:
-                row["entity_ids"] = mention.whole
-            else:
-                row["entity_id"] = ids[0] if len(ids) == 1 else ids or None
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+def _line(mention: MentionString) -> str:
+    row: dict[str, Any] = {"mention": mention.text}
+    if mention.type is not None:
+        row["type"] = mention.type
+    ids = list(mention.entity_ids)
+    # What a field holds depends on the knowledge base: `C++` may be one id of it.
+    if mention.whole is not None:
+        row["entity_ids"] = mention.whole
+    else:
+        row["entity_id"] = ids[0] if len(ids) == 1 else ids or None
+    return json.dumps(row, ensure_ascii=False)

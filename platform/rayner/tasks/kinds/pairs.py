@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from rayner.config import PairSettings, RankerRecipe
 from rayner.config.reading import corpus_paths
 from rayner.data.schema import Document
-from rayner.data.split import split
 from rayner.errors import CorpusError
-from rayner.files.whole import text_file
 from rayner.metrics.relevance import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +67,10 @@ class Pairs:
         """The pairs of JSONL files; the notes have `rejected`, lines that are none."""
         rows, rejected = _read(paths)
         return GoldItems(rows, {"rejected": rejected})
+
+    def scored(self, item: Any) -> Any:
+        """All of it."""
+        return item
 
     def intervals(
         self, gold: Sequence[ContextRow], predicted: Sequence[Relevance], metrics: Mapping[str, Any]
@@ -124,9 +127,9 @@ class Pairs:
         """Pairs, of which no group and no sentence is cut."""
         return Source(
             section="pairs",
-            read=lambda: _read(corpus_paths(recipe.pairs.train, "pairs"))[0],
-            cut=_cut,
-            write=_write,
+            items=lambda: _read(corpus_paths(recipe.pairs.train, "pairs"))[0],
+            parts=_parts,
+            writing=lines_file(row_to_json),
             suffix=".jsonl",
         )
 
@@ -145,7 +148,9 @@ def split_pairs(pairs: PairSettings, part: Literal["train", "dev"]) -> Sequence[
     rows = _read(corpus_paths(pairs.train, "pairs.train"))[0]
     if not pairs.dev_fraction:
         return rows
-    return _cut(rows, {"train": 1 - pairs.dev_fraction, "dev": pairs.dev_fraction}, 0)[part]
+    fractions = {"train": 1 - pairs.dev_fraction, "dev": pairs.dev_fraction}
+    chosen = _parts(rows, fractions, 0) == list(fractions).index(part)
+    return [row for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[ContextRow], int]:
@@ -175,18 +180,6 @@ def _together(pair: ContextRow) -> str:
     return pair.group if pair.group is not None else " ".join(pair.sentence.split())
 
 
-def _cut(
-    pairs: Sequence[ContextRow], fractions: Mapping[str, float], seed: int
-) -> Mapping[str, Sequence[ContextRow]]:
-    keys = dict.fromkeys(map(_together, pairs))
-    parts = split([Document(key, key, group=key) for key in keys], fractions, seed)
-    part_of = {document.document_id: name for name, part in parts.items() for document in part}
-    cut: dict[str, list[ContextRow]] = {name: [] for name in parts}
-    for pair in pairs:
-        cut[part_of[_together(pair)]].append(pair)
-    return cut
-
-
-def _write(pairs: Sequence[ContextRow], path: Path) -> None:
-    with text_file(path) as file:
-        file.writelines(row_to_json(pair) + "\n" for pair in pairs)
+def _parts(pairs: Iterable[ContextRow], fractions: Mapping[str, float], seed: int) -> np.ndarray:
+    keys = [_together(pair) for pair in pairs]
+    return parts_by([Document(key, key, group=key) for key in keys], fractions, seed)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, TyperRecipe
+from rayner.config import TyperRecipe
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
@@ -17,8 +18,7 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.splits import split_documents
+from rayner.tasks.kinds.documents import Documents, documents_of
 
 _TYPES_ON_A_CARD = 50
 
@@ -59,20 +59,18 @@ class TypedMentions:
         Raises:
             CorpusError: no mention has a type.
         """
-        named = tuple(map(str, paths))
-        settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
-        documents = split_documents(settings, "dev")
-        if types is not None:
-            wanted = set(types)
-            documents = [
-                replace(d, mentions=tuple(m for m in d.mentions if wanted & {*gold_types(m)}))
-                for d in documents
-            ]
-        typed = [bool(gold_types(m)) for d in documents for m in d.mentions]
-        if not any(typed):
-            what = f"{len(typed)} mentions, none with a type"
-            raise CorpusError(", ".join(named), what, "name a corpus whose mentions have types")
-        return GoldItems(documents, {"untyped": len(typed) - sum(typed)})
+        documents = documents_of(paths, format, recipe)
+        wanted = None if types is None else frozenset(types)
+        # Gone through once more before anything is answered: it costs little beside the answers.
+        typed = Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
+        if not typed[True]:
+            what = f"{typed.total()} mentions, none with a type"
+            raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
+        return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": typed[False]})
+
+    def scored(self, item: Document) -> Document:
+        """As of documents."""
+        return Documents().scored(item)
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
@@ -123,3 +121,10 @@ class TypedMentions:
     def source(self, recipe: TyperRecipe) -> Source:
         """Documents, of which no group (book, patient) is cut."""
         return Documents().source(recipe)  # pyright: ignore[reportArgumentType]
+
+
+def _of_types(document: Document, wanted: Set[str] | None) -> Document:
+    """The document with those of its mentions that have one of the types."""
+    if wanted is None:
+        return document
+    return replace(document, mentions=tuple(m for m in document.mentions if wanted & {*gold_types(m)}))

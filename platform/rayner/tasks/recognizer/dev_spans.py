@@ -21,7 +21,7 @@ from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.recognizer.predictor import Recognizer
-from rayner.tasks.windows import Gold, TextWindow, gold_of, known_types
+from rayner.tasks.windows import Gold, TextWindow, gold_of, known_rows, known_types
 
 NEAR = 40
 """Of each window and type, the best so many spans are near enough to a threshold to matter."""
@@ -50,7 +50,7 @@ def scored_spans(
     type_index = {name: index for index, name in enumerate(task.names)}
     windows: list[TextWindow] = []
     gold: list[list[tuple[int, int, int]]] = []
-    known: list[np.ndarray] = []
+    known: list[np.ndarray | None] = []
     for document in documents:
         of_document = task.windows_of(document)
         windows += of_document
@@ -62,13 +62,12 @@ def scored_spans(
             low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
             inside = [g for g in found[low:high] if g.last < end]
             gold.append([(g.type, window.place(g.first) + 1, g.last - g.first) for g in inside])
-        known += [known_types(document, task.names)] * len(of_document)
+        known += [known_types(document, type_index)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
         held = [windows[i] for i in batch]
-        yield _of_batch(
-            recognizer.score(held), [gold[i] for i in batch], held, np.stack([known[i] for i in batch])
-        )
+        known_of = known_rows([known[i] for i in batch], len(type_index))
+        yield _of_batch(recognizer.score(held), [gold[i] for i in batch], held, known_of)
 
 
 def _exact_gold(document: Document, subwords: SubWords, type_index: dict[str, int]) -> list[Gold]:
@@ -122,9 +121,8 @@ def tuned_thresholds(task: DocumentTask[Any], recognizer: Recognizer, dev: Seque
             if candidates.gold.any():
                 best[name] = best_shift(candidates)["shift"]
     thresholds = torch.full((len(task.names), 3), -torch.inf)
-    thresholds[:, 2] = sum(best.values()) / max(len(best), 1)
-    for name, threshold in best.items():
-        thresholds[task.names.index(name), 2] = threshold
+    mean = sum(best.values()) / max(len(best), 1)
+    thresholds[:, 2] = torch.tensor([best.get(name, mean) for name in task.names])
     return thresholds
 
 

@@ -21,7 +21,7 @@ from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
-from rayner.tasks.document_task import DocumentTask, bool_rows, known_rows
+from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
@@ -107,7 +107,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
                 word_start=marked("first"),
                 word_end=marked("last"),
                 gold=_stack([e["gold"] for e in examples], columns=3),
-                known=torch.from_numpy(known_rows(examples, len(self.names))),
+                known=torch.from_numpy(self.known_of(examples)),
                 excluded_starts=_stack([e["cut_starts"] for e in examples], columns=2),
                 excluded_ends=_stack([e["cut_ends"] for e in examples], columns=2),
             ),

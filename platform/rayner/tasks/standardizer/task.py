@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,8 +38,6 @@ from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
 from rayner.tasks.windows import SPECIAL_TOKENS
-
-log = logging.getLogger(__name__)
 
 LONGEST = 126
 """Sub-words of a name that are read together; the training leaves the rest out, and says so."""

@@ -36,6 +36,7 @@ from rayner.tasks.typer.predictor import (
 )
 from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
 from rayner.tasks.typer.windows import MentionWindow, MentionWindows
+from rayner.tasks.windows import known_types
 
 
 class TyperOptions(Options):
@@ -127,11 +128,11 @@ class TyperTask(EncoderTask[TyperRecipe]):
             gold = [gold_types(mention) for mention in document.mentions]
             windows = self.windows_of(document)
             rejects = list(_rejects(document, windows, gold, type_index))
-            annotated = document.annotated_types
-            known = [] if annotated is None else sorted(type_index[n] for n in {*annotated} & {*type_index})
+            annotated = None if document.annotated_types is None else frozenset(document.annotated_types)
+            known = known_types(document, type_index)
             for window in windows:
                 kept = np.array([bool(gold[number]) for number in window.mentions])
-                if not kept.any() or (annotated is not None and not known):
+                if not kept.any() or (known is not None and not len(known)):
                     continue
                 pairs = [
                     (place, type_index[name])
@@ -146,7 +147,7 @@ class TyperTask(EncoderTask[TyperRecipe]):
                     "places": window.places[kept],
                     "type_mention": [place for place, _ in pairs],
                     "type_index": [index for _, index in pairs],
-                    "known": known,
+                    "known": [] if known is None else known.tolist(),
                     "rejects": rejects,
                 }
                 rejects = []

@@ -1,0 +1,107 @@
+"""Work and memory grow with the types that occur, not with documents times types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document
+from rayner.tasks.recognizer.dev_spans import tuned_thresholds
+from rayner.tasks.windows import known_rows, known_types
+from tests.tasks.small import TYPES, built, corpus, recognizer, tagger
+
+MANY = 2_000
+
+
+def types(count: int) -> list[Any]:
+    return [*TYPES, *({"name": f"T{n}", "description": f"things {n}"} for n in range(count - len(TYPES)))]
+
+
+class CountingNames(list[str]):
+    """Names that count how many of them were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.looked_at += len(self)
+        return super().__iter__()
+
+    def index(self, *args: Any) -> int:
+        found = super().index(*args)
+        self.looked_at += found + 1
+        return found
+
+
+class CountingIndex(dict[str, int]):
+    """Numbers of names that count how often they were asked, and how often all were gone through."""
+
+    asked = 0
+
+    def __getitem__(self, name: str) -> int:
+        self.asked += 1
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.asked += 1
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.asked += len(self)
+        return super().__iter__()
+
+
+@given(st.lists(st.one_of(st.none(), st.lists(st.sampled_from("abcdeXY")))))
+def test_known_types_are_those_of_the_annotation(annotated: list[list[str] | None]) -> None:
+    names = list("abcde")
+    type_index = {name: number for number, name in enumerate(names)}
+    documents = [Document("d", "", annotated_types=None if a is None else tuple(a)) for a in annotated]
+    expected = [[a is None or name in a for name in names] for a in annotated]
+    found = known_rows([known_types(document, type_index) for document in documents], len(names))
+    np.testing.assert_array_equal(found, np.array(expected, bool).reshape(-1, len(names)))
+
+
+def test_a_document_is_asked_for_its_own_types_alone() -> None:
+    index = CountingIndex({f"T{n}": n for n in range(MANY)})
+    found = known_types(Document("d", "", annotated_types=("T7", "other", "T5")), index)
+    assert found is not None
+    assert found.tolist() == [5, 7]
+    assert index.asked <= 6
+    assert known_types(Document("d", ""), index) is None
+    assert index.asked <= 6
+
+
+@pytest.mark.parametrize("make", [recognizer, tagger])
+@pytest.mark.parametrize("annotated", [None, ("PER",)])
+def test_examples_are_as_large_with_many_types(make: Any, annotated: tuple[str, ...] | None) -> None:
+    documents = [replace(document, annotated_types=annotated) for document in corpus()]
+
+    def rows(count: int) -> list[dict[str, Any]]:
+        found = make(types=types(count)).examples(documents)
+        return [{name: np.asarray(value).tolist() for name, value in row.items()} for row in found]
+
+    assert rows(3) == rows(MANY)
+
+
+def test_thresholds_of_many_types_are_tuned_in_a_few_passes() -> None:
+    documents = corpus()
+    task = recognizer(model={"threshold": "tuned"}, types=types(300))
+    model = built(task).eval()
+    predictor = task.predictor(model)
+    task.names = names = CountingNames(
+        # Every type has a mention, so that every type has a threshold of its own.
+        [t.name for t in task.recipe.types]
+    )
+    mention = next(m for d in documents for m in d.mentions if m.type == "PER")
+    document = next(d for d in documents if mention in d.mentions)
+    everything = replace(document, mentions=tuple(replace(mention, type=name) for name in list(names)))
+    names.looked_at = 0
+    thresholds = tuned_thresholds(task, predictor, [everything])
+    assert thresholds[:, 2].isfinite().all()
+    assert len(set(thresholds[:, 2].tolist())) > 100
+    assert names.looked_at <= 20 * len(names)
