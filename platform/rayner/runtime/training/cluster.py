@@ -71,6 +71,8 @@ def work_on_cluster(
     resources = {"CPU": scaling.cpus_per_worker}
     if scaling.gpus_per_worker:
         resources["GPU"] = scaling.gpus_per_worker
+    if scaling.memory_per_worker:
+        resources["memory"] = scaling.memory_per_worker * 2**30
     storage = out / "ray"
     trainer = TorchTrainer(
         _work_on_ray,
