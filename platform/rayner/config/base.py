@@ -46,6 +46,10 @@ class ScalingSettings(Settings):
 
     Every `resize_seconds` an elastic run looks whether the cluster has room for more workers. A job without
     workers asks the cluster for what one worker has. `memory_per_worker` is in GiB.
+
+    A lost worker counts towards `max_failures`, one whose node the cloud takes back towards
+    `max_preemption_failures`; -1 is no limit. A worker that waits for the others longer than
+    `collective_timeout_seconds` fails.
     """
 
     workers: Annotated[int, Field(ge=0)] = 0
@@ -57,6 +61,8 @@ class ScalingSettings(Settings):
     threads_per_worker: PositiveInt | None = None
     accelerator_type: str | None = None
     max_failures: Annotated[int, Field(ge=-1)] = 3
+    max_preemption_failures: Annotated[int, Field(ge=-1)] = -1
+    collective_timeout_seconds: PositiveInt = 1800
 
     @model_validator(mode="after")
     def _range(self) -> ScalingSettings:
