@@ -20,7 +20,6 @@ from rayner.cli.app import main as run_here
 from rayner.cli.output import errors_as_status
 from rayner.config.base import ScalingSettings
 
-GIB = 2**30
 _LEADS = {"tune": True, "annotate": True, "convert": True, "label": True}
 """Commands whose work is done by Ray tasks and actors of their own, unless `--workers 0`."""
 _PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "MLFLOW_TRACKING_URI")
@@ -44,6 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     if not os.environ.get("RAY_ADDRESS") or {"-h", "--help"} & set(arguments):
         run_here(arguments)
     with errors_as_status():
+        from rayner.runtime.actors import needs_of_worker
         from rayner.runtime.elsewhere import Needs, on_head, work_elsewhere
         from rayner.runtime.run_folder import STORAGE_VARIABLE, storage_folder
 
@@ -52,18 +52,12 @@ def main(arguments: Sequence[str]) -> None:
             run_here(arguments)
         logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
         logging.getLogger("rayner").setLevel(logging.INFO)
-        memory = scaling.memory_per_worker
-        needs = Needs(
-            cpus=scaling.cpus_per_worker,
-            gpus=scaling.gpus_per_worker,
-            memory=None if memory is None else int(memory * GIB),
-            accelerator_type=scaling.accelerator_type,
-        )
+        needs = Needs() if leads else needs_of_worker(scaling)
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         # A URI stays one; the current folder of the job is not that of the node.
         storage = os.environ.get(STORAGE_VARIABLE)
         environment[STORAGE_VARIABLE] = storage or str(Path(storage_folder()).absolute())
-        outcome = work_elsewhere(partial(work, arguments), Needs() if leads else needs, environment)
+        outcome = work_elsewhere(partial(work, arguments), needs, environment)
     print(outcome.output, end="", flush=True)
     if outcome.error:
         print(outcome.error, file=sys.stderr)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import torch
 
+from rayner.config import BaseRecipe
+from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.progress import track
 from rayner.runtime.training.distributed import gather_objects, on_first, rank, world_size
 from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.predict import predict
-from rayner.tasks.stages import read_pipeline
+from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 EVALUATION = "evaluation"
+PARTS_PER_WORKER = 8
+"""Into so many parts a corpus is cut for each actor, so that none waits long for the others."""
 
 
 def evaluate(
@@ -28,6 +35,7 @@ def evaluate(
     intervals: bool = True,
     types: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    workers: int = 0,
 ) -> dict[str, Any]:
     """Score a checkpoint, or the stages of a pipeline file, on a corpus.
 
@@ -38,6 +46,7 @@ def evaluate(
         types: of the corpus, only mentions of these types; by default what the checkpoint's recipe says.
         options: of the task, by name: `types` to look for, `shift`, `overlap` of a recognizer; `index`,
             `operating_point` of a standardizer.
+        workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
 
     Returns:
         The metrics of the task, for spans `precision, recall, f1, ..., per_type`, for linking `top1, ...`, of
@@ -57,12 +66,30 @@ def evaluate(
     recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     gold = kind.read(list(map(Path, paths)), format, recipe, pipeline.predictor, types)
-    predicted = predict_all(pipeline.predictor, gold.items)
+    if workers:
+        predicted = _predict_on_actors(settings, recipe, gold.items, device, workers)
+    else:
+        predicted = predict_all(pipeline.predictor, gold.items)
     metrics = pipeline.predictor.evaluate(predicted, gold.items)
     found = {**metrics, **gold.notes}
     if intervals:
         found["intervals"] = kind.intervals(gold.items, predicted, metrics)
     return found | kind.curves(gold.items, predicted)
+
+
+def _predict_on_actors(
+    settings: PipelineSettings, recipe: BaseRecipe, items: Sequence[Any], device: str | None, workers: int
+) -> list[Any]:
+    size = max(1, math.ceil(len(items) / (workers * PARTS_PER_WORKER)))
+    parts = [items[i : i + size] for i in range(0, len(items), size)]
+    answers = each_on_actors(
+        partial(_answerer, settings, device), parts, workers, needs_of_worker(recipe.scaling)
+    )
+    return [answer for part in track(answers, len(parts), "parts answered") for answer in part]
+
+
+def _answerer(settings: PipelineSettings, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
+    return partial(predict_all, settings.load(device))
 
 
 def default_device() -> torch.device:
