@@ -29,6 +29,8 @@ from rayner.tasks.checkpoint import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
 
+TRAINING = "rayner_training"
+"""The name of a run's gauge."""
 SECONDS_TO_FETCH = 600
 """How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
 
@@ -188,7 +190,7 @@ class Gauges:
         from ray.util.metrics import Gauge
 
         self._run = run
-        self._gauge = Gauge("rayner_training", "The latest value of a run's metric.", ("run", "metric"))
+        self._gauge = Gauge(TRAINING, "The latest value of a run's metric.", ("run", "metric"))
 
     def write(self, record: Record) -> None:
         """Set each metric of the record."""
