@@ -17,7 +17,7 @@ import typer
 
 from rayner.cli.app import app
 from rayner.cli.app import main as run_here
-from rayner.cli.output import errors_as_status
+from rayner.cli.output import INTERRUPTED, errors_as_status, fail
 from rayner.config.base import ScalingSettings
 
 _LEADS = {"tune": True, "annotate": True, "convert": True, "label": True}
@@ -57,7 +57,10 @@ def main(arguments: Sequence[str]) -> None:
         # A URI stays one; the current folder of the job is not that of the node.
         storage = os.environ.get(STORAGE_VARIABLE)
         environment[STORAGE_VARIABLE] = storage or str(Path(storage_folder()).absolute())
-        outcome = work_elsewhere(partial(work, arguments), needs, environment)
+        try:
+            outcome = work_elsewhere(partial(work, arguments), needs, environment)
+        except KeyboardInterrupt:
+            fail("interrupted", INTERRUPTED)
     print(outcome.output, end="", flush=True)
     if outcome.error:
         print(outcome.error, file=sys.stderr)
