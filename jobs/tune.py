@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rayner.cli import main
+from rayner.cli.job import main
 
 if __name__ == "__main__":
     main(["tune", *sys.argv[1:]])

@@ -29,6 +29,7 @@ settings.load_profile(os.environ.get("RAYNER_HYPOTHESIS") or "default")
 # As of a cluster that rayner starts on one machine: one process less, and an end noticed at once.
 os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -101,6 +102,30 @@ def own_node(
     finally:
         end(process.pid)
         process.wait()
+
+
+class Nodes:
+    """A head without CPUs, and nodes with one CPU each, at addresses of their own."""
+
+    def __init__(self, head: Head, stack: contextlib.ExitStack) -> None:
+        self.head = head
+        self._stack = stack
+        self._addresses = (f"127.0.0.{number}" for number in itertools.count(2))
+        self._running: list[int] = []
+
+    def start(self) -> None:
+        node = own_node(self.head, next(self._addresses), ["--num-cpus", "1"])
+        self._running.append(self._stack.enter_context(node))
+
+    def lose_one(self) -> None:
+        lose(self._running.pop(0))
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[str]:
+        """A node that ends with the context; its address."""
+        address = next(self._addresses)
+        with own_node(self.head, address, ["--num-cpus", "1"]):
+            yield address
 
 
 def lose(pid: int) -> None:

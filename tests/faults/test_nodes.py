@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import yaml
 
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
-from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import Nodes, end, wait_for
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.runtime.training.toy_task import largest_difference, weights_of
@@ -40,32 +39,6 @@ ray.init(
 )
 train(load_recipe(sys.argv[1]), Path(sys.argv[2]))
 """
-
-
-class Nodes:
-    """A head without CPUs, and nodes with one CPU each, at addresses of their own."""
-
-    def __init__(self, head: Head, stack: ExitStack) -> None:
-        self.head = head
-        self._stack = stack
-        self._addresses = (f"127.0.0.{number}" for number in itertools.count(2))
-        self._running: list[int] = []
-
-    def start(self) -> None:
-        node = own_node(self.head, next(self._addresses), ["--num-cpus", "1"])
-        self._running.append(self._stack.enter_context(node))
-
-    def lose_one(self) -> None:
-        lose(self._running.pop(0))
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    # For a while after a loss the policy counts on the lost node, and waits for a worker there.
-    environment = environment_of_nodes() | {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30"}
-    with ExitStack() as stack:
-        head = stack.enter_context(own_head(options=["--num-cpus", "0"], environment=environment))
-        yield Nodes(head, stack)
 
 
 @pytest.fixture(scope="module")

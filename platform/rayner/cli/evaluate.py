@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, OperatingPoint, ScoredFormat, Types
+from rayner.cli.options import Checkpoint, Json, OperatingPoint, ScoredFormat, Types, Workers
 from rayner.cli.output import logs_on_stderr, print_result
 from rayner.cli.tables import print_metrics
 
@@ -26,6 +26,7 @@ def evaluate(
         ),
     ] = None,
     operating_point: OperatingPoint = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Score a checkpoint or a pipeline file on a corpus, a standardizer on mentions with entity ids."""
@@ -35,5 +36,5 @@ def evaluate(
 
         wanted = None if types is None else load_types(types)
         options = {"types": wanted, "index": index, "operating_point": operating_point}
-        metrics = evaluate(checkpoint, corpus, format=format, options=options)
+        metrics = evaluate(checkpoint, corpus, format=format, options=options, workers=workers or 0)
     print_result(metrics, as_json, lambda metrics: print_metrics(metrics, f"{checkpoint} on {corpus}"))

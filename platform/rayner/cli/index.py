@@ -19,6 +19,7 @@ from rayner.cli.options import (
     NameColumn,
     Standardizer,
     TypeColumn,
+    Workers,
 )
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
@@ -60,6 +61,7 @@ def build(
             metavar="FILE", exists=True, help="Mentions with entity ids, added as aliases; may be repeated."
         ),
     ] = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Encode the names and aliases of a knowledge base."""
@@ -75,6 +77,7 @@ def build(
             search=search,
             max_aliases=max_aliases,
             mentions=mentions or (),
+            workers=workers or 0,
         )
 
     def show(built: dict[str, Any]) -> None:

@@ -17,7 +17,9 @@ Overrides = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="N", help="Number of Ray workers; if unset, the recipe or the machine decides."
+        min=0,
+        metavar="N",
+        help="Number of Ray workers; 0: this process. If unset, the recipe or the command decides.",
     ),
 ]
 Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]

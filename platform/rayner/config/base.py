@@ -44,7 +44,12 @@ class TrainingSettings(Settings):
 class ScalingSettings(Settings):
     """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic.
 
-    Every `resize_seconds` an elastic run looks whether the cluster has room for more workers.
+    Every `resize_seconds` an elastic run looks whether the cluster has room for more workers. A job without
+    workers asks the cluster for what one worker has. `memory_per_worker` is in GiB.
+
+    A lost worker counts towards `max_failures`, one whose node the cloud takes back towards
+    `max_preemption_failures`; -1 is no limit. A worker that waits for the others longer than
+    `collective_timeout_seconds` fails.
     """
 
     workers: Annotated[int, Field(ge=0)] = 0
@@ -52,9 +57,12 @@ class ScalingSettings(Settings):
     resize_seconds: PositiveInt = 60
     gpus_per_worker: Annotated[float, Field(ge=0)] = 0
     cpus_per_worker: Annotated[float, Field(gt=0)] = 1
+    memory_per_worker: Annotated[float, Field(gt=0)] | None = None
     threads_per_worker: PositiveInt | None = None
     accelerator_type: str | None = None
     max_failures: Annotated[int, Field(ge=-1)] = 3
+    max_preemption_failures: Annotated[int, Field(ge=-1)] = -1
+    collective_timeout_seconds: PositiveInt = 1800
 
     @model_validator(mode="after")
     def _range(self) -> ScalingSettings:

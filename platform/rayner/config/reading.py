@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rayner.config.base import BaseRecipe
+from rayner.config.base import BaseRecipe, ScalingSettings
 from rayner.config.documents import TypeSettings
 from rayner.errors import RecipeError
 
@@ -56,6 +56,24 @@ def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = (
     if isinstance(values.get("types"), str) and values["types"] != "auto":
         values["types"] = read_yaml(path.parent / values["types"])
     return parse_recipe(values, str(path), recipes)
+
+
+def read_scaling(path: Path, overrides: Sequence[str] = ()) -> ScalingSettings:
+    """The part `scaling` of a recipe of any task, with the overrides that concern it.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    values = read_yaml(path)
+    scaling = {"scaling": values.get("scaling") if isinstance(values, dict) else None}
+    scaling["scaling"] = scaling["scaling"] or {}
+    for override in overrides:
+        if override.lstrip().startswith("scaling."):
+            _set(scaling, override)
+    try:
+        return ScalingSettings.model_validate(scaling["scaling"])
+    except ValidationError as error:
+        raise explain(error, ScalingSettings, f"{path}: scaling") from None
 
 
 def parse_recipe(values: Mapping[str, Any], where: str, recipes: Recipes) -> BaseRecipe:

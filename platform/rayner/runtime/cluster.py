@@ -16,6 +16,8 @@ _ON_ONE_MACHINE = {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     # Else a run that is over is noticed up to 2 s later.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    # The dashboard's list of runs is of no use without a dashboard.
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
 }
 
 

@@ -15,7 +15,11 @@ def run_folder(name: str) -> Path:
     The current folder of a Ray job is a copy of what was submitted: each node has its own, and Ray removes
     it. A job without storage writes below `~/rayner`, which does for a cluster of one machine.
     """
-    storage = os.environ.get(STORAGE_VARIABLE)
-    if not storage:
-        storage = Path.home() / "rayner" if _JOB_VARIABLE in os.environ else "."
-    return Path(storage) / "runs" / name
+    return Path(storage_folder()) / "runs" / name
+
+
+def storage_folder() -> str:
+    """What RAYNER_STORAGE names, else the current folder or, in a job, `~/rayner`."""
+    if storage := os.environ.get(STORAGE_VARIABLE):
+        return storage
+    return str(Path.home() / "rayner") if _JOB_VARIABLE in os.environ else "."

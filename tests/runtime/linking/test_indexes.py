@@ -67,6 +67,21 @@ def test_build_then_standardize(trained: Path, base: Path, tmp_path: Path) -> No
     assert build(trained, [base], tmp_path / "index")["version"] == 2
 
 
+@pytest.mark.usefixtures("ray_cluster")
+def test_an_index_built_on_actors_equals_that_of_one_process(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rayner.runtime.linking.indexes._TEXTS", 2)
+    base = knowledge_base(tmp_path / "base.jsonl", [*ROWS, *MORE])
+    alone, shared = (
+        build(trained, [base], tmp_path / str(workers), workers=workers) | {"seconds": 0, "index": ""}
+        for workers in (0, 2)
+    )
+    assert shared == alone
+    vectors = [open_index(tmp_path / name).dense.vectors for name in ("0", "2")]
+    assert (vectors[0] == vectors[1]).all()
+
+
 def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Path) -> None:
     rows = ({"mention": "wheezing disease", "entity_id": "C2"}, {"mention": "gout", "entity_id": "C1"})
     mentions = knowledge_base(tmp_path / "mentions.jsonl", rows)

@@ -43,6 +43,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch):
         ((HEAD, CPUS, CPUS), {"cpus_per_worker": 2}, 0, TrialResources({"CPU": 2}, 4)),
         ((CPUS, GPUS), {"cpus_per_worker": 1}, 0, TrialResources({"CPU": 1, "GPU": 1}, 2)),
         ((CPUS, GPUS), {"gpus_per_worker": 2}, 0, TrialResources({"CPU": 1, "GPU": 2}, 1)),
+        (
+            (CPUS | {"memory": 5 * 2**30},),
+            {"memory_per_worker": 2},
+            0,
+            TrialResources({"CPU": 1, "memory": 2 * 2**30}, 2),
+        ),
         ((CPUS,), {}, 2, TrialResources({"memory": 1}, 2)),
         ((CPUS, CPUS), {"cpus_per_worker": 3}, 2, TrialResources({"memory": 1}, 1)),
     ],

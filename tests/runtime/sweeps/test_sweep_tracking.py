@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from rayner.runtime.sweeps import winner
+from rayner.runtime.sweeps.gauges import Gauges, best_scores
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.tracking import HParams, MlflowTrials, link_to_trial, log_result, mlflow_sweep
@@ -16,6 +20,9 @@ from rayner.runtime.sweeps.trials import State, Trial
 from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
+from tests.waiting import wait_for
+
+NAN = math.nan
 
 
 def trial(state: State, *scores: float) -> Trial:
@@ -54,6 +61,38 @@ def test_tensorboard_has_the_settings_and_curves_of_a_trial_while_it_runs(tmp_pa
     assert seen() == ([(1, 0.2), (2, 0.4), (3, 0.5)], begun)
     hparams.end(trial("finished", 0.2, 0.4, 0.5))
     assert seen() == ([(1, 0.2), (2, 0.4), (3, 0.5)], begun | {"_hparams_/session_end_info"})
+
+
+def test_the_best_score_is_that_of_a_trial_that_may_still_run(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path)
+    trials = [trial("finished", 0.1, 0.4), trial("running", 0.5), trial("failed", 0.9), trial("pending")]
+    trials = [replace(one, name=str(number)) for number, one in enumerate([*trials, trial("finished", NAN)])]
+    assert best_scores(trials, plan) == {"f1": 0.5}
+    smallest = replace(plan, settings=sweep_settings(objectives=objectives(["f1:min"], plan.recipe)))
+    assert best_scores(trials, smallest) == {"f1": 0.4}
+    assert best_scores([trial("pending"), trial("failed", 0.9)], plan) == {}
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("ray_cluster")
+def test_ray_exports_how_far_a_sweep_is(tmp_path: Path) -> None:
+    import ray
+
+    gauges = Gauges(plan_in(tmp_path / "mysweep"))
+    gauges.start(trial("pending"))
+    gauges.end(trial("finished", 0.2, 0.5))
+    node = ray.nodes()[0]
+    address = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+    def exported() -> str:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return "\n".join(line for line in lines if "rayner_sweep" in line and 'sweep="mysweep"' in line)
+
+    wait_for(lambda: "ray_rayner_sweep_best" in exported() and "sweep_failures" in exported())
+    assert re.search(r'ray_rayner_sweep_trials\{.*state="finished".*\} 1\.0', exported())
+    assert re.search(r'ray_rayner_sweep_trials\{.*state="pending".*\} 0\.0', exported())
+    assert re.search(r'ray_rayner_sweep_best\{.*metric="f1".*\} 0\.5', exported())
 
 
 @pytest.fixture

@@ -162,3 +162,20 @@ def test_an_encoder_that_cannot_recompute_is_refused_before_anything_is_read(tmp
     with pytest.raises(InputError, match="gradient_checkpointing: MPNetModel does not support"):
         train(task.recipe, tmp_path / "run", workers=0)
     assert not list(tmp_path.glob(".examples"))
+
+
+@pytest.mark.parametrize(
+    ("scaling", "workers"),
+    [
+        ({"gpus_per_worker": 0.5}, 2),
+        ({"gpus_per_worker": 0.5, "workers": 3}, None),
+        ({"gpus_per_worker": 1.5, "workers": 1, "max_workers": 2}, None),
+    ],
+)
+def test_several_workers_on_one_gpu_are_refused(
+    tmp_path: Path, values: dict[str, Any], scaling: dict[str, Any], workers: int | None
+) -> None:
+    recipe = parse_recipe(values | {"scaling": scaling}, "recipe")
+    with pytest.raises(RecipeError, match=r"gpus_per_worker: .*NCCL.*one worker"):
+        train(recipe, tmp_path / "run", workers=workers)
+    assert not (tmp_path / "run").exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +115,15 @@ def test_without_dev_items_the_last_weights_are_the_best(tmp_path: Path) -> None
     run = worker.Run(run.recipe, run.task, run.examples, run.key, [], run.out, run.device)
     assert work(run).finished
     assert largest_difference(weights_of(tmp_path / "best"), weights_of(tmp_path / "last")) == 0
+
+
+def test_what_is_reported_is_the_latest_and_lies_there(tmp_path: Path) -> None:
+    told: list[tuple[float, bool]] = []
+
+    def report(numbers: Mapping[str, float], checkpoint: Path) -> None:
+        stored = json.loads((checkpoint / "state/state.json").read_text())
+        told.append((numbers["step"], stored["finished"]))
+
+    state = work(replace(toy_run(tmp_path, LoopTask(), checkpoint_every=1), report=report))
+    assert told[-1] == (state.step, True)
+    assert [step for step, _ in told] == sorted({step for step, _ in told})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray.train
 import torch
 import yaml
 
@@ -39,7 +40,12 @@ def test_two_workers_train_one_model(tmp_path: Path) -> None:
     result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
     assert result["metrics"]["f1"] > 0.5
     assert steps_logged(tmp_path / "run") == list(range(1, result["steps"] + 1))
-    assert not (tmp_path / "run/ray").exists()
+    told = ray.train.Result.from_path(tmp_path / "run")
+    assert told.checkpoint is not None
+    assert told.checkpoint.path == str(tmp_path / "run/last")
+    assert told.metrics is not None
+    assert told.metrics["step"] == result["steps"]
+    assert 0 < told.metrics["dev/f1"] <= result["metrics"]["f1"]
     assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2) == result
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from rayner.config import BaseRecipe
+from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.predict import predict
-from rayner.tasks.stages import read_pipeline
+from rayner.tasks.stages import PipelineSettings, read_pipeline
+
+PART = 64
+"""Items that an actor is given at once."""
 
 
 def evaluate(
@@ -23,6 +30,7 @@ def evaluate(
     intervals: bool = True,
     types: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    workers: int = 0,
 ) -> dict[str, Any]:
     """Score a checkpoint, or the stages of a pipeline file, on a corpus.
 
@@ -35,6 +43,7 @@ def evaluate(
         types: of the corpus, only mentions of these types; by default what the checkpoint's recipe says.
         options: of the task, by name: `types` to look for, `shift`, `overlap` of a recognizer; `index`,
             `operating_point` of a standardizer.
+        workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
 
     Returns:
         The metrics of the task, for spans `precision, recall, f1, ..., per_type`, for linking `top1, ...`, of
@@ -61,10 +70,32 @@ def evaluate(
             items.append(kind.scored(item))
             yield item
 
-    with torch.no_grad():
-        predicted = [kind.scored(answer) for answer in predict(pipeline.predictor, given())]
+    if workers:
+        answers = _answers_of_actors(settings, recipe, given(), device, workers)
+    else:
+        answers = _answers(pipeline.predictor, given())
+    predicted = [kind.scored(answer) for answer in answers]
     metrics = pipeline.predictor.evaluate(predicted, items)
     found = {**metrics, **gold.notes}
     if intervals:
         found["intervals"] = kind.intervals(items, predicted, metrics)
     return found | kind.curves(items, predicted)
+
+
+def _answers(predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any]) -> Iterator[Any]:
+    with torch.no_grad():
+        yield from predict(predictor, items)
+
+
+def _answers_of_actors(
+    settings: PipelineSettings, recipe: BaseRecipe, items: Iterator[Any], device: str | None, workers: int
+) -> Iterator[Any]:
+    parts = iter(lambda: list(islice(items, PART)), [])
+    load = partial(_answerer, settings, device)
+    for part in each_on_actors(load, parts, workers, needs_of_worker(recipe.scaling)):
+        yield from part
+
+
+def _answerer(settings: PipelineSettings, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
+    predictor = settings.load(device)
+    return lambda items: list(_answers(predictor, items))

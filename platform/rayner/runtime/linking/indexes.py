@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from rayner.retrieval.index_folder import (
     remove_entities,
     write_index,
 )
+from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.progress import track
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
@@ -44,6 +46,7 @@ def build(
     max_aliases: int | None = None,
     mentions: Sequence[Path] = (),
     device: str | None = None,
+    workers: int = 0,
 ) -> dict[str, Any]:
     """Build the index of a knowledge base, as the recipe of the checkpoint says; in `out` a new version.
 
@@ -53,6 +56,7 @@ def build(
         max_aliases: in place of the recipe's.
         mentions: files of mentions with ids of the knowledge base, in the recipe's format: those of the
             recipe's types are indexed as aliases.
+        workers: Ray actors that encode, each with what the recipe's `scaling` asks for; 0 for this process.
 
     Returns:
         `index, version, entities, names, dimensions, distance, search, recall` (1 where the search is exact),
@@ -67,7 +71,7 @@ def build(
     """
     begin = time.perf_counter()
     check_target(out)
-    recipe, encode = _encoder(checkpoint, device)
+    recipe, encode = _encoder(checkpoint, device, workers)
     changed = {"search": search, "max_aliases": max_aliases}
     settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
     base = read_knowledge_base(paths, format, columns, settings.max_aliases)
@@ -192,23 +196,32 @@ def list_index(index: Path, limit: int | None = None) -> dict[str, Any]:
     }
 
 
-def _encoder(checkpoint: Path, device: str | None) -> tuple[StandardizerRecipe, Encode]:
+def _encoder(checkpoint: Path, device: str | None, workers: int = 0) -> tuple[StandardizerRecipe, Encode]:
     task, model = load_standardizer(checkpoint, device)
-
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        # Alike in length, so that a chunk has little padding.
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        chunks = [order[i : i + _TEXTS] for i in range(0, len(order), _TEXTS)]
-        vectors = np.empty((0, 0), np.float32)
-        for chunk in _shown(chunks):
-            part = task.encode(model, [texts[i] for i in chunk])
-            if not vectors.size:
-                vectors = np.empty((len(texts), part.shape[1]), np.float32)
-            vectors[chunk] = part
-        return vectors
-
-    return task.recipe, encode
+    if not workers:
+        return task.recipe, partial(_encode, partial(map, partial(task.encode, model)))
+    load, needs = partial(_loaded, checkpoint.absolute(), device), needs_of_worker(task.recipe.scaling)
+    return task.recipe, partial(_encode, partial(each_on_actors, load, workers=workers, needs=needs))
 
 
-def _shown(chunks: Sequence[list[int]]) -> Iterator[list[int]]:
-    return track(chunks, len(chunks), f"encoding names, {_TEXTS} a step")
+def _loaded(checkpoint: Path, device: str | None) -> Callable[[Sequence[str]], np.ndarray]:
+    task, model = load_standardizer(checkpoint, device)
+    return partial(task.encode, model)
+
+
+def _encode(each: Callable[[Iterable[list[str]]], Iterator[np.ndarray]], texts: Sequence[str]) -> np.ndarray:
+    """The vectors of texts, chunk by chunk: whoever encodes them, the same chunks."""
+    # Alike in length, so that a chunk has little padding.
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    chunks = [order[i : i + _TEXTS] for i in range(0, len(order), _TEXTS)]
+    vectors = np.empty((0, 0), np.float32)
+    parts = each([[texts[i] for i in chunk] for chunk in chunks])
+    for chunk, part in zip(chunks, _shown(parts, len(chunks)), strict=True):
+        if not vectors.size:
+            vectors = np.empty((len(texts), part.shape[1]), np.float32)
+        vectors[chunk] = part
+    return vectors
+
+
+def _shown(parts: Iterator[np.ndarray], total: int) -> Iterator[np.ndarray]:
+    return track(parts, total, f"encoding names, {_TEXTS} a step")

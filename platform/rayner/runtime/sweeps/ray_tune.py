@@ -64,7 +64,8 @@ def trial_resources(recipe: BaseRecipe, workers: int, max_concurrent: int | None
     cpus, gpus = scaling.cpus_per_worker, scaling.gpus_per_worker
     if not workers and not gpus and any(node.get("GPU") for node in nodes):
         gpus = 1
-    fit = sum(_fitting(node, cpus, gpus) for node in nodes) // max(workers, 1)
+    memory = int((scaling.memory_per_worker or 0) * 2**30)
+    fit = sum(_fitting(node, cpus, gpus, memory) for node in nodes) // max(workers, 1)
     if not fit and max_concurrent is None:
         needed = f"{max(workers, 1)} x {cpus:g} CPU" + (f" and {gpus:g} GPU" if gpus else "")
         there = f"{sum(node.get('CPU', 0) for node in nodes):g} CPUs"
@@ -76,13 +77,14 @@ def trial_resources(recipe: BaseRecipe, workers: int, max_concurrent: int | None
     if workers:
         # The workers reserve what they need; a CPU for the trial itself could be the one that they lack.
         return TrialResources({"memory": 1}, max_concurrent)
-    return TrialResources({"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}, max_concurrent)
+    each = {"CPU": cpus, "GPU": gpus, "memory": memory}
+    return TrialResources({name: value for name, value in each.items() if value}, max_concurrent)
 
 
-def _fitting(node: Mapping[str, float], cpus: float, gpus: float) -> int:
+def _fitting(node: Mapping[str, float], cpus: float, gpus: float, memory: int) -> int:
     """How many workers fit on a node."""
-    fit = int(node.get("CPU", 0) // cpus)
-    return min(fit, int(node.get("GPU", 0) // gpus)) if gpus else fit
+    needs = {"CPU": cpus, "GPU": gpus, "memory": memory}
+    return min(int(node.get(name, 0) // need) for name, need in needs.items() if need)
 
 
 def launch(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rayner.config import BaseRecipe
+from rayner.runtime.sweeps.gauges import Gauges
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.settings import SECONDS
 from rayner.runtime.sweeps.trials import Trial
@@ -39,8 +40,8 @@ class TrialTracker(Protocol):
 
 
 def trackers_of(plan: Plan) -> list[TrialTracker]:
-    """TensorBoard, and MLflow where the sweep has a run there."""
-    trackers: list[TrialTracker] = [HParams(plan)]
+    """TensorBoard, Ray's metrics, and MLflow where the sweep has a run there."""
+    trackers: list[TrialTracker] = [HParams(plan), Gauges(plan)]
     if plan.mlflow_parent is not None:
         trackers.append(MlflowTrials(plan, plan.mlflow_parent))
     return trackers

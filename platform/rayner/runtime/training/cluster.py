@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +17,20 @@ from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError, StorageError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
-from rayner.runtime.tracking import Tracker
+from rayner.runtime.tracking import Record, Tracker, scalars
 from rayner.runtime.training.distributed import same_workers, sum_over_workers, world_size
 from rayner.runtime.training.example_sets import read_all
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.progress import watched
-from rayner.runtime.training.run_state import TrainState
+from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState
 from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint_files import RECIPE
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
 
+TRAINING = "rayner_training"
+"""The name of a run's gauge."""
 SECONDS_TO_FETCH = 600
 """How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
 
@@ -46,7 +47,8 @@ def work_on_cluster(
 ) -> TrainState:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
-    Ray's own checkpoints and its resumption are not used: each launch has a name of its own.
+    Ray Train knows the run by the name of its folder, and is told its metrics and that `OUT/last` is its
+    checkpoint; it stores none, and what resumption goes by is what lies there.
 
     Raises:
         RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
@@ -71,7 +73,11 @@ def work_on_cluster(
     resources = {"CPU": scaling.cpus_per_worker}
     if scaling.gpus_per_worker:
         resources["GPU"] = scaling.gpus_per_worker
-    storage = out / "ray"
+    if scaling.memory_per_worker:
+        resources["memory"] = scaling.memory_per_worker * 2**30
+    # Ray Train would go on from what it noted of an earlier launch; what this run goes on from is `last`.
+    (out / RAY_SNAPSHOT).unlink(missing_ok=True)
+    os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     trainer = TorchTrainer(
         _work_on_ray,
         train_loop_config={
@@ -91,13 +97,19 @@ def work_on_cluster(
             elastic_resize_monitor_interval_s=scaling.resize_seconds,
         ),
         run_config=RunConfig(
-            name=f"launch-{time.time_ns()}",
-            storage_path=str(storage),
-            failure_config=FailureConfig(max_failures=scaling.max_failures),
+            name=out.name,
+            storage_path=str(out.parent),
+            failure_config=FailureConfig(
+                max_failures=scaling.max_failures,
+                max_preemption_failures=scaling.max_preemption_failures,
+            ),
             callbacks=[EndsForGood()],
             logging_config=LoggingConfig(log_level="WARNING"),
         ),
-        torch_config=TorchConfig(backend="nccl" if scaling.gpus_per_worker else "gloo"),
+        torch_config=TorchConfig(
+            backend="nccl" if scaling.gpus_per_worker else "gloo",
+            timeout_s=scaling.collective_timeout_seconds,
+        ),
     )
     with watched(out, watch), _interrupted_as_usual():
         try:
@@ -107,7 +119,6 @@ def work_on_cluster(
             if isinstance(lasting, RaynerError):
                 raise lasting from error
             raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
-    shutil.rmtree(storage, ignore_errors=True)
     if isinstance(outcome, RaynerError):
         raise outcome
     assert isinstance(outcome, TrainState)
@@ -158,8 +169,36 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         dev=read_all(task, ray.get(config["dev"], timeout=SECONDS_TO_FETCH)),
         out=out,
         device=device,
+        watcher=Gauges(out.name),
         until=config["until"],
+        report=_report,
     )
+
+
+def _report(numbers: Mapping[str, float], checkpoint: Path) -> None:
+    """Tell Ray Train, on all workers at once, how far the run is; nothing is copied."""
+    from ray.train import Checkpoint, CheckpointUploadMode, report
+
+    place = Checkpoint.from_directory(checkpoint)
+    report(dict(numbers), checkpoint=place, checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD)
+
+
+class Gauges:
+    """The numbers of a run as metrics of Ray's, for its dashboard and Prometheus."""
+
+    def __init__(self, run: str) -> None:
+        from ray.util.metrics import Gauge
+
+        self._run = run
+        self._gauge = Gauge(TRAINING, "The latest value of a run's metric.", ("run", "metric"))
+
+    def write(self, record: Record) -> None:
+        """Set each metric of the record."""
+        for name, value in scalars(record).items():
+            self._gauge.set(value, {"run": self._run, "metric": name})
+
+    def close(self) -> None:
+        """Ray forgets a gauge with its process."""
 
 
 def _check_storage(out: Path, device: torch.device) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
-from rayner.runtime.tracking import Record, Tracker, tracked
+from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
+from rayner.runtime.tracking import Record, Tracker, scalars, tracked
 from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
     broadcast_model,
@@ -47,6 +48,9 @@ from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of
 from rayner.tasks.sharing import from_first
 
+SECONDS_BETWEEN_REPORTS = 5.0
+"""Ray Train takes one report at a time, and looks for it every other second."""
+
 log = logging.getLogger(__name__)
 
 
@@ -55,7 +59,9 @@ class Run:
     """What every worker of a run is given.
 
     `key` names the content of the examples; `dev` are the items to evaluate on, perhaps none; `watcher` is
-    shown what happens. The run pauses after `until` epochs, to be gone on with.
+    shown what happens. The run pauses after `until` epochs, to be gone on with. `report` is told on every
+    worker at once of the latest numbers and of `OUT/last`, at the end and at most each
+    `SECONDS_BETWEEN_REPORTS` before.
     """
 
     recipe: BaseRecipe
@@ -67,6 +73,7 @@ class Run:
     device: torch.device
     watcher: Tracker | None = None
     until: int | None = None
+    report: Callable[[Mapping[str, float], Path], None] | None = None
 
 
 @dataclass(slots=True)
@@ -79,11 +86,14 @@ class Loop:
     clock: Clock
     trackers: Sequence[Tracker]
     epoch_state: State | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    reported: float = -math.inf
 
     def move(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)
 
     def tell(self, record: Record) -> None:
+        self.numbers |= {"step": float(record["step"]), **scalars(record)}
         for tracker in self.trackers:
             tracker.write(record)
 
@@ -262,8 +272,9 @@ def _save_last(loop: Loop) -> None:
     run, learner = loop.run, loop.learner
     scale = learner.scaler.state_dict() or None
     loop.move(seconds=loop.clock.seconds, scale=scale)
-    on_first(
-        lambda: save_last(
+
+    def save() -> bool:
+        save_last(
             run.out,
             run.recipe,
             run.task,
@@ -273,7 +284,12 @@ def _save_last(loop: Loop) -> None:
             loop.state,
             loop.epoch_state,
         )
-    )
+        return loop.state.finished or time.monotonic() - loop.reported >= SECONDS_BETWEEN_REPORTS
+
+    # One clock decides: who reports waits for the others.
+    if on_first(save) and run.report is not None:
+        run.report(loop.numbers, run.out / LAST)
+        loop.reported = time.monotonic()
 
 
 @contextlib.contextmanager

@@ -30,6 +30,8 @@ from rayner.tasks.encoder_task import EncoderTask
 
 LAST, BEST = "last", "best"
 EPOCH = "epoch.safetensors"
+RAY_SNAPSHOT = "checkpoint_manager_snapshot.json"
+"""Where Ray Train notes what it was told of a run: `ray.train.Result.from_path(OUT)` reads it."""
 FREE_KEYS = ("scaling.", "tracking.")
 """What may change between two launches of a run."""
 

@@ -23,7 +23,7 @@ from rayner.runtime.training.example_sets import build_examples, find_units, rea
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
-from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
+from rayner.runtime.training.run_state import BEST, LAST, RAY_SNAPSHOT, TrainState, read_state
 from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import METRICS
 from rayner.tasks.checkpoint_files import RECIPE
@@ -88,6 +88,8 @@ def train_until(
         raise RecipeError(
             f"--out {out}", "is no folder", "mount the storage, and name the folder that all nodes see"
         )
+    workers = recipe.scaling.workers if workers is None else workers
+    _check_gpus(recipe, workers)
     out = Path(out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".lock", "trains in this folder"):
@@ -104,9 +106,16 @@ def train_until(
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
-        workers = recipe.scaling.workers if workers is None else workers
         cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
         return _train(recipe, task, out, workers, cache, watch or watcher(), epochs)
+
+
+def _check_gpus(recipe: BaseRecipe, workers: int) -> None:
+    """Refuse what NCCL cannot do: several workers on one GPU."""
+    gpus, most = recipe.scaling.gpus_per_worker, max(workers, recipe.scaling.max_workers or 0)
+    if workers and most > 1 and gpus % 1:
+        what = f"{most} workers with {gpus:g} GPUs each: NCCL takes whole GPUs"
+        raise RecipeError("scaling.gpus_per_worker", what, "set it to 1, or train with one worker")
 
 
 def _train(
@@ -160,7 +169,7 @@ def conclude(
 
 def _clear(out: Path) -> None:
     """Remove what a run writes, and nothing else that may lie in the folder."""
-    for name in (LAST, BEST, "tensorboard", "ray", RESULT, LOG, RECIPE, MLFLOW_RUN):
+    for name in (LAST, BEST, "tensorboard", RAY_SNAPSHOT, RESULT, LOG, RECIPE, MLFLOW_RUN):
         for path in (out / name, *out.glob(f".{name}.*")):
             if path.is_dir():
                 shutil.rmtree(path)

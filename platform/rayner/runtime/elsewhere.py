@@ -1,0 +1,134 @@
+"""The work of a command on a node that has room for it, while the head of the cluster only waits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rayner.errors import InputError, RaynerError
+from rayner.runtime.cluster import ensure_ray
+
+WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
+SECONDS_TO_WAIT = 1800
+"""For a node with room, unless RAYNER_WAIT_SECONDS says otherwise: a cluster that grows takes minutes."""
+SECONDS_BETWEEN_LINES = 30
+ATTEMPTS = 4
+"""How often the work is begun, if its node or process is lost each time."""
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What work asks of a node; `memory` in bytes. `cpus` None: one to be placed, and none while it works."""
+
+    cpus: float | None = None
+    gpus: float = 0
+    memory: int | None = None
+    accelerator_type: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """As Ray takes them."""
+        named = {
+            "num_cpus": self.cpus,
+            "num_gpus": self.gpus or None,
+            "memory": self.memory,
+            "accelerator_type": self.accelerator_type,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def on_head() -> bool:
+    """Whether this process is on the head of its cluster; joins the cluster that RAY_ADDRESS names."""
+    import ray
+
+    ensure_ray()
+    here = ray.get_runtime_context().get_node_id()
+    heads = [node for node in ray.nodes() if "node:__internal_head__" in node["Resources"]]
+    return any(node["NodeID"] == here for node in heads)
+
+
+def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping[str, str]) -> T:
+    """What `begin(attempt)` returns on a node with room for it, in this working folder where the node has it.
+
+    It is begun again where its node or process is lost.
+
+    Args:
+        environment: variables of its process, and of what it starts.
+
+    Raises:
+        InputError: no node has had room for `RAYNER_WAIT_SECONDS`.
+        RaynerError: it was lost `ATTEMPTS` times.
+    """
+    import ray
+    from ray.exceptions import RayActorError
+
+    ensure_ray()
+    actor = ray.remote(**needs.options())(_Worker) if needs.options() else ray.remote(_Worker)
+    runtime_env = {"env_vars": dict(environment)}
+    for attempt in range(1, ATTEMPTS + 1):
+        worker = actor.options(runtime_env=runtime_env).remote(os.getcwd())
+        try:
+            log.info("works on node %s", _wait_for(worker.node.remote(), needs))
+            return ray.get(worker.call.remote(begin, attempt))
+        except RayActorError as error:
+            why = str(error).strip().splitlines()[0]
+            log.warning("attempt %d of %d lost its node or process: %s", attempt, ATTEMPTS, why)
+        finally:
+            ray.kill(worker)  # pyright: ignore[reportArgumentType]
+    raise RaynerError(f"the work lost its node or process {ATTEMPTS} times, as when memory runs out")
+
+
+class _Worker:
+    """The process that works."""
+
+    def __init__(self, folder: str) -> None:
+        if Path(folder).is_dir():
+            os.chdir(folder)
+
+    def node(self) -> str:
+        import ray
+
+        return ray.util.get_node_ip_address()
+
+    def call(self, begin: Callable[[int], T], attempt: int) -> T:
+        return begin(attempt)
+
+
+def _wait_for(started: Any, needs: Needs) -> str:
+    import ray
+
+    begin, asked = time.monotonic(), needs.options() or {"num_cpus": 1}
+    bound = float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
+    told = begin
+    while not ray.wait([started], timeout=min(1.0, bound))[0]:
+        waited = time.monotonic() - begin
+        if waited >= bound:
+            what = f"no node has had room for {_shown(asked)} for {bound:g} s; {_cluster()}"
+            hint = f"ask for less in the recipe's scaling, add nodes, or wait longer with {WAIT_VARIABLE}"
+            raise InputError("the cluster", what, hint)
+        if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            log.info("waiting for a node with room for %s; %s", _shown(asked), _cluster())
+    return ray.get(started)
+
+
+def _cluster() -> str:
+    import ray
+
+    free, there = ray.available_resources(), ray.cluster_resources()
+    names = ["CPU", *(name for name in ("GPU", "memory") if name in there)]
+    return "free are " + ", ".join(
+        f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}" for name in names
+    )
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())

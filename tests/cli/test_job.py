@@ -1,0 +1,80 @@
+"""A command as a job: what it asks the cluster for, and what comes back of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayner.cli.job import needs_of, work
+from rayner.errors import RecipeError
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.yaml"
+    scaling = "{cpus_per_worker: 3, gpus_per_worker: 1, memory_per_worker: 2.5}"
+    file.write_text(f"task: tagger\nscaling: {scaling}\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def checkpoint(recipe: Path) -> Path:
+    folder = recipe.parent / "best"
+    folder.mkdir()
+    recipe.rename(folder / "recipe.yaml")
+    return folder
+
+
+def test_a_training_asks_for_what_its_recipe_says(recipe: Path) -> None:
+    scaling, leads = needs_of(["train", str(recipe), "--set", "scaling.cpus_per_worker=5", "--set", "seed=2"])
+    assert (scaling.cpus_per_worker, scaling.gpus_per_worker, scaling.memory_per_worker) == (5, 1, 2.5)
+    assert not leads
+
+
+@pytest.mark.parametrize(
+    ("arguments", "leads"),
+    [
+        (["train", "RECIPE", "--workers", "2"], True),
+        (["train", "RECIPE", "--set", "scaling.workers=2"], True),
+        (["train", "RECIPE", "--set", "scaling.workers=2", "--workers", "0"], False),
+        (["tune", "space.py", "RECIPE", "--workers", "0"], True),
+        (["corpus", "check", "RECIPE"], False),
+        (["corpus", "convert", "RECIPE", "--out", "o"], True),
+        (["corpus", "convert", "RECIPE", "--out", "o", "--workers", "0"], False),
+    ],
+)
+def test_what_only_leads_workers_of_its_own_asks_for_nothing(
+    recipe: Path, arguments: list[str], leads: bool
+) -> None:
+    assert needs_of([str(recipe) if one == "RECIPE" else one for one in arguments])[1] == leads
+
+
+def test_a_checkpoint_asks_for_what_its_recipe_says_and_a_pipeline_for_the_most(checkpoint: Path) -> None:
+    other = checkpoint.with_name("other")
+    other.mkdir()
+    (other / "recipe.yaml").write_text("task: typer\nscaling: {cpus_per_worker: 4}\n")
+    pipeline = checkpoint.with_name("pipeline.yaml")
+    pipeline.write_text("stages: [{checkpoint: best}, {checkpoint: other}]\n")
+    assert needs_of(["evaluate", str(checkpoint), str(checkpoint)])[0].gpus_per_worker == 1
+    both = needs_of(["evaluate", str(pipeline), str(checkpoint)])[0]
+    assert (both.cpus_per_worker, both.gpus_per_worker, both.memory_per_worker) == (4, 1, 2.5)
+
+
+def test_a_wrong_scaling_is_named(recipe: Path) -> None:
+    with pytest.raises(RecipeError, match="scaling: gpus_per_worker"):
+        needs_of(["train", str(recipe), "--set", "scaling.gpus_per_worker=some"])
+
+
+def test_the_answer_and_the_error_line_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": "a", "text": "Ada", "mentions": [{"start": 0, "end": 3, "type": "PER"}]}\n')
+    found = work(["corpus", "check", str(corpus), "--json"], 1)
+    assert (found.status, found.error) == (0, "")
+    assert found.output.startswith('{"')
+    assert not capsys.readouterr().out
+    refused = work(["corpus", "check"], 1)
+    assert refused.status == 2
+    assert refused.error.startswith("error: ")
+    assert "nothing to check" in refused.error
+    assert "error: " not in capsys.readouterr().err

@@ -1,0 +1,22 @@
+"""docs/grafana: dashboards for what the package exports."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rayner.runtime.sweeps import gauges
+from rayner.runtime.training.cluster import TRAINING
+
+EXPORTED = {gauges.TRIALS, gauges.BEST, gauges.FAILURES, TRAINING}
+
+
+def test_the_dashboard_shows_every_metric_that_there_is_and_no_other(root):
+    dashboard = json.loads((root / "docs/grafana/rayner.json").read_text(encoding="utf-8"))
+    panels = dashboard["panels"]
+    shown = [target["expr"] for panel in panels for target in panel["targets"]]
+    # Ray puts its own name before that of a metric.
+    assert {name for expression in shown for name in re.findall(r"ray_(rayner_\w+)", expression)} == EXPORTED
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    names = {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert {name for expression in shown for name in re.findall(r"\$(\w+)", expression)} <= names
