@@ -29,6 +29,7 @@ from rayner.config.documents import (
     WindowSettings,
 )
 from rayner.config.index import IndexSettings
+from rayner.config.prompts import ContextKindSettings, PromptSettings
 from rayner.config.ranker import (
     CrossEncoderSettings,
     PairSettings,
@@ -54,6 +55,7 @@ __all__ = [
     "BiEncoderSettings",
     "ChainsRecipe",
     "ColumnSettings",
+    "ContextKindSettings",
     "ContextSettings",
     "ContrastSettings",
     "ContrastiveTraining",
@@ -71,6 +73,7 @@ __all__ = [
     "NameEncoderSettings",
     "PairSettings",
     "PairTraining",
+    "PromptSettings",
     "RankerRecipe",
     "Rate",
     "RecognizerRecipe",
