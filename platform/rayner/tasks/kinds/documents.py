@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, DocumentRecipe
+from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split
 from rayner.data.writers import write_parquet
@@ -43,9 +43,7 @@ class Documents:
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
         holds for them too. Mentions of types that are not looked for do not count; the log says so."""
-        named = tuple(map(str, paths))
-        settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
-        documents = split_documents(settings, "dev")
+        documents = documents_of(paths, format, recipe)
         _name_other_types(documents, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
 
@@ -70,13 +68,10 @@ class Documents:
 
     def card(self, recipe: DocumentRecipe) -> Card:
         """The types, and how to annotate."""
-        types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
-        more = len(types) - _TYPES_ON_A_CARD
-        shown = types if more <= 0 else [*types[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `recipe.yaml`"]
         return Card(
             train=recipe.corpus.train,
             dev=recipe.corpus.dev,
-            about=["## Types", "", *shown],
+            about=["## Types", "", *types_on_a_card(recipe.types, "recipe.yaml")],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",
                 f"rayner annotate {FOLDER} texts.jsonl --out annotated",
@@ -101,6 +96,22 @@ class Documents:
             others={"dev": lambda: documents(corpus.dev)} if corpus.dev and changed else {},
             settled={"format": "auto", "annotated": {}},
         )
+
+
+def types_on_a_card(types: Sequence[TypeSettings], file: str) -> list[str]:
+    """A line a type, the others in one that names the file with all."""
+    lines = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in types]
+    more = len(lines) - _TYPES_ON_A_CARD
+    return lines if more <= 0 else [*lines[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `{file}`"]
+
+
+def documents_of(
+    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe
+) -> Sequence[Document]:
+    """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too."""
+    named = tuple(map(str, paths))
+    settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
+    return split_documents(settings, "dev")
 
 
 def _write(documents: Sequence[Document], path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, TyperRecipe
+from rayner.config import TyperRecipe
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
@@ -17,10 +17,7 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.splits import split_documents
-
-_TYPES_ON_A_CARD = 50
+from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
 
 
 class TypedMentions:
@@ -59,9 +56,7 @@ class TypedMentions:
         Raises:
             CorpusError: no mention has a type.
         """
-        named = tuple(map(str, paths))
-        settings = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
-        documents = split_documents(settings, "dev")
+        documents = documents_of(paths, format, recipe)
         if types is not None:
             wanted = set(types)
             documents = [
@@ -71,7 +66,7 @@ class TypedMentions:
         typed = [bool(gold_types(m)) for d in documents for m in d.mentions]
         if not any(typed):
             what = f"{len(typed)} mentions, none with a type"
-            raise CorpusError(", ".join(named), what, "name a corpus whose mentions have types")
+            raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
         return GoldItems(documents, {"untyped": len(typed) - sum(typed)})
 
     def intervals(
@@ -94,9 +89,6 @@ class TypedMentions:
 
     def card(self, recipe: TyperRecipe) -> Card:
         """The types, and how to type mentions."""
-        types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
-        more = len(types) - _TYPES_ON_A_CARD
-        shown = types if more <= 0 else [*types[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `types.json`"]
         return Card(
             train=recipe.corpus.train,
             dev=recipe.corpus.dev,
@@ -106,7 +98,7 @@ class TypedMentions:
                 "It types mentions that are there: in a pipeline, after a stage that finds them.",
                 "`types.json` lists the types, with how often each occurs in training.",
                 "",
-                *shown,
+                *types_on_a_card(recipe.types, "types.json"),
             ],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",
