@@ -81,7 +81,7 @@ _COLUMNS: dict[str, Any] = {
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, in place of its parameter `columns`, the options that name those of a knowledge base."""
+    """Give a command, in place of its parameter `columns`, the options that name those of a base."""
 
     @wraps(command)
     def called(**values: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -104,13 +104,15 @@ def check_extractor(checkpoint: Checkpoint) -> tuple[DocumentTask[Any], KnowsGol
     """
     where = str(checkpoint.folder)
     extractor = checkpoint.predictor()
-    if not isinstance(extractor, KnowsGold) or not isinstance(checkpoint.task, DocumentTask):
+    if not isinstance(extractor, KnowsGold):
         what = f"is of a {checkpoint.recipe.task}, which finds no mentions"
         raise CheckpointError(where, what, "name the checkpoint of a recognizer or a tagger")
-    if not checkpoint.task.recipe.windows.context:
+    # What knows gold mentions was made by a task over documents.
+    task = cast("DocumentTask[Any]", checkpoint.task)
+    if not task.recipe.windows.context:
         what = "reads no contexts (windows.context is 0)"
         raise CheckpointError(where, what, "train one with windows.context and context")
-    return checkpoint.task, extractor
+    return task, extractor
 
 
 def context_gains(

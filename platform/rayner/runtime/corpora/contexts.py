@@ -192,6 +192,7 @@ def _generated_rows(
     may_be_asked = _kept((request.sentence for request in requests), leave_out)
     counts["requests left out"] = may_be_asked.count(False)
     requests = list(compress(requests, may_be_asked))
+    counts["requests"] = len(requests)
     sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), leave_out)))
     answers: Sequence[str | None]
     result: dict[str, Any] = {}
@@ -202,10 +203,11 @@ def _generated_rows(
         answers = given.answers
         counts.update({name: count for name, count in given.counts.items() if name != "not sent"})
         result = {"host": given.host, "texts": given.counts["not sent"]}
+        if result["texts"]:
+            return [], result
     positives, judged = positive_rows(requests, answers)
     positives = list(compress(positives, _kept((row.context for row in positives), leave_out)))
     negatives, drawn_counts = negative_rows(positives, sentences, seed)
-    counts["requests"] += len(requests)
     counts.update(judged)
     counts.update({f"negatives {name}": count for name, count in drawn_counts.items()})
     return [*positives, *negatives], result
