@@ -1,4 +1,4 @@
-"""Convert, check or label a corpus: `python -m jobs.corpus` takes the arguments of `rayner corpus`."""
+"""Work on corpora: `python -m jobs.corpus` takes the arguments of `rayner corpus`."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from ray import tune
 
+from rayner.runtime.sweeps.ranges import learning_rates as learning_rates
+from rayner.runtime.sweeps.ranges import optimization
+
 TASK = "ranker"
 METRIC = "accuracy"
 MODE = "max"
@@ -15,16 +18,9 @@ SCHEDULER = "asha"
 def space() -> dict[str, Any]:
     """Learning rates, batch, regularization, pooling and objective."""
     return {
-        "training.learning_rate": tune.loguniform(2e-5, 1e-3),
-        "training.head_learning_rate": tune.loguniform(2e-4, 1e-2),
+        **optimization(),
         "training.tokens_per_step": tune.choice([512, 1024, 2048]),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
         "model.dropout": tune.choice([0.0, 0.1, 0.2]),
         "model.pooling": tune.choice(["cls", "mean"]),
         "loss.objective": tune.choice(["binary_cross_entropy", "mean_squared_error"]),
     }
-
-
-def learning_rates() -> dict[str, Any]:
-    """Powers of ten and their halves."""
-    return {"training.learning_rate": tune.grid_search([1e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3])}

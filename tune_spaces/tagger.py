@@ -6,6 +6,9 @@ from typing import Any
 
 from ray import tune
 
+from rayner.runtime.sweeps.ranges import learning_rates as learning_rates
+from rayner.runtime.sweeps.ranges import optimization
+
 TASK = "tagger"
 METRIC = "f1"
 MODE = "max"
@@ -15,18 +18,11 @@ SCHEDULER = "asha"
 def space() -> dict[str, Any]:
     """Learning rates, batch, regularization and the scheme of tags."""
     return {
-        "training.learning_rate": tune.loguniform(2e-5, 1e-3),
-        "training.head_learning_rate": tune.loguniform(2e-4, 1e-2),
+        **optimization(),
         "training.tokens_per_step": tune.choice([256, 512, 1024, 2048]),
-        "training.weight_decay": tune.choice([0.0, 0.01, 0.1]),
         "model.dropout": tune.choice([0.0, 0.1, 0.2, 0.3]),
         "model.scheme": tune.choice(["BIO", "BIOES"]),
     }
-
-
-def learning_rates() -> dict[str, Any]:
-    """Powers of ten and their halves."""
-    return {"training.learning_rate": tune.grid_search([1e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3])}
 
 
 def losses() -> dict[str, Any]:

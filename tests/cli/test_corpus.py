@@ -83,3 +83,56 @@ def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced
 def test_a_check_of_nothing_is_wrong_usage(run):
     status, _, err = run("corpus", "check")
     assert (status, "--recipe" in err) == (2, True)
+
+
+@pytest.mark.parametrize("to", ["iob2", "brat", "pubtator", "jsonl"])
+def test_convert_to_another_format(run, examples, tmp_path, to):
+    arguments = ["corpus", "convert", examples / "dev.jsonl", "--to", to, "--workers", 0]
+    status, printed, err = run(*arguments, "--out", tmp_path / "out", "--json")
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    read = read_corpus(tmp_path / "out").documents
+    assert counts["to"] == to
+    assert (counts["documents"], counts["mentions"]) == (len(read), sum(len(d.mentions) for d in read))
+    losses = (tmp_path / "out" / "losses.jsonl").read_text(encoding="utf-8").splitlines()
+    assert sum(counts["lost"].values()) == sum(json.loads(line)["count"] for line in losses)
+    assert (counts["lost"].get("group", 0) > 0) == (to != "jsonl")
+
+
+def test_a_conversion_that_cannot_be_had_is_one_line(run, examples, tmp_path):
+    given = examples / "dev.jsonl"
+    status, _, err = run("corpus", "convert", given, "--to", "conllu", "--out", tmp_path / "out")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "docbin" in err
+    (tmp_path / "mine.txt").write_text("mine")
+    status, _, err = run("corpus", "convert", given, "--to", "brat", "--out", tmp_path, "--workers", 0)
+    assert status == 2
+    assert f"error: --out {tmp_path}: holds files that are not from here; name another folder" in err
+
+
+def test_contexts_of_templates(run, examples, tmp_path):
+    arguments = ["corpus", "contexts", examples / "dev.jsonl", "--out", tmp_path / "out"]
+    status, printed, err = run(*arguments, "--json")
+    assert status == 0, err
+    result = json.loads(printed.splitlines()[-1])
+    rows = [json.loads(line) for line in (tmp_path / "out" / "rows.jsonl").open(encoding="utf-8")]
+    assert result["rows"] == len(rows) > 50
+    assert result["relevant"] == sum(row["relevant"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--send"], "goes with --model"),
+        (["--endpoint", "https://host/v1"], "goes with --model"),
+        (["--endpoint", "ftp://host", "--model", "m"], "is not an address"),
+        (["--checkpoint", ".", "--endpoint", "https://host/v1", "--model", "m"], "leave --endpoint"),
+        (["--checkpoint", ".", "--method", "nearest"], "--method: methods.0"),
+        (["--checkpoint", "."], "checkpoint"),
+    ],
+)
+def test_contexts_that_cannot_be_had_are_one_line(run, examples, tmp_path, options, what):
+    status, _, err = run("corpus", "contexts", examples / "dev.jsonl", "--out", tmp_path / "out", *options)
+    assert status == 2
+    assert what in err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
-from rayner.data.writers import write_brat, write_iob2, write_livingner, write_parquet, write_pubtator
+from rayner.data.writers import write_brat, write_iob2, write_pubtator
 
 NESTED = Document(
     "a",
@@ -67,19 +67,9 @@ def test_standoff_writers_count_what_they_drop(tmp_path: Path) -> None:
     document = Document("a", "Ann\nran\nfar", (Mention(0, 3, "fine type", "-1", chain="4"),), words=((0, 3),))
     lost = {"chain": 1, "words": 1, "entity_id": 1}
     assert dict(write_brat([document], tmp_path / "b").dropped) == {**lost, "white space in a type": 1}
-    assert dict(write_livingner([document], tmp_path / "l").dropped) == lost
     assert dict(write_pubtator([document], tmp_path / "p.txt").dropped) == {**lost, "line break": 1}
     empty = Document("e", "")
     assert dict(write_brat([empty], tmp_path / "b").dropped) == {"document without text": 1}
-    assert dict(write_livingner([empty], tmp_path / "l").dropped) == {"document without text": 1}
-
-
-def test_fewer_shards_leave_no_stale_ones(tmp_path: Path) -> None:
-    documents = [Document(str(number), "x") for number in range(5)]
-    write_parquet(documents, tmp_path / "out", documents_per_shard=1)
-    written = write_parquet(documents[:3], tmp_path / "out", documents_per_shard=2)
-    assert sorted((tmp_path / "out").iterdir()) == written.paths
-    assert read_corpus(tmp_path / "out").documents == documents[:3]
 
 
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

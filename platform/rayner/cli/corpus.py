@@ -7,31 +7,42 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import CorpusFormat, Json, Redo, Workers
+from rayner.cli.options import CorpusFormatName, Json, Redo, Workers
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 
-app = typer.Typer(help="Convert, check and label corpora.", no_args_is_help=True)
+app = typer.Typer(help="Convert, check and label corpora; rows for a context ranker.", no_args_is_help=True)
 
 
 @app.command()
 def convert(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files or folders.")],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the Parquet files and the rejects.")
+        Path, typer.Option(metavar="DIR", help="The folder for the documents, the rejects and the losses.")
     ],
-    format: CorpusFormat = "auto",
+    format: Annotated[
+        CorpusFormatName,
+        typer.Option("--from", "--format", help="The format of the input; auto detects it."),
+    ] = "auto",
+    to: Annotated[
+        Literal["parquet", "jsonl", "iob2", "brat", "pubtator", "docbin"],
+        typer.Option(help="The format of the output; docbin is spaCy's and needs the extra spacy."),
+    ] = "parquet",
     workers: Workers = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
-    """Convert any format to Parquet. Rows that cannot be read are written to a rejects file."""
+    """Convert any format to Parquet or another.
+
+    Rows that cannot be read are listed in rejects.jsonl, and what the new format cannot hold in losses.jsonl.
+    """
     with logs_on_stderr():
         from rayner.runtime.corpora.convert import convert
 
-        counts = convert(inputs, out, format, workers, fresh)
-    print_result(counts, as_json, lambda counts: print_summary(counts, [f"rayner corpus check {out}"]))
+        counts = convert(inputs, out, format, workers, fresh, to)
+    following = [] if to == "docbin" else [f"rayner corpus check {out}"]
+    print_result(counts, as_json, lambda counts: print_summary(counts, following))
 
 
 @app.command()
@@ -99,3 +110,104 @@ def label(
         print_summary(counts, [f"rayner corpus check {out}"])
 
     print_result(counts, as_json, show)
+
+
+@app.command()
+def contexts(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", exists=True, help="Annotated files or folders.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for rows.jsonl.")],
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An OpenAI-compatible endpoint, such as https://host/v1."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model that the endpoint is asked for.")
+    ] = None,
+    send: Annotated[
+        bool, typer.Option("--send", help="Send the texts; without it, only count those that would leave.")
+    ] = False,
+    key_variable: Annotated[
+        str, typer.Option(metavar="NAME", help="The environment variable with the endpoint's key.")
+    ] = "OPENAI_API_KEY",
+    concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at a time.")] = 4,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time that a request may take.")] = 60.0,
+    tries: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
+    ] = 3,
+    temperature: Annotated[float, typer.Option(min=0.0, metavar="X", help="Of the model.")] = 1.0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, help="YAML: prompts and templates for a label set."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT", exists=True, help="Label contexts with this recognizer or tagger instead."
+        ),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="before, after, surrounding, bm25, same_noun, random; may be repeated.",
+        ),
+    ] = None,
+    candidates: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Contexts by each method and sentence.")
+    ] = 4,
+    minimum_gain: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="X", help="Rise of the mentions' probability that makes one relevant."),
+    ] = 0.01,
+    leave_out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", exists=True, help="Texts to evaluate on; rows with theirs are left out."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of what is drawn.")] = 0,
+    fresh: Redo = False,
+    as_json: Json = False,
+) -> None:
+    """Make training rows of a context ranker.
+
+    Contexts come from templates, with --endpoint from a language model, with --checkpoint from the corpus.
+    """
+    with logs_on_stderr():
+        from rayner.config import ContextSettings
+        from rayner.config.reading import parse_settings
+        from rayner.runtime.corpora.contexts import Generated, Labelled, contexts
+        from rayner.supervision.endpoint import Endpoint
+
+        if checkpoint and (endpoint or prompts):
+            what = "is for contexts of the corpus, which nobody is asked for"
+            raise InputError("--checkpoint", what, "leave --endpoint and --prompts out")
+        if (endpoint is None) != (model is None) or (send and endpoint is None):
+            raise InputError("--endpoint", "goes with --model, and --send with both", "give what is missing")
+        if checkpoint:
+            values = {"methods": methods or ["bm25"], "count": candidates, "seed": seed}
+            settings = parse_settings(ContextSettings, values, "--method")
+            source = Labelled(checkpoint, settings, minimum_gain)
+        else:
+            asked = endpoint and Endpoint(
+                endpoint,
+                model or "",
+                key_variable,
+                concurrency=concurrency,
+                timeout_s=timeout,
+                temperature=temperature,
+            )
+            source = Generated(asked or None, prompts, send, tries)
+        result = contexts(paths, out, source, leave_out or (), seed, fresh)
+
+    def show(result: dict[str, Any]) -> None:
+        if result.get("texts"):
+            print(f"{result['texts']} texts would leave for {result['host']}; give --send to send them")
+        print_summary(
+            result, [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
+        )
+
+    print_result(result, as_json, show)

@@ -9,17 +9,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rayner.cli.kb import columns_of
 from rayner.cli.options import (
-    AliasColumn,
-    DescriptionColumn,
-    IdColumn,
     Json,
     KnowledgeBaseFormat,
-    NameColumn,
     Standardizer,
-    TypeColumn,
     Workers,
+    with_columns,
 )
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
@@ -35,6 +30,7 @@ app = typer.Typer(help="Make the entities of a knowledge base searchable.", no_a
 
 
 @app.command("build")
+@with_columns
 def build(
     checkpoint: Standardizer,
     files: Files,
@@ -42,11 +38,7 @@ def build(
         Path, typer.Option(metavar="DIR", help="The folder of the index; an index in it gets a new version.")
     ],
     format: KnowledgeBaseFormat = "auto",
-    id_column: IdColumn = None,
-    name_column: NameColumn = None,
-    alias_column: AliasColumn = None,
-    type_column: TypeColumn = None,
-    description_column: DescriptionColumn = None,
+    columns: Any = None,
     search: Annotated[
         Literal["auto", "exact", "ivf", "hnsw"] | None,
         typer.Option(help="How vectors are searched; if unset, the recipe decides."),
@@ -73,7 +65,7 @@ def build(
             files,
             out,
             format=format,
-            columns=columns_of(id_column, name_column, alias_column, type_column, description_column),
+            columns=columns,
             search=search,
             max_aliases=max_aliases,
             mentions=mentions or (),
@@ -88,6 +80,7 @@ def build(
 
 
 @app.command("add")
+@with_columns
 def add(
     index: Index,
     files: Files,
@@ -98,18 +91,13 @@ def add(
         ),
     ] = None,
     format: KnowledgeBaseFormat = "auto",
-    id_column: IdColumn = None,
-    name_column: NameColumn = None,
-    alias_column: AliasColumn = None,
-    type_column: TypeColumn = None,
-    description_column: DescriptionColumn = None,
+    columns: Any = None,
     as_json: Json = False,
 ) -> None:
     """Add entities. Names that are in the index already are not encoded again."""
     with logs_on_stderr():
         from rayner.runtime.linking.indexes import add
 
-        columns = columns_of(id_column, name_column, alias_column, type_column, description_column)
         result = add(index, files, checkpoint=checkpoint, format=format, columns=columns)
     print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
 

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import (
-    AliasColumn,
-    DescriptionColumn,
-    IdColumn,
-    Json,
-    KnowledgeBaseFormat,
-    NameColumn,
-    TypeColumn,
-)
+from rayner.cli.options import Json, KnowledgeBaseFormat, with_columns
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
-
-if TYPE_CHECKING:
-    from rayner.data.knowledge_bases import Columns
 
 Inputs = Annotated[
     list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files of one knowledge base.")
@@ -30,15 +19,12 @@ app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=Tru
 
 
 @app.command("convert")
+@with_columns
 def convert(
     inputs: Inputs,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write: .parquet or .jsonl.")],
     format: KnowledgeBaseFormat = "auto",
-    id_column: IdColumn = None,
-    name_column: NameColumn = None,
-    alias_column: AliasColumn = None,
-    type_column: TypeColumn = None,
-    description_column: DescriptionColumn = None,
+    columns: Any = None,
     max_aliases: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
@@ -49,38 +35,26 @@ def convert(
     with logs_on_stderr():
         from rayner.runtime.linking.knowledge_bases import convert
 
-        named = columns_of(id_column, name_column, alias_column, type_column, description_column)
-        counts = convert(inputs, out, format, named, max_aliases)
+        counts = convert(inputs, out, format, columns, max_aliases)
     print_result(counts, as_json, lambda counts: print_summary(_flat(counts), [f"rayner kb check {out}"]))
 
 
 @app.command("check")
+@with_columns
 def check(
     inputs: Inputs,
     format: KnowledgeBaseFormat = "auto",
-    id_column: IdColumn = None,
-    name_column: NameColumn = None,
-    alias_column: AliasColumn = None,
-    type_column: TypeColumn = None,
-    description_column: DescriptionColumn = None,
+    columns: Any = None,
     as_json: Json = False,
 ) -> None:
     """List what is wrong with a knowledge base, by file and line. Status 1 if there are errors."""
     with logs_on_stderr():
         from rayner.runtime.linking.knowledge_bases import check
 
-        named = columns_of(id_column, name_column, alias_column, type_column, description_column)
-        found = check(inputs, format, named)
+        found = check(inputs, format, columns)
     print_result(found, as_json, lambda found: print_findings(_flat(found)))
     if found["errors"]:
         raise typer.Exit(1)
-
-
-def columns_of(*names: str | None) -> Columns:
-    """The named columns; the heavy import waits for a command that runs."""
-    from rayner.data.knowledge_bases import Columns
-
-    return Columns(*names)
 
 
 def _flat(counts: dict[str, Any]) -> dict[str, Any]:

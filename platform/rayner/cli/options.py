@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -70,12 +73,33 @@ KnowledgeBaseFormat = Annotated[
     typer.Option(help="The format of the input; auto detects it."),
 ]
 
-IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the ids.")]
-NameColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the names.")]
-AliasColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the aliases, separated by |.")
-]
-TypeColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the types.")]
-DescriptionColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the descriptions.")
-]
+_COLUMNS: dict[str, Any] = {
+    "id_column": typer.Option(metavar="COLUMN", help="The column of the ids."),
+    "name_column": typer.Option(metavar="COLUMN", help="The column of the names."),
+    "alias_column": typer.Option(metavar="COLUMN", help="The column of the aliases, separated by |."),
+    "type_column": typer.Option(metavar="COLUMN", help="The column of the types."),
+    "description_column": typer.Option(metavar="COLUMN", help="The column of the descriptions."),
+}
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, in place of its parameter `columns`, the options that name those of a base."""
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        from rayner.data.knowledge_bases import Columns
+
+        command(columns=Columns(*(values.pop(name) for name in _COLUMNS)), **values)
+
+    kind = Parameter.KEYWORD_ONLY
+    options = [
+        Parameter(name, kind, default=None, annotation=Annotated[str | None, option])
+        for name, option in _COLUMNS.items()
+    ]
+    own = signature(command, eval_str=True)
+    parameters: list[Parameter] = []
+    for parameter in own.parameters.values():
+        parameters += options if parameter.name == "columns" else [parameter.replace(kind=kind)]
+    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called

@@ -22,6 +22,7 @@ from rayner.config.documents import (
     WindowSettings,
 )
 from rayner.config.index import IndexSettings
+from rayner.config.prompts import ContextKindSettings, PromptSettings
 from rayner.config.ranker import (
     CrossEncoderSettings,
     PairSettings,
@@ -49,6 +50,7 @@ __all__ = [
     "BiEncoderSettings",
     "ChainsRecipe",
     "ColumnSettings",
+    "ContextKindSettings",
     "ContextSettings",
     "ContrastSettings",
     "ContrastiveTraining",
@@ -66,6 +68,7 @@ __all__ = [
     "NameEncoderSettings",
     "PairSettings",
     "PairTraining",
+    "PromptSettings",
     "RankerRecipe",
     "Rate",
     "RecognizerRecipe",

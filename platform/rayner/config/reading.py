@@ -7,17 +7,18 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rayner.config.base import BaseRecipe, ScalingSettings
+from rayner.config.base import BaseRecipe, ScalingSettings, Settings
 from rayner.config.documents import TypeSettings
 from rayner.errors import RecipeError
 
 DATA_VARIABLE = "RAYNER_DATA"
 
+S = TypeVar("S", bound=Settings)
 Recipes = Mapping[str, type[BaseRecipe]]
 """The recipe type of each task, by the task's name."""
 
@@ -117,6 +118,32 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
         return TypeAdapter(tuple[TypeSettings, ...]).validate_python(values)
     except ValidationError as error:
         raise explain(error, TypeSettings, str(path)) from None
+
+
+def read_settings(path: Path, model: type[S]) -> S:
+    """The settings in a YAML file.
+
+    Raises:
+        RecipeError: the file, the key that is wrong and the nearest known one.
+    """
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise RecipeError(
+            str(path), "not a mapping of keys to values", f"write `{next(iter(model.model_fields))}:`"
+        )
+    return parse_settings(model, values, str(path))
+
+
+def parse_settings(model: type[S], values: Mapping[str, Any], where: str) -> S:
+    """Settings in plain values; `where` is the place that errors name.
+
+    Raises:
+        RecipeError: as `read_settings`.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise explain(error, model, where) from None
 
 
 def dump_recipe(recipe: BaseRecipe) -> str:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
 from rayner.errors import CorpusError
@@ -72,15 +73,7 @@ def read_rows(path: Path, reading: MentionReading) -> None:
     In place of `entity_id`, `entity_ids` is one string of several ids as corpora write them, parted by `|`
     and `+`. `type` may stand beside either.
     """
-    for number, line in enumerate(_lines(path, reading), 1):
-        where = f"{path}:{number}"
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
-            continue
+    for _, where, row in json_values(enumerate(_lines(path, reading), 1), path, reading.reject):
         if not isinstance(row, dict) or "mention" not in row:
             reading.reject(where, "no `mention`", 'write {"mention": "...", "entity_id": "..."}')
         elif isinstance(ids := row.get("entity_ids"), str):
@@ -93,15 +86,8 @@ def read_rows(path: Path, reading: MentionReading) -> None:
 
 def read_esappmod(path: Path, reading: MentionReading) -> None:
     """JSON of papers/002: `{"data": {"0": {"mentions": [...], "entity_id": 1}}}`; id 0 is NIL."""
-    try:
-        data = json.loads(files.without_mark(files.decode(files.read_bytes(path), path), reading.repaired))
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "correct it") from None
-    except RecursionError:
-        raise CorpusError(str(path), "JSON nested too deeply", "correct it") from None
-    rows = data.get("data") if isinstance(data, dict) else None
-    if not isinstance(rows, dict):
-        raise CorpusError(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')
+    text = files.without_mark(files.decode(files.read_bytes(path), path), reading.repaired)
+    rows = rows_under_data(text, path, CorpusError)
     for key, row in rows.items():
         where = f"{path}:data.{key}"
         if not isinstance(row, dict) or "entity_id" not in row:

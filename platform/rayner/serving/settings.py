@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from rayner.config import Settings
-from rayner.config.reading import explain, read_yaml
+from rayner.config.reading import parse_settings as parse_settings
+from rayner.config.reading import read_yaml
 from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.errors import RecipeError
-
-S = TypeVar("S", bound=Settings)
 
 
 class ServedBaseSettings(Settings):
@@ -135,15 +134,3 @@ def load_serve_settings(path: Path) -> ServeSettings:
     if not isinstance(values, dict):
         raise RecipeError(str(path), "not a mapping of keys to values", "write `recognizer: RUN/best`")
     return parse_settings(ServeSettings, values, str(path))
-
-
-def parse_settings(model: type[S], values: Mapping[str, Any], where: str) -> S:
-    """Settings in plain values; `where` is the place that errors name.
-
-    Raises:
-        RecipeError: as `load_serve_settings`.
-    """
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        raise explain(error, model, where) from None

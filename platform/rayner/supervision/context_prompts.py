@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rayner.config import PromptSettings
+
 
 @dataclass(frozen=True, slots=True)
 class ContextKind:
@@ -80,6 +82,16 @@ KINDS = (DESCRIPTION, ACTION, MOVEMENT)
 
 THINGS: Mapping[str, str] = {"PER": "a person", "LOC": "a place", "ORG": "an organisation"}
 """What an entity of a type is, in a prompt; others are `a` and the name of the type."""
+
+
+def kinds_from(settings: PromptSettings) -> list[ContextKind]:
+    """The kinds of a label set."""
+    return [
+        ContextKind(
+            kind.name, kind.prompt, kind.templates, None if kind.types is None else frozenset(kind.types)
+        )
+        for kind in settings.kinds
+    ]
 
 
 def kinds_of(type_: str, kinds: Sequence[ContextKind] = KINDS) -> list[ContextKind]:

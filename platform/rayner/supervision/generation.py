@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +44,9 @@ class Generation:
         return f"{self.host}: " + ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
 
 
-def generate(endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: bool = False) -> Generation:
+def generate(
+    endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: bool = False, attempt: int = 0
+) -> Generation:
     """The answers to prompts, from the ledger where it has them, else from the endpoint.
 
     Equal prompts are asked once. What fails for a while (429, 5xx, a broken connection, a reply that cannot
@@ -53,13 +55,14 @@ def generate(endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: 
 
     Args:
         send: whether texts may leave this machine. Without it, what would be sent is counted.
+        attempt: the answer of another attempt is another answer.
 
     Raises:
         InputError: the endpoint refuses the key or the model, or leaves `GIVE_UP` prompts one after another
             without an answer; or the ledger cannot be read, or another process writes it. Answers up to
             there are in the ledger.
     """
-    keys = {prompt: _key(endpoint, prompt) for prompt in dict.fromkeys(prompts)}
+    keys = {prompt: _key(endpoint, prompt, attempt) for prompt in dict.fromkeys(prompts)}
     with Ledger(ledger, write=send) as book:
         known = set(book.answers)
         waiting = [prompt for prompt, key in keys.items() if key not in known]
@@ -76,6 +79,33 @@ def generate(endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: 
             else:
                 counts["not sent"] += 1
         return Generation(endpoint.host, [book.answers.get(keys[prompt]) for prompt in prompts], +counts)
+
+
+def generate_usable(
+    endpoint: Endpoint,
+    prompts: Sequence[str],
+    is_usable: Callable[[int, str], bool],
+    ledger: Path,
+    *,
+    send: bool = False,
+    tries: int = 3,
+) -> Generation:
+    """As `generate`; a prompt whose answer cannot be used is asked again, up to `tries` times in all.
+
+    The last answer is given, usable or not. `counts` also has `asked again`.
+
+    Args:
+        is_usable: the place of a prompt and its answer -> whether it can be used.
+    """
+    given = generate(endpoint, prompts, ledger, send=send)
+    for attempt in range(1, tries):
+        places = [i for i, answer in enumerate(given.answers) if answer and not is_usable(i, answer)]
+        again = generate(endpoint, [prompts[i] for i in places], ledger, send=send, attempt=attempt)
+        for place, answer in zip(places, again.answers, strict=True):
+            given.answers[place] = answer or given.answers[place]
+        given.counts["asked again"] += again.counts["answered"]
+        given.counts["not sent"] += again.counts["not sent"]
+    return Generation(given.host, given.answers, +given.counts)
 
 
 def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str, str]:
@@ -118,9 +148,10 @@ def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str
     return dropped
 
 
-def _key(endpoint: Endpoint, prompt: str) -> str:
+def _key(endpoint: Endpoint, prompt: str, attempt: int) -> str:
     """What an answer depends on, as one string: another model or temperature asks anew."""
-    return hashlib.sha256(json.dumps(endpoint.body(prompt), sort_keys=True).encode()).hexdigest()
+    body = endpoint.body(prompt) | ({"attempt": attempt} if attempt else {})
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def _secret(endpoint: Endpoint) -> str:

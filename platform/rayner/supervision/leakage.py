@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rayner.data.words import find_words
 from rayner.supervision.context_rows import ContextRow
@@ -14,7 +14,7 @@ _KEY = 12
 
 
 def without_leaks(
-    rows: Sequence[ContextRow], texts: Mapping[str, str]
+    rows: Sequence[ContextRow], texts: Iterable[tuple[str, str]]
 ) -> tuple[list[ContextRow], Counter[str]]:
     """The rows of which neither sentence nor context occurs in a text, and how many others each text has.
 
@@ -23,14 +23,16 @@ def without_leaks(
     that happens to have them. A row that several texts have counts for each; `""` counts the rows left out.
 
     Args:
-        texts: by name.
+        texts: pairs of a name and a text, read one after another.
     """
-    wanted = {part for row in rows for part in (_squashed(row.sentence), _squashed(row.context)) if part}
-    occurring = {name: _occurring(wanted, text) for name, text in texts.items()}
+    parts_of = [{_squashed(row.sentence), _squashed(row.context)} for row in rows]
+    lookup = _Lookup(part for parts in parts_of for part in parts)
+    named: dict[str, set[str]] = {}
+    for name, text in texts:
+        named.setdefault(name, set()).update(lookup.occurring(text))
     kept, counts = [], Counter[str]()
-    for row in rows:
-        parts = {_squashed(row.sentence), _squashed(row.context)}
-        having = [name for name, found in occurring.items() if parts & found]
+    for row, parts in zip(rows, parts_of, strict=True):
+        having = [name for name, found in named.items() if parts & found]
         if having:
             counts.update([*having, ""])
         else:
@@ -38,25 +40,30 @@ def without_leaks(
     return kept, counts
 
 
-def _occurring(wanted: Iterable[str], text: str) -> set[str]:
-    """Those of the squashed strings that the text has between edges of its words."""
-    by_key: defaultdict[str, list[str]] = defaultdict(list)
-    for part in wanted:
-        by_key[part[:_KEY]].append(part)
-    lengths = sorted({len(key) for key in by_key})
-    words = [_squashed(text[start:end]) for start, end in find_words(text)]
-    squashed = "".join(words)
-    edges = [0]
-    for word in words:
-        edges.append(edges[-1] + len(word))
-    ends = set(edges)
-    found: set[str] = set()
-    for begin in edges:
-        for length in lengths:
-            for part in by_key.get(squashed[begin : begin + length], ()):
-                if begin + len(part) in ends and squashed.startswith(part, begin):
-                    found.add(part)
-    return found
+class _Lookup:
+    """Squashed strings by their first characters."""
+
+    def __init__(self, wanted: Iterable[str]) -> None:
+        self._by_key: defaultdict[str, list[str]] = defaultdict(list)
+        for part in {*wanted} - {""}:
+            self._by_key[part[:_KEY]].append(part)
+        self._lengths = sorted({len(key) for key in self._by_key})
+
+    def occurring(self, text: str) -> set[str]:
+        """Those that the text has between edges of its words."""
+        words = [_squashed(text[start:end]) for start, end in find_words(text)]
+        squashed = "".join(words)
+        edges = [0]
+        for word in words:
+            edges.append(edges[-1] + len(word))
+        ends = set(edges)
+        found: set[str] = set()
+        for begin in edges:
+            for length in self._lengths:
+                for part in self._by_key.get(squashed[begin : begin + length], ()):
+                    if begin + len(part) in ends and squashed.startswith(part, begin):
+                        found.add(part)
+        return found
 
 
 def _squashed(text: str) -> str:

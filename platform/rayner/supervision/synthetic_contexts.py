@@ -19,6 +19,7 @@ from rayner.data.sentences import sentences_of
 from rayner.supervision.context_prompts import KINDS, ContextKind, kinds_of
 from rayner.supervision.context_rows import ContextRow
 
+KEPT = "kept"
 _TRIES = 50
 
 
@@ -93,14 +94,9 @@ def positive_rows(
     rows, counts = [], Counter[str]()
     for request, answer in zip(requests, answers, strict=True):
         context = _unquoted(_plain(answer or ""))
-        if not context:
-            counts["without an answer"] += 1
-        elif request.entity.casefold() not in context.casefold():
-            counts["without the entity"] += 1
-        elif context.casefold() in (request.sentence.casefold(), request.entity.casefold()):
-            counts["nothing new"] += 1
-        else:
-            counts["kept"] += 1
+        found = _judge(request, context)
+        counts[found] += 1
+        if found == KEPT:
             rows.append(ContextRow(request.sentence, context, True, request.entities, request.group))
     return rows, counts
 
@@ -129,6 +125,22 @@ def negative_rows(
         else:
             counts["missing"] += 1
     return rows, counts
+
+
+def can_help(request: ContextRequest, answer: str) -> bool:
+    """Whether `positive_rows` makes a row of the answer."""
+    return _judge(request, _unquoted(_plain(answer))) == KEPT
+
+
+def _judge(request: ContextRequest, context: str) -> str:
+    """Whether a context can help, or why not."""
+    if not context:
+        return "without an answer"
+    if request.entity.casefold() not in context.casefold():
+        return "without the entity"
+    if context.casefold() in (request.sentence.casefold(), request.entity.casefold()):
+        return "nothing new"
+    return KEPT
 
 
 def _unrelated(

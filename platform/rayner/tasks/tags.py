@@ -77,7 +77,7 @@ class TagTask(DocumentTask[R]):
                     *row["rejects"],
                     *(self._nested(row["document_id"], window, g) for g in nested),
                 ]
-                of_word = self._labels_of_words(flat, window)
+                of_word = self.labels_of_words(flat, window)
             row["labels"] = of_word[window.words]
             if self.marks_neighbours:
                 row["near"] = _near_mentions(of_word)[window.words]
@@ -110,7 +110,8 @@ class TagTask(DocumentTask[R]):
         """That of its windows."""
         return Size(len(batch.labels), int(batch.mask.sum()), batch.mask.numel())
 
-    def _labels_of_words(self, gold: Sequence[Gold], window: TextWindow) -> np.ndarray:
+    def labels_of_words(self, gold: Sequence[Gold], window: TextWindow) -> np.ndarray:
+        """int32 [W] the label of each word of the window's document, whose mentions do not overlap."""
         labels = np.full(len(window.subwords.words), OUTSIDE, dtype=np.int32)
         for mention in gold:
             first, last = window.subwords.word_of[[mention.first, mention.last]]
@@ -175,11 +176,33 @@ class TagPredictor:
         return len(window)
 
     @torch.inference_mode()
+    def gold_probabilities(
+        self, windows: Sequence[TextWindow], gold: Sequence[Sequence[Gold]]
+    ) -> list[list[float]]:
+        """The probability that each window gives to the labels of its gold mentions, each as one."""
+        logits = self._logits(windows).log_softmax(-1).cpu().numpy()
+        logs = [of_row[1 + window.word_places] for of_row, window in zip(logits, windows, strict=True)]
+        column = {name: place for place, name in enumerate(self._labels)}
+        found: list[list[float]] = []
+        for window, of_words, mentions in zip(windows, logs, gold, strict=True):
+            found.append([])
+            word_of, first_word = window.subwords.word_of, int(window.words[0]) if len(window.words) else 0
+            for mention in mentions:
+                labels = self._task.labels_of_words([mention], window)
+                words = range(int(word_of[mention.first]), int(word_of[mention.last]) + 1)
+                names = [self._task.labels[labels[word]] for word in words]
+                total = sum(
+                    of_words[word - first_word, column[name]]
+                    for word, name in zip(words, names, strict=True)
+                    if 0 <= word - first_word < len(of_words)
+                )
+                found[-1].append(float(np.exp(total)))
+        return found
+
+    @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[Tags]:
         """The best label of each word that starts in a window."""
-        device = next(self._model.parameters()).device
-        ids, mask = self._task.padded([window.ids for window in windows])
-        logits = self._model(ids.to(device), mask.to(device)).float()
+        logits = self._logits(windows)
         best = logits.softmax(-1).max(-1)
         probabilities, labels = best.values.cpu().numpy(), best.indices.cpu().numpy()
         scores = None if self._grammar is None else logits.log_softmax(-1).cpu().numpy()
@@ -188,6 +211,12 @@ class TagPredictor:
             at = row, 1 + window.word_places
             tags.append(Tags(labels[at], probabilities[at], None if scores is None else scores[at]))
         return tags
+
+    def _logits(self, windows: Sequence[TextWindow]) -> Tensor:
+        """[B, L, C]"""
+        device = next(self._model.parameters()).device
+        ids, mask = self._task.padded([window.ids for window in windows])
+        return self._model(ids.to(device), mask.to(device)).float()
 
     def finish(self, item: Document, windows: Sequence[TextWindow], scores: Sequence[Tags]) -> Document:
         """The document with its mentions, each word labelled by the window that shows most of its context."""

@@ -7,9 +7,9 @@ knowledge base; of mentions alone, an entity's first is its name.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from rayner.data.json_lines import rows_under_data
 from rayner.data.knowledge_bases.builder import Builder, writable
 from rayner.data.knowledge_bases.fields import Columns
 from rayner.data.knowledge_bases.lines import read_text
@@ -28,15 +28,7 @@ def matches(sample: Sample) -> bool:
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
     """Entities or mentions; places are the keys of `data`."""
-    try:
-        data = json.loads(read_text(path, builder))
-    except json.JSONDecodeError as error:
-        raise KnowledgeBaseError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "correct it") from None
-    except RecursionError:
-        raise KnowledgeBaseError(str(path), "JSON nested too deeply", "correct it") from None
-    rows = data.get("data") if isinstance(data, dict) else None
-    if not isinstance(rows, dict):
-        raise KnowledgeBaseError(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')
+    rows = rows_under_data(read_text(path, builder), path, KnowledgeBaseError)
     for key, row in rows.items():
         where = f"{path}:data.{key}"
         if not isinstance(row, dict) or type(row.get("entity_id")) not in (int, str):

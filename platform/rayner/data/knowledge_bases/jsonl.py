@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rayner.data.json_lines import json_objects
 from rayner.data.knowledge_bases.builder import Builder, writable
 from rayner.data.knowledge_bases.fields import Columns, add_row, find_columns, unused_columns
 from rayner.data.knowledge_bases.lines import read_lines
@@ -29,16 +30,8 @@ def matches(sample: Sample) -> bool:
 def read(path: Path, builder: Builder, columns: Columns) -> None:
     """One entity a line. A field that rows lack is empty; an alias column that no row has is an error."""
     seen: set[str] = set()
-    for number, line in read_lines(path, builder):
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            builder.reject(where, f"not JSON ({error})", "write one JSON object a line")
-            continue
-        if not isinstance(row, dict):
-            builder.reject(where, "not a JSON object", 'write {"entity_id": ..., "name": ...}')
-            continue
+    hint = 'write {"entity_id": ..., "name": ...}'
+    for _, where, row in json_objects(read_lines(path, builder), path, builder.reject, hint):
         seen.update(row)
         # Rows leave empty fields out, so only the id and the name have to be in each.
         asked = Columns(

@@ -16,6 +16,8 @@ LOOKED_AT = 5
 """How many files of one folder and suffix are opened to tell their format."""
 
 _DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
+_OF_A_CONVERSION = ("counts.json", "losses.jsonl")
+"""What `corpus convert` leaves beside the documents."""
 _TEXT_SUFFIXES = (
     "",
     ".txt",
@@ -133,7 +135,8 @@ def _format_of(path: Path) -> str | None:
 
 def _is_aside(path: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.parts)
-    return hidden or files.stem(path).lower() in _DOCUMENTATION or path.suffix.lower() == ".md"
+    named = files.stem(path).lower() in _DOCUMENTATION or path.name in _OF_A_CONVERSION
+    return hidden or named or path.suffix.lower() == ".md"
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection
 from typing import Any
 
+from rayner.data.json_lines import json_objects
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.fine_types import RowError
@@ -35,18 +36,8 @@ def read_rows(
     """
     reading = Reading()
     (path,) = unit.paths
-    for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
-            continue
-        if not isinstance(row, dict):
-            reading.reject(where, "not a JSON object", "write one JSON object a line")
-            continue
+    lines = enumerate(files.split_lines(files.read_text(path, reading)), 1)
+    for number, where, row in json_objects(lines, path, reading.reject):
         try:
             found = document(row, f"{unit.name}:{number}")
         except RowError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rayner.data.json_lines import json_values
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import has_fields
@@ -50,14 +50,7 @@ def read(unit: Unit) -> Reading:
     else:
         text = files.decode(files.read_span(path, unit.span), path, unit.first)
         text = text if unit.first else files.without_mark(text, reading.repaired)
-    for number, line in enumerate(files.split_lines(text), unit.first + 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reading.reject(where, f"not JSON ({error})", "write one JSON object a line")
-        else:
-            add_row(row, where, f"{unit.name}:{number}", reading)
+    lines = enumerate(files.split_lines(text), unit.first + 1)
+    for number, where, row in json_values(lines, path, reading.reject):
+        add_row(row, where, f"{unit.name}:{number}", reading)
     return reading

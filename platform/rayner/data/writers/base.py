@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
 
 COLUMNS_OF_A_MENTION = (
     "entity_id",
@@ -22,21 +24,45 @@ COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_t
 
 
 @dataclass(slots=True)
-class Written:
-    """What was written, and what the format had no place for, counted by what it is."""
+class Loss:
+    """Something of a document that its format has no place for: what, how often, and of which mentions."""
 
-    documents: int = 0
-    mentions: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    paths: list[Path] = field(default_factory=list)
+    document_id: str
+    what: str
+    count: int = 0
+    mentions: list[Mention] = field(default_factory=list)
+
+    def to_row(self) -> dict[str, Any]:
+        """The loss as a JSON object."""
+        mentions = [{"start": m.start, "end": m.end, "type": m.type} for m in self.mentions]
+        return {
+            "document_id": self.document_id,
+            "what": self.what,
+            "count": self.count,
+            "mentions": mentions,
+        }
+
+
+@dataclass(slots=True)
+class Losses:
+    """What does not come back of one document when the file is read, by what it is."""
+
+    document_id: str
+    found: dict[str, Loss] = field(default_factory=dict)
 
     def drop(self, what: str, count: int = 1) -> None:
-        """Count what does not come back when the file is read."""
+        """Count it."""
         if count:
-            self.dropped[what] += count
+            self.found.setdefault(what, Loss(self.document_id, what)).count += count
+
+    def drop_mentions(self, what: str, mentions: Sequence[Mention]) -> None:
+        """Count it once a mention."""
+        self.drop(what, len(mentions))
+        if mentions:
+            self.found[what].mentions += mentions
 
     def drop_fields(self, document: Document, kept: tuple[str, ...]) -> None:
-        """Count the fields of a document and of its mentions that are set and not among `kept`."""
+        """Count the fields of the document and of its mentions that are set and not among `kept`."""
         for name in COLUMNS_OF_A_DOCUMENT:
             # No contexts are none; no types that were annotated are something to know.
             value = getattr(document, name)
@@ -44,12 +70,48 @@ class Written:
                 self.drop(name)
         for name in COLUMNS_OF_A_MENTION:
             if name not in kept:
-                self.drop(name, sum(getattr(m, name) not in (None, ()) for m in document.mentions))
+                having = [m for m in document.mentions if getattr(m, name) not in (None, ())]
+                self.drop_mentions(name, having)
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written, and what the format had no place for."""
+
+    documents: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    losses: list[Loss] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+
+    def add(self, mentions: Iterable[Mention], losses: Losses | None = None) -> None:
+        """Count a document with these mentions, and what was lost of it."""
+        self.documents += 1
+        self.types.update(mention.type for mention in mentions)
+        if losses is not None:
+            self.losses += losses.found.values()
+
+    @property
+    def mentions(self) -> int:
+        """How many were written."""
+        return self.types.total()
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """How much was lost, by what it is."""
+        counts: Counter[str] = Counter()
+        for loss in self.losses:
+            counts[loss.what] += loss.count
+        return counts
 
 
 def one_line(text: str) -> str:
     """The text with a space for each tab and line end, so that offsets stay."""
     return text.translate(_SPACES)
+
+
+def plain_type(mention: Mention) -> str:
+    """The type of a mention as a field of a line holds it."""
+    return one_line(mention.type).strip()
 
 
 _SPACES = str.maketrans("\t\n\r", "   ")

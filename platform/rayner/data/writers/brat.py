@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import entity_of
-from rayner.data.schema import Document
-from rayner.data.writers.base import Written, one_line
-from rayner.data.writers.names import file_name, write_text
+from rayner.data.schema import Document, Mention
+from rayner.data.writers.base import Losses, Written, one_line
 from rayner.files.whole import text_file
 
+MAX_BYTES = 200
+
 _RESOURCE_ID = re.compile(r"[^\s:]+:\S+")
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|%]|^[._]')
 
 
 def write_brat(documents: Iterable[Document], folder: str | PathLike[str]) -> Written:
@@ -23,33 +26,51 @@ def write_brat(documents: Iterable[Document], folder: str | PathLike[str]) -> Wr
     """
     written = Written()
     for document in documents:
+        losses = Losses(document.document_id)
         if not document.text:
-            written.drop("document without text")
+            losses.drop("document without text")
+            written.losses += losses.found.values()
             continue
-        written.drop_fields(document, ("entity_id",))
-        base = Path(folder) / file_name(document.document_id, written)
-        text_path, notes_path = (base.with_name(base.name + suffix) for suffix in (".txt", ".ann"))
-        write_text(text_path, document.text)
+        losses.drop_fields(document, ("entity_id",))
+        name = file_name(document.document_id)
+        losses.drop("document_id (changed to be a file's name)", name != document.document_id)
+        text_path, notes_path = (Path(folder, name + suffix) for suffix in (".txt", ".ann"))
+        with text_file(text_path) as file:
+            # Readers take a byte-order mark away.
+            file.write("\ufeff" + document.text if document.text.startswith("\ufeff") else document.text)
         with text_file(notes_path) as file:
-            file.writelines(_lines(document, written))
+            file.writelines(_lines(document, losses))
         written.paths += [text_path, notes_path]
-        written.documents += 1
-        written.mentions += len(document.mentions)
+        written.add(document.mentions, losses)
     return written
 
 
-def _lines(document: Document, written: Written) -> Iterator[str]:
+def file_name(document_id: str) -> str:
+    """The name of a document's files, without the suffix: one that any file system takes."""
+    name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", document_id)
+    if len(name.encode()) > MAX_BYTES:
+        digest = hashlib.blake2b(document_id.encode(), digest_size=8).hexdigest()
+        name = name.encode()[: MAX_BYTES - 20].decode(errors="ignore") + "-" + digest
+    return name
+
+
+def _lines(document: Document, losses: Losses) -> Iterator[str]:
     for number, mention in enumerate(document.mentions, 1):
         type_ = "_".join(mention.type.split())
-        written.drop("white space in a type", type_ != mention.type)
+        if type_ != mention.type:
+            losses.drop_mentions("white space in a type", [mention])
         surface = one_line(document.text[mention.start : mention.end])
         yield f"T{number}\t{type_} {mention.start} {mention.end}\t{surface}\n"
-        id_ = mention.entity_id
-        if id_ is None:
-            continue
-        if entity_of(id_) is None or id_.split() != [id_]:
-            written.drop("entity_id")
-        elif _RESOURCE_ID.fullmatch(id_):
-            yield f"N{number}\tReference T{number} {id_}\t{surface}\n"
-        else:
-            yield f"#{number}\tAnnotatorNotes T{number}\t{id_}\n"
+        yield from _entity(mention, number, surface, losses)
+
+
+def _entity(mention: Mention, number: int, surface: str, losses: Losses) -> Iterator[str]:
+    id_ = mention.entity_id
+    if id_ is None:
+        return
+    if entity_of(id_) is None or id_.split() != [id_]:
+        losses.drop_mentions("entity_id", [mention])
+    elif _RESOURCE_ID.fullmatch(id_):
+        yield f"N{number}\tReference T{number} {id_}\t{surface}\n"
+    else:
+        yield f"#{number}\tAnnotatorNotes T{number}\t{id_}\n"

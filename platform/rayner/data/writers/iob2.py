@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from os import PathLike
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
-from rayner.data.writers.base import Written, one_line
+from rayner.data.writers.base import Losses, Written, one_line, plain_type
 from rayner.files.whole import text_file
 
 
@@ -22,37 +22,48 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
 
     Columns hold no nested mentions (the outer stays) and none that begins or ends inside a word; both are
     counted, and so are texts that are not their words with single spaces between them. Documents without
-    words get those of their text, cut where a mention begins or ends.
+    words get those of their text, cut where a mention begins or ends; one whose text has none is lost.
     """
     written = Written(paths=[Path(path)])
     with text_file(Path(path)) as file:
         for document in documents:
-            file.write(_block(document, written))
-            written.documents += 1
+            losses = Losses(document.document_id)
+            block, mentions = _block(document, losses)
+            if block is None:
+                losses.drop("document without words")
+                written.losses += losses.found.values()
+            else:
+                file.write(block)
+                written.add(mentions, losses)
     return written
 
 
-def _block(document: Document, written: Written) -> str:
-    written.drop_fields(document, ("words", "sentences"))
-    mentions = _flat(document.mentions, written)
-    words = _words(document, mentions, written)
+def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention]]:
+    """The lines of a document, and the mentions that they hold; None where it has no word."""
+    losses.drop_fields(document, ("words", "sentences"))
+    mentions = outermost(document.mentions, losses)
+    words = _words(document, mentions, losses)
     sentence_of = _sentence_numbers(document, words)
     tags = ["O"] * len(words)
     starts = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}
+    held: list[Mention] = []
     for mention in mentions:
         first, last = starts.get(mention.start), ends.get(mention.end)
         if first is None or last is None:
-            written.drop("mention that begins or ends inside a word or in white space")
+            losses.drop_mentions("mention that begins or ends inside a word or in white space", [mention])
         elif sentence_of[first] != sentence_of[last]:
-            written.drop("mention across sentences")
+            losses.drop_mentions("mention across sentences", [mention])
         else:
-            type_ = one_line(mention.type).strip()
-            written.drop("white space in a type", type_ != mention.type)
+            type_ = plain_type(mention)
+            if type_ != mention.type:
+                losses.drop_mentions("white space in a type", [mention])
             tags[first : last + 1] = [f"B-{type_}", *[f"I-{type_}"] * (last - first)]
-            written.mentions += 1
+            held.append(mention)
+    if not words:
+        return None, []
     id_ = one_line(document.document_id).strip()
-    written.drop("white space in a document_id", id_ != document.document_id)
+    losses.drop("white space in a document_id", id_ != document.document_id)
     lines = [f"{DOCUMENT_MARK} ({id_})\tO", ""]
     sentences: list[list[str]] = [[]]
     for place, ((start, end), tag) in enumerate(zip(words, tags, strict=True)):
@@ -61,33 +72,37 @@ def _block(document: Document, written: Written) -> str:
             sentences.append([])
         word = one_line(document.text[start:end])
         if word.startswith(DOCUMENT_MARK) and (tag == "O" or word != DOCUMENT_MARK):
-            written.drop(f"hyphen of a word {DOCUMENT_MARK}")
+            losses.drop(f"hyphen of a word {DOCUMENT_MARK}")
             word = word.removeprefix("-")
         sentences[-1].append(word)
         lines.append(f"{sentences[-1][-1]}\t{tag}")
-    written.drop("spacing of a text", join_words(sentences)[0] != document.text)
-    return "\n".join(lines) + "\n\n"
+    losses.drop("spacing of a text", join_words(sentences)[0] != document.text)
+    if document.sentences is not None:
+        places = range(len(words))
+        groups = [list(group) for _, group in groupby(places, key=sentence_of.__getitem__)]
+        read = [(words[group[0]][0], words[group[-1]][1]) for group in groups]
+        losses.drop("sentences", read != list(document.sentences))
+    return "\n".join(lines) + "\n\n", held
 
 
-def _flat(mentions: Sequence[Mention], written: Written) -> list[Mention]:
+def outermost(mentions: Sequence[Mention], losses: Losses) -> list[Mention]:
+    """Mentions of which no two overlap, the first and longest ones; the others are lost."""
     flat: list[Mention] = []
     for mention in in_order(mentions):
         if flat and mention.start < flat[-1].end:
-            written.drop("nested or overlapping mention")
+            losses.drop_mentions("nested or overlapping mention", [mention])
         else:
             flat.append(mention)
     return flat
 
 
-def _words(document: Document, mentions: Sequence[Mention], written: Written) -> list[Span]:
+def _words(document: Document, mentions: Sequence[Mention], losses: Losses) -> list[Span]:
     if document.words is not None:
         words = [(start, end) for start, end in document.words if start < end]
-        written.drop("empty word", len(document.words) - len(words))
+        losses.drop("empty word", len(document.words) - len(words))
     else:
         edges = sorted({edge for mention in mentions for edge in (mention.start, mention.end)})
         words = [piece for word in find_words(document.text) for piece in _cut(word, edges)]
-    if not words:
-        written.drop("document without words")
     return words
 
 

@@ -23,6 +23,5 @@ def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Wri
                 for mention in row["mentions"]
             ]
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            written.documents += 1
-            written.mentions += len(document.mentions)
+            written.add(document.mentions)
     return written

@@ -1,10 +1,9 @@
-"""Parquet with the columns of `DOCUMENT_SCHEMA`, in one file or in shards."""
+"""Parquet with the columns of `DOCUMENT_SCHEMA`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 
@@ -18,24 +17,13 @@ GROUP_ROWS, GROUP_CHARACTERS = 1024, 1 << 23
 """A row group ends after so many documents, or with the one that fills it up to so many characters."""
 
 
-def write_parquet(
-    documents: Iterable[Document], path: str | PathLike[str], documents_per_shard: int | None = None
-) -> Written:
-    """Write one file, or with `documents_per_shard` a folder of `part-00000.parquet`, ...,
-    in place of those that are there. Scores are float32.
-    """
-    path = Path(path)
-    written = Written()
-    if documents_per_shard is None:
-        _write(documents, path, written)
-        return written
-    rest = iter(documents)
-    number = 0
-    while shard := list(islice(rest, documents_per_shard)):
-        _write(shard, path / f"part-{number:05d}.parquet", written)
-        number += 1
-    for stale in set(path.glob("part-*.parquet")) - set(written.paths):
-        stale.unlink()
+def write_parquet(documents: Iterable[Document], path: str | PathLike[str]) -> Written:
+    """Write one file. Scores are float32."""
+    written = Written(paths=[Path(path)])
+    with parquet_file(Path(path)) as write:
+        for document in documents:
+            write(document)
+            written.add(document.mentions)
     return written
 
 
@@ -45,7 +33,7 @@ def parquet_file(path: Path) -> Iterator[Callable[[Document], None]]:
     group: list[Document] = []
     characters = 0
     with (
-        whole_file(path) as partial,
+        whole_file(Path(path)) as partial,
         pq.ParquetWriter(partial, DOCUMENT_SCHEMA, compression="zstd") as writer,
     ):
 
@@ -65,12 +53,3 @@ def parquet_file(path: Path) -> Iterator[Callable[[Document], None]]:
         yield write
         if group:
             flush()
-
-
-def _write(documents: Iterable[Document], path: Path, written: Written) -> None:
-    with parquet_file(path) as write:
-        for document in documents:
-            write(document)
-            written.documents += 1
-            written.mentions += len(document.mentions)
-    written.paths.append(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rayner.data.readers.base import entity_of
 from rayner.data.schema import Document
-from rayner.data.writers.base import Written, one_line
+from rayner.data.writers.base import Losses, Written, one_line, plain_type
 from rayner.files.whole import text_file
 
 
@@ -17,26 +17,28 @@ def write_pubtator(documents: Iterable[Document], path: str | PathLike[str]) -> 
     written = Written(paths=[Path(path)])
     with text_file(Path(path)) as file:
         for document in documents:
-            file.write(_block(document, written))
-            written.documents += 1
-            written.mentions += len(document.mentions)
+            losses = Losses(document.document_id)
+            file.write(_block(document, losses))
+            written.add(document.mentions, losses)
     return written
 
 
-def _block(document: Document, written: Written) -> str:
-    written.drop_fields(document, ("entity_id",))
+def _block(document: Document, losses: Losses) -> str:
+    losses.drop_fields(document, ("entity_id",))
     id_ = one_line(document.document_id).replace("|", "_")
-    written.drop("document_id (| and white space changed)", id_ != document.document_id)
+    losses.drop("document_id (| and white space changed)", id_ != document.document_id)
     title, _, body = document.text.partition("\n")
     flat_title, flat_body = (part.replace("\r", " ").replace("\n", " ") for part in (title, body))
     lost = sum(a != b for a, b in zip(title + body, flat_title + flat_body, strict=True))
-    written.drop("line break", lost + (document.text.endswith("\n") and not body))
+    losses.drop("line break", lost + (document.text.endswith("\n") and not body))
     lines = [f"{id_}|t|{flat_title}", f"{id_}|a|{flat_body}"]
     for mention in document.mentions:
         surface = one_line(document.text[mention.start : mention.end])
-        type_ = one_line(mention.type).strip()
+        type_ = plain_type(mention)
         entity_id = entity_of(one_line(mention.entity_id or ""))
-        written.drop("white space in a type", type_ != mention.type)
-        written.drop("entity_id", entity_id != mention.entity_id)
+        if type_ != mention.type:
+            losses.drop_mentions("white space in a type", [mention])
+        if entity_id != mention.entity_id:
+            losses.drop_mentions("entity_id", [mention])
         lines.append(f"{id_}\t{mention.start}\t{mention.end}\t{surface}\t{type_}\t{entity_id or '-1'}")
     return "\n".join(lines) + "\n\n"

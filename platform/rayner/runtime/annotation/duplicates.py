@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pandas.util import hash_array
 
-from rayner.data.writers.base import Written
-from rayner.data.writers.names import file_name
+from rayner.data.writers.brat import file_name
 from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.output import WORK, Output, at_once
@@ -148,7 +147,7 @@ def _drop(output: Output, name: str, found: dict[str, Any]) -> None:
         kept = [line for i, line in enumerate(lines) if i not in lost]
         output.jsonl(name).write(b"".join(line + b"\n" for line in kept))
     for document_id in found["ids"]:
-        base = file_name(document_id, Written())
+        base = file_name(document_id)
         for suffix in (".txt", ".ann"):
             output.brat(name).below(base + suffix).delete()
     rest = table.filter(pa.array([i not in lost for i in range(table.num_rows)], pa.bool_()))

@@ -1,4 +1,4 @@
-"""What the `rayner corpus` verbs do: convert, check and label."""
+"""What the commands of `rayner corpus` do: convert, check and label."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit, find_units
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
+from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
 from rayner.files.whole import whole_file
 from rayner.metrics.spans import precision_recall_f1
@@ -43,15 +45,24 @@ SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 
 COUNTS = "counts.json"
+KEYS_OF_LOSSES = ("to", "lost")
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
 
 log = logging.getLogger(__name__)
 
 
 def convert(
-    inputs: Sequence[Path], out: Path, format: str = "auto", workers: int | None = None, fresh: bool = False
+    inputs: Sequence[Path],
+    out: Path,
+    format: str = "auto",
+    workers: int | None = None,
+    fresh: bool = False,
+    to: str = "parquet",
 ) -> dict[str, Any]:
-    """Any format to Parquet: `documents-*.parquet`, `rejects.jsonl` and `counts.json` in `out`.
+    """Any format to Parquet or another: the documents, `rejects.jsonl` and `counts.json` in `out`.
+
+    brat has two files a document, which bear its name; other formats have `documents-*`, of about 8 MiB of
+    input each. What the format cannot hold is counted, and listed by document in `losses.jsonl`.
 
     A killed conversion goes on where it stopped; a finished one of the same files is not done again. On a
     cluster, inputs and output must be on storage that all nodes see.
@@ -59,15 +70,22 @@ def convert(
     Args:
         workers: Ray tasks at once; 0 reads in this process, None decides by the size of the input.
         fresh: do everything again.
+        to: a name of `rayner.data.writers.WRITERS`.
 
     Returns:
-        `format, documents, mentions, types` (name -> mentions), `repaired, rejected, duplicates, seconds`.
+        `format, documents, mentions, types` (name -> mentions), `repaired, rejected, duplicates, seconds`;
+        for formats other than Parquet `to` and `lost` (what -> how often), and the others count what was
+        written.
 
     Raises:
-        CorpusError: no document can be read, or `out` must not be written to.
+        CorpusError: no document can be read, an unknown format, or `out` must not be written to.
+        InputError: a package that the format needs is not installed.
     """
+    if to not in WRITERS:
+        raise CorpusError("--to", f"no format {to!r}", f"one of {', '.join(WRITERS)}")
+    WRITERS[to].require()
     units = find_units([Path(path).absolute() for path in inputs], format)
-    return _process(units, unchanged, "convert", out.absolute(), workers, fresh)[0]
+    return _process(units, unchanged, "convert", out.absolute(), workers, fresh, to)[0]
 
 
 def label(
@@ -143,38 +161,65 @@ def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
 
 
 def _process(
-    units: Sequence[Unit], change: Change, purpose: str, out: Path, workers: int | None, fresh: bool
+    units: Sequence[Unit],
+    change: Change,
+    purpose: str,
+    out: Path,
+    workers: int | None,
+    fresh: bool,
+    to: str = "parquet",
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
     _guard(units, out)
-    parts = cut_parts(units, f"{purpose} {code_digest('data', 'data/readers', 'supervision')}")
-    key = hashlib.sha256(canonical([part.key for part in parts]).encode()).hexdigest()
+    parts = cut_parts(
+        units, f"{purpose} {code_digest('data', 'data/readers', 'data/writers', 'supervision')}"
+    )
+    key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
     if finished.get("key") == key and not fresh:
         log.info("%s is up to date", out)
-        return {name: finished[name] for name in KEYS}, finished["notes"]
+        return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
+            "notes"
+        ]
+    if finished and not fresh and {to, finished.get("to", "parquet")} != {"parquet"}:
+        what = "holds a conversion of other files or in another format, on which someone may have worked"
+        raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
     if fresh:
         remove_parts(out)
-    read_parts(parts, change, out, _workers(units, workers), purpose.split()[0])
+    workers = _workers(units, workers)
+    read_parts(parts, change, out, workers, purpose.split()[0])
     # Until all is in its place again, the folder does not count as finished.
     (out / COUNTS).unlink(missing_ok=True)
-    assembled = assemble(parts, out)
+    assembled = assemble(parts, out, to, workers)
     if not assembled.documents:
         remove_parts(out)
-        first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
-        raise CorpusError(first["where"], first["what"], first["hint"])
-    if assembled.ignored:
-        rest = ", ".join(f"{what} ({count})" for what, count in assembled.ignored.most_common())
-        log.warning("left out, as documents have no place for it: %s", rest)
+        raise _nothing(out, to, assembled)
+    _warn("left out, as documents have no place for it", assembled.ignored)
+    _warn(f"lost, as {to} has no place for it", assembled.lost)
     counts = _counts(
         ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
     )
+    if to != "parquet":
+        counts |= {"to": to, "lost": dict(assembled.lost.most_common())}
     reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
     finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
     with whole_file(out / COUNTS) as path:
         path.write_text(json.dumps(finished, ensure_ascii=False, indent=1), "utf-8")
     remove_parts(out)
     return counts, assembled.notes
+
+
+def _warn(what: str, counts: Counter[str]) -> None:
+    if counts:
+        log.warning("%s: %s", what, ", ".join(f"{name} ({count})" for name, count in counts.most_common()))
+
+
+def _nothing(out: Path, to: str, assembled: Assembled) -> CorpusError:
+    """The error of a corpus of which nothing can be written."""
+    if not assembled.rejected:
+        return CorpusError(f"--to {to}", f"holds none of the documents: {', '.join(assembled.lost)}")
+    first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
+    return CorpusError(first["where"], first["what"], first["hint"])
 
 
 def _counts(format: str, assembled: Assembled, seconds: float) -> dict[str, Any]:
@@ -193,14 +238,16 @@ def _counts(format: str, assembled: Assembled, seconds: float) -> dict[str, Any]
 
 
 def _guard(units: Sequence[Unit], out: Path) -> None:
-    """Refuse an output among the inputs, which a second run would read, and one with documents of others."""
+    """Refuse an output among the inputs, which a second run would read, and one with files of others."""
     for unit in units:
         for path in map(Path, unit.paths):
             if path.is_relative_to(out):
                 raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
+    if out.exists() and not out.is_dir():
+        raise CorpusError(f"--out {out}", "is no folder", "name another")
     ours = (out / COUNTS).exists() or any(out.glob(".parts"))
-    if not ours and any(out.glob("documents-*.parquet")):
-        raise CorpusError(f"--out {out}", "holds documents that are not from here", "name another folder")
+    if not ours and out.exists() and any(out.iterdir()):
+        raise CorpusError(f"--out {out}", "holds files that are not from here", "name another folder")
 
 
 def _read_counts(out: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,6 +31,7 @@ from rayner.data.readers.merge import TWICE, merge
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
 from rayner.files.whole import whole_file
+from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
@@ -63,6 +65,7 @@ class Assembled:
     ignored: Counter[str]
     rejected: int
     notes: dict[str, list[int]]
+    lost: Counter[str]
 
 
 def unchanged(document: Document) -> tuple[Document, Notes]:
@@ -100,15 +103,16 @@ def read_parts(parts: Sequence[Part], change: Change, out: Path, workers: int | 
         pass
 
 
-def assemble(parts: Sequence[Part], out: Path) -> Assembled:
-    """Put the parts together in `out`, each document once: `documents-*.parquet` and `rejects.jsonl`."""
+def assemble(parts: Sequence[Part], out: Path, to: str = "parquet", workers: int | None = 0) -> Assembled:
+    """Put the parts together in `out`, each document once: `documents-*`, or files of other names, in the
+    format `to`, and `rejects.jsonl`; what the format cannot hold is in `losses.jsonl`.
+    """
     folder = out / PARTS
-    for stale in out.glob("documents-*.parquet"):
-        stale.unlink()
     counted = {name: Counter() for name in ("mentions", "repaired", "ignored")}
     notes: dict[str, list[int]] = {}
-    documents = files = rejected = 0
+    rejected = 0
     seen: dict[str, tuple[bytes, str]] = {}
+    taken: list[Taken] = []
     with whole_file(out / "rejects.jsonl") as path, path.open("w", encoding="utf-8") as rejects:
         for part in parts:
             sidecar = json.loads((folder / f"{part.key}.json").read_text("utf-8"))
@@ -122,13 +126,17 @@ def assemble(parts: Sequence[Part], out: Path) -> Assembled:
             counted["repaired"][TWICE] += len(kept) - sum(kept) - len(clashes)
             for text in ids["notes"].filter(pa.array(kept, pa.bool_())).to_pylist():
                 _add(notes, json.loads(text))
-            source = folder / f"{part.key}.parquet"
-            counted["mentions"].subtract(_left_out(source, kept))
             if any(kept):
-                _take(source, kept, out / f"documents-{files:05d}.parquet")
-                documents, files = documents + sum(kept), files + 1
+                taken.append(Taken(folder / f"{part.key}.parquet", np.array(kept)))
+            counted["mentions"].subtract(_left_out(folder / f"{part.key}.parquet", kept))
     mentions, repaired, ignored = (+counter for counter in counted.values())
-    return Assembled(documents, mentions, repaired, ignored, rejected, notes)
+    documents = sum(int(one.kept.sum()) for one in taken)
+    lost: Counter[str] = Counter()
+    if to == "parquet":
+        take_as_parquet(taken, out)
+    else:
+        documents, mentions, lost = take_as(to, taken, out, workers)
+    return Assembled(documents, mentions, repaired, ignored, rejected, notes, lost)
 
 
 def remove_parts(out: Path) -> None:
@@ -231,20 +239,6 @@ def _left_out(source: Path, kept: Sequence[bool]) -> Counter[str]:
         return Counter()
     table = pq.read_table(source).filter(pa.array([not keep for keep in kept], pa.bool_()))
     return Counter(m.type for document in documents_from_table(table) for m in document.mentions)
-
-
-def _take(source: Path, kept: Sequence[bool], target: Path) -> None:
-    """Bring the kept documents of a part into the output."""
-    if not all(kept):
-        table = pq.read_table(source).filter(pa.array(kept, pa.bool_()))
-        write_parquet(documents_from_table(table), target)
-        return
-    try:
-        os.link(source, target)
-    except OSError:
-        # Not every file system has links.
-        with whole_file(target) as path:
-            shutil.copyfile(source, path)
 
 
 def _add(total: dict[str, list[int]], notes: Notes) -> None:

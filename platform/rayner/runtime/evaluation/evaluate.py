@@ -12,6 +12,7 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.predict import predict

@@ -16,7 +16,6 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
-from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.tracking import Record, Tracker, scalars, tracked
 from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe
+from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSettings
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
@@ -103,13 +103,10 @@ class Documents:
 
     def card(self, recipe: DocumentRecipe) -> Card:
         """The types, and how to annotate."""
-        types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
-        more = len(types) - _TYPES_ON_A_CARD
-        shown = types if more <= 0 else [*types[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `recipe.yaml`"]
         return Card(
             train=recipe.corpus.train,
             dev=recipe.corpus.dev,
-            about=["## Types", "", *shown],
+            about=["## Types", "", *types_on_a_card(recipe.types, "recipe.yaml")],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",
                 f"rayner annotate {FOLDER} texts.jsonl --out annotated",
@@ -133,6 +130,13 @@ class Documents:
             others={"dev": lambda: StreamedDocuments(plainly, "dev")} if corpus.dev and changed else {},
             settled={"format": "auto", "annotated": {}},
         )
+
+
+def types_on_a_card(types: Sequence[TypeSettings], file: str) -> list[str]:
+    """A line a type, the others in one that names the file with all."""
+    lines = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in types]
+    more = len(lines) - _TYPES_ON_A_CARD
+    return lines if more <= 0 else [*lines[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `{file}`"]
 
 
 def documents_of(

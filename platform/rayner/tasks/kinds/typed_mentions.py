@@ -18,9 +18,7 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
-from rayner.tasks.kinds.documents import Documents, documents_of
-
-_TYPES_ON_A_CARD = 50
+from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
 
 
 class TypedMentions:
@@ -92,9 +90,6 @@ class TypedMentions:
 
     def card(self, recipe: TyperRecipe) -> Card:
         """The types, and how to type mentions."""
-        types = [f"- **{t.name}**" + (f": {t.guidelines[0]}" if t.guidelines else "") for t in recipe.types]
-        more = len(types) - _TYPES_ON_A_CARD
-        shown = types if more <= 0 else [*types[:_TYPES_ON_A_CARD], f"- and {more:,} more, in `types.json`"]
         return Card(
             train=recipe.corpus.train,
             dev=recipe.corpus.dev,
@@ -104,7 +99,7 @@ class TypedMentions:
                 "It types mentions that are there: in a pipeline, after a stage that finds them.",
                 "`types.json` lists the types, with how often each occurs in training.",
                 "",
-                *shown,
+                *types_on_a_card(recipe.types, "types.json"),
             ],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +18,14 @@ from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.recognizer.types import Threshold
-from rayner.tasks.windows import Found, TextWindow, mentions_of, pad
+from rayner.tasks.windows import (
+    Found,
+    Gold,
+    TextWindow,
+    confidence,
+    mentions_of,
+    pad,
+)
 
 _CELLS_AT_ONCE = 1 << 24
 """Scores of spans and types that are in memory at once."""
@@ -86,6 +94,25 @@ class Recognizer:
         """Scores of all spans up to `max_span_width`, and [B, L] where a mention may start and end."""
         ids, mask, starts, ends = self._inputs(windows)
         return self._model(ids, mask, self._types), starts, ends
+
+    @torch.inference_mode()
+    def gold_probabilities(
+        self, windows: Sequence[TextWindow], gold: Sequence[Sequence[Gold]]
+    ) -> list[list[float]]:
+        """The confidence that each window gives to its gold mentions, found or not; almost 0 to one that is
+        too wide."""
+        scores, _, _ = self.score(windows)
+        widest = scores.span.shape[3]
+        found: list[list[float]] = []
+        for row, (window, mentions) in enumerate(zip(windows, gold, strict=True)):
+            found.append([])
+            for kind, first, last in mentions:
+                margin = -math.inf
+                if last - first < widest:
+                    score = scores.span[row, kind, window.place(first) + 1, last - first]
+                    margin = (score - scores.span_threshold[row, kind]).item() - self._shift
+                found[-1].append(confidence(margin))
+        return found
 
     @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:

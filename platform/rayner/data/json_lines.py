@@ -1,0 +1,65 @@
+"""JSON that anyone may have written: what is none is said by its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError
+
+Reject = Callable[[str, str, str], object]
+"""Takes where something is wrong, what, and what to do about it."""
+
+
+def json_values(
+    lines: Iterable[tuple[int, str]], path: str | Path, reject: Reject
+) -> Iterator[tuple[int, str, Any]]:
+    """The number, the place and the value of each line that holds something; others are rejected.
+
+    Args:
+        lines: with their numbers.
+    """
+    for number, line in lines:
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reject(where, f"not JSON ({error})", "write one JSON object a line")
+        else:
+            yield number, where, value
+
+
+def json_objects(
+    lines: Iterable[tuple[int, str]],
+    path: str | Path,
+    reject: Reject,
+    hint: str = "write one JSON object a line",
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """As `json_values`, of objects; another value is rejected."""
+    for number, where, value in json_values(lines, path, reject):
+        if isinstance(value, dict):
+            yield number, where, value
+        else:
+            reject(where, "not a JSON object", hint)
+
+
+def rows_under_data(text: str, path: Path, error: type[InputError]) -> dict[str, Any]:
+    """The rows of `{"data": {"0": {...}}}`, the form of papers/002, by their keys.
+
+    Raises:
+        InputError: of the given type; the text is none of that.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as wrong:
+        raise error(f"{path}:{wrong.lineno}", f"not JSON ({wrong.msg})", "correct it") from None
+    except RecursionError:
+        raise error(str(path), "JSON nested too deeply", "correct it") from None
+    rows = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(rows, dict):
+        raise error(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')
+    return rows

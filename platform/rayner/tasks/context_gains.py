@@ -1,0 +1,196 @@
+"""Which contexts help an extractor to find the mentions of a sentence that are known to be there.
+
+Labels for a context ranker without generation and without a second model: a context is relevant if it raises
+the probability that the extractor gives to the gold mentions of the sentence.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from rayner.config import ContextSettings
+from rayner.data.schema import Context, Document, Mention, Span
+from rayner.errors import CheckpointError
+from rayner.supervision.context_rows import ContextRow
+from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.document_task import DocumentTask
+from rayner.tasks.predict import predict
+from rayner.tasks.sentence_contexts import ContextStage
+from rayner.tasks.windows import Gold, TextWindow, gold_of
+
+
+@runtime_checkable
+class KnowsGold(Protocol):
+    """A predictor that says how probable mentions are, whether it finds them or not."""
+
+    def gold_probabilities(
+        self, windows: Sequence[TextWindow], gold: Sequence[Sequence[Gold]]
+    ) -> list[list[float]]:
+        """The probability of each gold mention of each window."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """By how much a context raises the mean probability of the mentions of a sentence."""
+
+    sentence: str
+    context: str
+    gain: float
+    entities: tuple[str, ...]
+    group: str
+
+    def row(self, minimum: float) -> ContextRow | None:
+        """A row for a ranker; None where the context neither helps by `minimum` nor leaves all as it was."""
+        if 0 < self.gain < minimum:
+            return None
+        return ContextRow(self.sentence, self.context, self.gain >= minimum, self.entities, self.group)
+
+
+class GoldWindow(NamedTuple):
+    """A window, and the gold mentions that it decides about."""
+
+    window: TextWindow
+    gold: Sequence[Gold]
+
+
+class _GoldPredictor:
+    """The mean probability of the gold mentions of each document; None where no window holds one."""
+
+    whole = True
+
+    def __init__(self, task: DocumentTask[Any], extractor: Any) -> None:
+        self._task, self._extractor = task, extractor
+        self._type_index = {name: index for index, name in enumerate(task.names)}
+        self.forward_cost, self.tokens_per_batch = extractor.forward_cost, extractor.tokens_per_batch
+
+    def prepare(self, item: Document) -> list[GoldWindow]:
+        windows = self._task.windows_of(item)
+        if not windows:
+            return []
+        gold, _ = gold_of(item, windows[0].subwords, self._type_index, self._task.max_width)
+        return [
+            GoldWindow(window, [g for g in gold if _holds(window, g) and window.decides(g.first, g.last)])
+            for window in windows
+        ]
+
+    def length_of(self, window: GoldWindow) -> int:
+        return self._extractor.length_of(window.window)
+
+    def forward(self, windows: Sequence[GoldWindow]) -> list[list[float]]:
+        held, gold = zip(*windows, strict=True)
+        return self._extractor.gold_probabilities(held, gold)
+
+    def finish(
+        self, item: Document, windows: Sequence[GoldWindow], scores: Sequence[list[float]]
+    ) -> float | None:
+        found = [probability for of_window in scores for probability in of_window]
+        return float(np.mean(found)) if found else None
+
+    def evaluate(self, predicted: Sequence[Any], gold: Sequence[Document]) -> dict[str, Any]:
+        return {}
+
+
+def check_extractor(checkpoint: Checkpoint) -> tuple[DocumentTask[Any], KnowsGold]:
+    """The task and the predictor of a checkpoint that can label contexts.
+
+    Raises:
+        CheckpointError: it finds no mentions, or reads no contexts.
+    """
+    where = str(checkpoint.folder)
+    extractor = checkpoint.predictor()
+    if not isinstance(extractor, KnowsGold):
+        what = f"is of a {checkpoint.recipe.task}, which finds no mentions"
+        raise CheckpointError(where, what, "name the checkpoint of a recognizer or a tagger")
+    # What knows gold mentions was made by a task over documents.
+    task = cast("DocumentTask[Any]", checkpoint.task)
+    if not task.recipe.windows.context:
+        what = "reads no contexts (windows.context is 0)"
+        raise CheckpointError(where, what, "train one with windows.context and context")
+    return task, extractor
+
+
+def context_gains(
+    checkpoint: Checkpoint, documents: Iterable[Document], settings: ContextSettings
+) -> Iterator[Gain]:
+    """The gain of each candidate context of each sentence with a mention that lies whole in it.
+
+    Args:
+        settings: `methods` and `candidates` say which contexts are tried; the others are not read.
+
+    Raises:
+        CheckpointError: as `check_extractor`.
+    """
+    task, extractor = check_extractor(checkpoint)
+    stage = ContextStage(settings)
+    asked: deque[tuple[Document, Context | None]] = deque()
+
+    def items() -> Iterator[Document]:
+        for document in documents:
+            for sentence, contexts in _sentences(stage, document):
+                for context in (None, *contexts):
+                    asked.append((sentence, context))
+                    chosen = () if context is None else (context,)
+                    yield replace(sentence, sentence_contexts=(chosen,))
+
+    alone: float | None = None
+    for probability in predict(_GoldPredictor(task, extractor), items()):
+        sentence, context = asked.popleft()
+        if context is None:
+            alone = probability
+        elif alone is not None and probability is not None:
+            yield Gain(
+                _plain(sentence.text),
+                _plain(context.text),
+                probability - alone,
+                tuple(dict.fromkeys(_plain(sentence.text[m.start : m.end]) for m in sentence.mentions)),
+                sentence.group or sentence.document_id,
+            )
+
+
+def _sentences(stage: ContextStage, document: Document) -> Iterator[tuple[Document, list[Context]]]:
+    """The sentences with mentions as documents, each with its candidate contexts."""
+    found = stage.candidates(document)
+    texts = found.sentences.texts
+    for number, (span, candidates) in enumerate(
+        zip(found.document.sentences or (), found.of_sentence, strict=True)
+    ):
+        mentions = tuple(
+            _moved(m, span) for m in document.mentions if span[0] <= m.start and m.end <= span[1]
+        )
+        if mentions and candidates:
+            contexts = [Context(texts[c.sentence], 1.0, c.sentence < number) for c in candidates]
+            yield _sentence(document, span, mentions), contexts
+
+
+def _sentence(document: Document, span: Span, mentions: tuple[Mention, ...]) -> Document:
+    start, end = span
+    words = document.words
+    if words is not None:
+        words = tuple((a - start, b - start) for a, b in words if start <= a and b <= end)
+    return replace(
+        document,
+        text=document.text[start:end],
+        mentions=mentions,
+        words=words,
+        sentences=((0, end - start),),
+        group=document.group or document.document_id,
+    )
+
+
+def _moved(mention: Mention, span: Span) -> Mention:
+    return replace(mention, start=mention.start - span[0], end=mention.end - span[0], head=None)
+
+
+def _holds(window: TextWindow, gold: Gold) -> bool:
+    begin, end = window.span
+    return begin <= gold.first and gold.last < end
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

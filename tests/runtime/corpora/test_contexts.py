@@ -1,0 +1,287 @@
+"""`corpus contexts`: rows from templates, from an endpoint that misbehaves, and from an extractor."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.config import ContextSettings
+from rayner.data.schema import Document
+from rayner.data.writers import write_jsonl
+from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
+from rayner.runtime.corpora import contexts as module
+from rayner.runtime.corpora.contexts import Generated, Labelled, contexts
+from rayner.supervision.context_rows import ContextRow, read_context_rows
+from rayner.supervision.endpoint import Endpoint
+from rayner.supervision.generation import generate_usable
+from rayner.supervision.leakage import without_leaks
+from rayner.tasks.checkpoint import save_checkpoint
+from tests.supervision.misbehaving_endpoint import Question, endpoint_that
+from tests.tasks.small import built, marked, tagger
+
+BOOKS = {
+    "moby": "[PER:Ahab] left. [PER:Ishmael] came to [LOC:Nantucket]. The sea was calm.",
+    "oliver": "[PER:Fagin] slept in [LOC:London]. It rained all night. [PER:Nancy] ran.",
+    "alice": "[PER:Alice] fell. [PER:Dinah] waited by the river. Nothing else moved.",
+}
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Path:
+    folder = tmp_path / "books"
+    folder.mkdir()
+    for name, text in BOOKS.items():
+        write_jsonl([marked(text, name, group=name)], folder / f"{name}.jsonl")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "sk-secret")
+
+
+def rows_of(out: Path) -> list[ContextRow]:
+    found = read_context_rows(out / "rows.jsonl")
+    assert not found.rejects
+    return found.rows
+
+
+def at(url: str, **changes: Any) -> Endpoint:
+    values: dict[str, Any] = {"timeout_s": 10.0, "attempts": 3, "backoff_s": 0.0, "concurrency": 1}
+    return Endpoint(url, "small", key_variable="A_KEY", **{**values, **changes})
+
+
+def entity_in(prompt: str) -> str:
+    return next(
+        name
+        for name in ("Ahab", "Ishmael", "Nantucket", "Fagin", "London", "Nancy", "Alice", "Dinah")
+        if f"{name} is" in prompt or f"name {name}" in prompt or f"of {name}" in prompt
+    )
+
+
+def test_templates_make_balanced_rows(books: Path, tmp_path: Path) -> None:
+    result = contexts([books], tmp_path / "out", Generated())
+    rows = rows_of(tmp_path / "out")
+    assert result["rows"] == len(rows) == 16
+    assert result["relevant"] == sum(row.relevant for row in rows) == 8
+    assert (result["documents"], result["sentences"], result["rejected"]) == (3, 9, 0)
+    assert {row.group for row in rows} == set(BOOKS)
+    again = contexts([books], tmp_path / "out", Generated())
+    assert rows_of(tmp_path / "out") == rows
+    assert {**again, "seconds": 0} == {**result, "seconds": 0}
+    contexts([books], tmp_path / "out", Generated(), seed=1)
+    assert rows_of(tmp_path / "out") != rows
+
+
+def test_no_row_has_a_sentence_of_what_is_left_out(books: Path, tmp_path: Path) -> None:
+    result = contexts([books], tmp_path / "out", Generated(), leave_out=[books / "moby.jsonl"])
+    rows = rows_of(tmp_path / "out")
+    text = marked(BOOKS["moby"]).text
+    assert without_leaks(rows, [("moby", text)])[0] == rows
+    assert {row.group for row in rows} == {"oliver", "alice"}
+    assert result["left_out"] == 3
+    assert sum(row.relevant for row in rows) * 2 == len(rows)
+    with pytest.raises(CorpusError, match="no row is left"):
+        contexts([books], tmp_path / "none", Generated(), leave_out=[books])
+
+
+def test_nothing_leaves_unless_it_is_said(books: Path, tmp_path: Path) -> None:
+    with endpoint_that(lambda q: q.say("x")) as (url, asked):
+        result = contexts([books], tmp_path / "out", Generated(at(url)))
+        assert not asked.prompts
+    assert (result["texts"], result["rows"]) == (8, 0)
+    assert result["host"] == url.removeprefix("http://").removesuffix("/v1")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_endpoint_that_misbehaves(books: Path, tmp_path: Path) -> None:
+    """What mentions no entity is asked again; what fails is retried; nothing is paid for twice."""
+
+    def answer(question: Question) -> None:
+        name = entity_in(question.prompt)
+        if name == "Ahab":
+            question.say("He has one leg.")
+        elif name == "Ishmael" and question.turn == 1:
+            question.say("A sailor it was.")
+        elif name == "Fagin":
+            question.send(429, b"slow down") if question.turn == 1 else question.say("Fagin grinned.")
+        elif name == "Nancy":
+            question.cut() if question.turn < 3 else question.say("Nancy sang.")
+        elif name == "Alice":
+            question.send(200, b'{"choices": [')
+        elif name == "Dinah":
+            question.say("  ")
+        else:
+            question.say(f'"{name} was far away."')
+
+    out = tmp_path / "out"
+    with endpoint_that(answer) as (url, asked):
+        asking = Generated(at(url), send=True)
+        result = contexts([books], out, asking)
+        turns = Counter({entity_in(p): n for p, n in asked.prompts.items()})
+        assert turns == {
+            "Ahab": 3,
+            "Ishmael": 2,
+            "Fagin": 2,
+            "Nancy": 3,
+            "Alice": 3,
+            "Dinah": 3,
+            "Nantucket": 1,
+            "London": 1,
+        }
+        assert asked.keys == {"Bearer sk-secret"}
+        positives = {row.context for row in rows_of(out) if row.relevant}
+        assert positives == {
+            *("Ishmael was far away.", "Nantucket was far away.", "London was far away."),
+            *("Fagin grinned.", "Nancy sang."),
+        }
+        assert result["counts"]["without the entity"] == 1
+        assert result["counts"]["without an answer"] == 2
+        assert result["counts"]["kept"] == 5
+        assert result["counts"]["asked again"] == 3
+        assert (result["texts"], result["rows"], result["relevant"]) == (0, 10, 5)
+        rows = rows_of(out)
+        before = asked.prompts.total()
+        contexts([books], out, asking)
+        assert asked.prompts.total() == before, "all that was answered is in the ledger"
+        assert rows_of(out) == rows
+        (out / "rows.jsonl").unlink()
+        contexts([books], out, Generated(at(url)))
+        assert asked.prompts.total() == before, "rows from the ledger need no sending"
+        assert rows_of(out) == rows
+    assert "sk-secret" not in "".join(path.read_text() for path in out.iterdir())
+
+
+def test_who_is_interrupted_pays_for_no_answer_twice(books: Path, tmp_path: Path) -> None:
+    broken = True
+
+    def answer(question: Question) -> None:
+        if broken and asked.prompts.total() > 4:
+            question.send(401, b"no credit")
+        else:
+            question.say(f"{entity_in(question.prompt)} was there.")
+
+    with endpoint_that(answer) as (url, asked):
+        asking = Generated(at(url), send=True)
+        with pytest.raises(InputError, match="refuses with status 401"):
+            contexts([books], tmp_path / "out", asking)
+        paid = {json.loads(line)["key"] for line in (tmp_path / "out/answers.jsonl").open()}
+        assert len(paid) == 4
+        broken = False
+        before = Counter(asked.prompts)
+        result = contexts([books], tmp_path / "out", asking)
+        assert result["relevant"] == 8
+        assert (asked.prompts - before).total() == 4
+
+
+def test_an_answer_that_cannot_be_used_is_asked_for_so_often(tmp_path: Path) -> None:
+    with endpoint_that(lambda q: q.say(f"{q.prompt}{q.turn}")) as (url, asked):
+        for _ in range(2):
+            given = generate_usable(
+                at(url),
+                ["a", "b", "c"],
+                lambda place, answer: answer in ("a2", "b1"),
+                tmp_path / "ledger.jsonl",
+                send=True,
+                tries=4,
+            )
+            assert given.answers == ["a2", "b1", "c4"]
+            assert given.counts["asked again"] == 1 + 3
+        assert asked.prompts == {"a": 2, "b": 1, "c": 4}
+
+
+def test_prompts_of_ones_own(books: Path, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.yaml"
+    prompts.write_text(
+        "kinds:\n- {name: place, prompt: 'Where is {entity}?', templates: ['{entity} is {thing}.'], "
+        "types: [LOC]}\nthings: {LOC: a town}\n"
+    )
+    result = contexts([books], tmp_path / "out", Generated(prompts=prompts))
+    assert {row.context for row in rows_of(tmp_path / "out") if row.relevant} == {
+        "Nantucket is a town.",
+        "London is a town.",
+    }
+    assert result["counts"]["requests"] == 2
+    for text, what in (
+        ("kinds: []", "kinds"),
+        (
+            "kinds:\n- {name: a, prompt: nothing, templates: ['{entity}']}",
+            r"'nothing' does not mention \{entity\}",
+        ),
+        ("kind: 1", "unknown key; did you mean 'kinds'"),
+        ("- 1", "not a mapping"),
+    ):
+        prompts.write_text(text)
+        with pytest.raises(RecipeError, match=what):
+            contexts([books], tmp_path / "out", Generated(prompts=prompts))
+
+
+@pytest.fixture(scope="module")
+def extractor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = tagger(windows={"length": 60, "overlap": 8, "context": 30})
+    folder = tmp_path_factory.mktemp("extractor") / "best"
+    save_checkpoint(folder, task.recipe, task, built(task), {})
+    return folder
+
+
+def test_labels_of_an_extractor_go_on_where_they_stopped(
+    books: Path, tmp_path: Path, extractor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PART_CHARACTERS", 1)
+    settings = ContextSettings(methods=("surrounding",), count=2)
+    source = Labelled(extractor, settings, minimum_gain=1e-9)
+    whole = contexts([books], tmp_path / "whole", source)
+    rows = rows_of(tmp_path / "whole")
+    assert rows
+    assert {row.relevant for row in rows} == {True, False}
+    assert whole["counts"]["contexts"] == 2 * 6
+    texts = {" ".join(marked(text).text.split()) for text in BOOKS.values()}
+    for row in rows:
+        assert any(row.sentence in text and row.context in text for text in texts)
+    labelled: list[str] = []
+    original = module.context_gains
+
+    def stopping(checkpoint: Any, documents: list[Document], settings: ContextSettings) -> Any:
+        if len(labelled) == 2:
+            raise KeyboardInterrupt
+        labelled.extend(document.document_id for document in documents)
+        return original(checkpoint, documents, settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "context_gains", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            contexts([books], tmp_path / "out", source)
+    labelled.clear()
+    monkeypatch.setattr(module, "context_gains", stopping)
+    again = contexts([books], tmp_path / "out", source)
+    assert len(labelled) == 1
+    assert rows_of(tmp_path / "out") == rows
+    assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_folders_and_checkpoints_that_cannot_be_used(books: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="holds the input"):
+        contexts([books], books, Generated())
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    with pytest.raises(CorpusError, match="not from here"):
+        contexts([books], other, Generated())
+    with pytest.raises(CheckpointError):
+        contexts([books], tmp_path / "out", Labelled(other))
+    write_jsonl([Document("a", "Nobody here.")], tmp_path / "bare.jsonl")
+    with pytest.raises(CorpusError, match="no row is left"):
+        contexts([tmp_path / "bare.jsonl"], tmp_path / "out", Generated())
+
+
+def test_rows_of_real_novels_train_no_evaluation(corpora: Path, tmp_path: Path) -> None:
+    novels = corpora / "literary-ner-dekker"
+    files = [novels / f"{name}.conll" for name in ("MobyDick", "Ulysses", "Frankenstein")]
+    result = contexts(files, tmp_path / "out", Generated(), leave_out=[files[2]])
+    rows = rows_of(tmp_path / "out")
+    assert (result["rows"], result["relevant"], result["left_out"]) == (212, 106, 38)
+    assert len(rows) == 212

@@ -1,0 +1,104 @@
+"""What an extractor says of contexts: the probability of gold mentions with and without each."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rayner.config import ContextSettings
+from rayner.data.schema import Context, Document
+from rayner.errors import CheckpointError
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+from rayner.tasks.predict import predict
+from rayner.tasks.windows import gold_of
+from tests.tasks.small import built, corpus, marked, recognizer, tagger, trained
+
+WINDOWS = {"length": 60, "overlap": 8, "context": 30}
+BOOK = marked(
+    "[PER:Ada] wrote  to\n[LOC:Paris]. It rained. "
+    "[PER:Curie] met [PER:Ada] by the [LOC:Seine]. Nobody slept.",
+    "book",
+    group="novel",
+)
+
+
+@pytest.fixture(scope="module", params=[recognizer, tagger], ids=["recognizer", "tagger"])
+def extractor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    task: Any = request.param(windows=WINDOWS)
+    folder = tmp_path_factory.mktemp("extractor") / "best"
+    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 40), {})
+    return load_checkpoint(folder)
+
+
+def test_the_probability_of_what_is_found_is_its_score(extractor: Checkpoint) -> None:
+    predictor: Any = extractor.predictor()
+    index = {name: place for place, name in enumerate(predictor.names)}
+    compared = 0
+    for document in corpus():
+        (found,) = predict(predictor, [document])
+        (window,) = predictor.prepare(document)
+        words = [m for m in found.mentions if " " not in document.text[m.start : m.end]]
+        gold, _ = gold_of(dataclasses.replace(document, mentions=tuple(words)), window.subwords, index, None)
+        assert len(gold) == len(words)
+        (scores,) = predictor.gold_probabilities([window], [gold])
+        assert scores == pytest.approx([m.score for m in words], rel=1e-4)
+        compared += len(words)
+    assert compared >= 3
+
+
+def test_of_a_tag_for_each_word_the_product_counts() -> None:
+    task = tagger(windows=WINDOWS)
+    predictor: Any = task.predictor(built(task))
+    document = corpus()[0]
+    (window,) = predictor.prepare(document)
+    gold, _ = gold_of(document, window.subwords, {"PER": 0, "ORG": 1, "LOC": 2}, None)
+    (scores,) = predictor.gold_probabilities([window], [gold])
+    logits = predictor._logits([window])[0].softmax(-1).detach().numpy()[1 + window.word_places]
+    labels = {"Ada": "B-PER", "Lovelace": "I-PER"}
+    words = [document.text[slice(*span)] for span in window.subwords.words]
+    wanted = np.prod([logits[words.index(w), task.labels.index(tag)] for w, tag in labels.items()])
+    assert scores[0] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_gain_is_the_rise_of_the_mean_probability(extractor: Checkpoint) -> None:
+    settings = ContextSettings(methods=("surrounding",), count=2)
+    gains = list(context_gains(extractor, [BOOK, Document("empty", "Nothing here. Nor here.")], settings))
+    assert [(g.sentence, g.context, g.entities) for g in gains] == [
+        ("Ada wrote to Paris.", "It rained.", ("Ada", "Paris")),
+        ("Ada wrote to Paris.", "Curie met Ada by the Seine.", ("Ada", "Paris")),
+        ("Curie met Ada by the Seine.", "It rained.", ("Curie", "Ada", "Seine")),
+        ("Curie met Ada by the Seine.", "Nobody slept.", ("Curie", "Ada", "Seine")),
+    ]
+    assert {g.group for g in gains} == {"novel"}
+
+    def mean(contexts: tuple[Context, ...]) -> float:
+        sentence = marked("[PER:Curie] met [PER:Ada] by the [LOC:Seine].", contexts=contexts)
+        predictor: Any = extractor.predictor()
+        (window,) = predictor.prepare(sentence)
+        index = {name: place for place, name in enumerate(predictor.names)}
+        gold, _ = gold_of(sentence, window.subwords, index, None)
+        return float(np.mean(predictor.gold_probabilities([window], [gold])))
+
+    expected = mean((Context("It rained.", 1.0, True),)) - mean(())
+    assert gains[2].gain == pytest.approx(expected, abs=1e-4)
+    assert any(abs(gain.gain) > 1e-6 for gain in gains)
+
+
+def test_a_row_is_relevant_not_or_unclear() -> None:
+    def relevant(gain: float) -> bool | None:
+        row = Gain("s", "c", gain, ("e",), "g").row(0.1)
+        return None if row is None else row.relevant
+
+    assert [relevant(x) for x in (-0.5, 0.0, 0.05, 0.1, 0.5)] == [False, False, None, True, True]
+
+
+def test_checkpoints_that_cannot_label(tmp_path: Path) -> None:
+    task = tagger()
+    save_checkpoint(tmp_path / "best", task.recipe, task, task.build(), {})
+    with pytest.raises(CheckpointError, match=r"reads no contexts \(windows.context is 0\)"):
+        check_extractor(load_checkpoint(tmp_path / "best"))
