@@ -28,5 +28,6 @@ def antecedent_loss(scores: Tensor, possible: Tensor, gold: Tensor) -> Tensor:
     with_none = F.pad(scores, (1, 0))
     gold = gold & possible
     right = torch.cat([~gold.any(1, keepdim=True), gold], 1)
-    return (masked_logsumexp(with_none, F.pad(possible, (1, 0), value=True))
-            - masked_logsumexp(with_none, right)).sum()
+    return (
+        masked_logsumexp(with_none, F.pad(possible, (1, 0), value=True)) - masked_logsumexp(with_none, right)
+    ).sum()

@@ -65,10 +65,13 @@ def score_chains(
         classes["others"].update(of_mentions(right, found, lambda at, those=pronouns: at not in those))
         gold_places, found_places = ({at for chain in chains for at in chain} for chains in (right, found))
         both = len(gold_places & found_places)
-        classes["mentions"].update(correct=both, right=both, predicted=len(found_places), gold=len(gold_places))
+        classes["mentions"].update(
+            correct=both, right=both, predicted=len(found_places), gold=len(gold_places)
+        )
     conll, detailed = scorer.detailed_score("", "", verbose=False)
     scores = {
-        ours: {key: float(value) for key, value in detailed[theirs].items()} for theirs, ours in SCORES.items()
+        ours: {key: float(value) for key, value in detailed[theirs].items()}
+        for theirs, ours in SCORES.items()
     }
     return {
         "conll_f1": float(conll),
@@ -87,9 +90,11 @@ def of_mentions(
     share of its gold chain that is in its predicted one; 0 where it is in no such chain.
 
     Returns:
-        `correct`, the sum of precisions over `predicted` mentions; `right`, the sum of recalls over `gold` ones.
+        `correct`, the sum of precisions over `predicted` mentions; `right`, that of recalls over `gold` ones.
     """
-    gold_of, predicted_of = ({at: set(chain) for chain in chains for at in chain} for chains in (gold, predicted))
+    gold_of, predicted_of = (
+        {at: set(chain) for chain in chains for at in chain} for chains in (gold, predicted)
+    )
     sums = {"correct": 0.0, "right": 0.0, "predicted": 0.0, "gold": 0.0}
     for at, chain in predicted_of.items():
         if counted(at):

@@ -64,8 +64,8 @@ class Candidates(NamedTuple):
 class MentionRanking(nn.Module):
     """Scores spans as mentions and pairs of mentions as coreferent (Lee et al. 2017, section 3).
 
-    As there, but that the soft head of a span is its head word, found by rule, and that a pair is described by
-    whether its heads and words are equal, in place of speaker and genre.
+    As there, but that the head of a span is a word found by rule, not attention, and that a pair is described
+    by whether its heads and words are equal, in place of speaker and genre.
 
     Args:
         text_encoder: encodes windows.
@@ -150,7 +150,9 @@ class MentionRanking(nn.Module):
 
     def _pairs(self, vectors: Tensor, antecedent: Tensor, matches: list[Tensor]) -> Tensor:
         """[K, A] of each candidate and the antecedents before it."""
-        match = sum((one[:, None] == one[antecedent]).long() * weight for weight, one in enumerate(matches, 1))
+        match = sum(
+            (one[:, None] == one[antecedent]).long() * weight for weight, one in enumerate(matches, 1)
+        )
         steps = torch.arange(1, antecedent.shape[1] + 1, device=antecedent.device)
         classes = torch.where(steps <= 4, steps - 1, steps.float().log2().floor().long() + 2)
         hidden = self.product(vectors[:, None] * vectors[antecedent])

@@ -17,7 +17,9 @@ class Agreement(NamedTuple):
 
     def agrees(self, other: Agreement) -> bool:
         """Whether nothing of the two contradicts."""
-        if self.person != other.person or None not in (self.plural, other.plural) and self.plural != other.plural:
+        if self.person != other.person or (
+            None not in (self.plural, other.plural) and self.plural != other.plural
+        ):
             return False
         genders = {self.gender, other.gender} - {None}
         return len(genders) < 2 or genders in ({"m", "p"}, {"f", "p"})
@@ -26,7 +28,9 @@ class Agreement(NamedTuple):
 _FORMS = {
     ("i", "me", "my", "mine", "myself"): Agreement(1, False, "p"),
     ("we", "us", "our", "ours", "ourselves"): Agreement(1, True, "p"),
-    ("you", "your", "yours", "yourself", "yourselves", "thou", "thee", "thy", "thine"): Agreement(2, None, "p"),
+    ("you", "your", "yours", "yourself", "yourselves", "thou", "thee", "thy", "thine"): Agreement(
+        2, None, "p"
+    ),
     ("he", "him", "his", "himself"): Agreement(3, False, "m"),
     ("she", "her", "hers", "herself"): Agreement(3, False, "f"),
     ("it", "its", "itself"): Agreement(3, False, "n"),

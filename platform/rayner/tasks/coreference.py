@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -180,8 +180,8 @@ class CoreferenceTask(EncoderTask[CoreferenceRecipe]):
         return MentionRanking(encoder, self.recipe.model)
 
     def forward(self, model: nn.Module, batch: CoreferenceBatch, progress: Progress) -> Output:
-        """The cross-entropy of all spans as mentions, and the marginal likelihood of antecedents. Gold mentions
-        are candidates, whatever their score."""
+        """The cross-entropy of all spans as mentions, and the marginal likelihood of antecedents. Gold
+        mentions are candidates, whatever their score."""
         assert isinstance(model, MentionRanking)
         states = model.states(batch.ids, batch.mask)
         mentions, spans = model.mention_scores(states, batch.words)
@@ -189,7 +189,9 @@ class CoreferenceTask(EncoderTask[CoreferenceRecipe]):
         found = model.candidates(states, batch.words, mentions, spans, gold)
         chain = batch.chains[found.row, found.first, found.last - found.first]
         same = (chain[:, None] == chain[found.antecedent]) & (chain > 0)[:, None]
-        mention = F.binary_cross_entropy_with_logits(mentions[spans], gold[spans].to(mentions.dtype), reduction="sum")
+        mention = F.binary_cross_entropy_with_logits(
+            mentions[spans], gold[spans].to(mentions.dtype), reduction="sum"
+        )
         return Output({"mention": mention, "antecedent": antecedent_loss(found.score, found.possible, same)})
 
     def predictor(self, model: nn.Module, options: Any = None) -> CoreferencePredictor:
@@ -239,7 +241,7 @@ class CoreferencePredictor:
     def finish(
         self, item: Document, windows: Sequence[tuple[TextWindow, dict[str, Any]]], scores: Sequence[Links]
     ) -> Document:
-        """The document with its chains: each mention refers to what the window says that shows most around it."""
+        """The document with its chains; that window decides about a mention which shows most around it."""
         joined: Joined[tuple[int, int]] = Joined()
         probability: dict[tuple[int, int], float] = {}
         for (window, _), links in zip(windows, scores, strict=True):
@@ -260,7 +262,13 @@ class CoreferencePredictor:
                 span = of_words[first][0], of_words[last][1]
                 at = first + head_of([item.text[slice(*of_words[w])] for w in range(first, last + 1)])
                 mentions.append(
-                    Mention(*span, UNTYPED, chain=str(number), head=of_words[at], score=probability.get((first, last)))
+                    Mention(
+                        *span,
+                        UNTYPED,
+                        chain=str(number),
+                        head=of_words[at],
+                        score=probability.get((first, last)),
+                    )
                 )
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end))))
 
@@ -278,7 +286,7 @@ def _by_row(found: Candidates, rows: int) -> list[Links]:
     own = torch.where(best.values > 0, place - begins[found.row], -1)
     columns = [c.cpu().numpy() for c in (found.first, found.last, found.mention.float(), own)]
     edges = begins.tolist()
-    return [Links(*(c[low:high] for c in columns)) for low, high in zip(edges, edges[1:], strict=False)]
+    return [Links(*(c[low:high] for c in columns)) for low, high in pairwise(edges)]
 
 
 def _whole_words(window: TextWindow) -> np.ndarray:
@@ -293,7 +301,11 @@ def _about_words(document: Document, texts: Sequence[str], subwords: SubWords) -
     sentence = np.searchsorted([start for start, _ in sentences_of(document)], starts, side="right")
     hashed = cache(label)
     lower = [text.lower() for text in texts]
-    spelling = [0 if text in _UNCOUNTED or is_possessive(text) else hashed(text) for text in lower]
-    heads = [hashed(lower[max(0, i - 1)] if is_possessive(text) else text) for i, text in enumerate(lower)]
+    spelling, heads = [], []
+    for place, text in enumerate(lower):
+        # A text's own words have the mark as `'s`, found ones as `'` and `s`.
+        is_mark = is_possessive(text) or (text == "s" and place > 0 and is_possessive(lower[place - 1]))
+        spelling.append(0 if is_mark or text in _UNCOUNTED else hashed(text))
+        heads.append(heads[-1] if is_mark and heads else hashed(text))
     columns = {"spelling": spelling, "head_spelling": heads, "head_limit": head_limits(texts)}
     return {"sentence": sentence, **{name: np.array(column, np.int64) for name, column in columns.items()}}

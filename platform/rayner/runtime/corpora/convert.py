@@ -23,6 +23,7 @@ from rayner.errors import CorpusError
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.parts import (
+    PART_BYTES,
     Assembled,
     Change,
     Notes,
@@ -42,6 +43,8 @@ __all__ = ["check", "convert", "label"]
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 
+SOURCES = ("data", "data/readers", "supervision", "supervision/resolvers")
+"""The modules by which documents come out as they do."""
 COUNTS = "counts.json"
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
 
@@ -67,7 +70,7 @@ def convert(
         CorpusError: no document can be read, or `out` must not be written to.
     """
     units = find_units([Path(path).absolute() for path in inputs], format)
-    return _process(units, unchanged, "convert", out.absolute(), workers, fresh)[0]
+    return process(units, unchanged, "convert", out.absolute(), workers, fresh)[0]
 
 
 def label(
@@ -102,7 +105,7 @@ def label(
     found = Dictionary(names, settings)
     purpose = hashlib.sha256(canonical([settings, names]).encode()).hexdigest()
     units = find_units([corpus.absolute()])
-    counts, notes = _process(units, Labelling(found), f"label {purpose}", out.absolute(), workers, fresh)
+    counts, notes = process(units, Labelling(found), f"label {purpose}", out.absolute(), workers, fresh)
     return {**counts, "names": len(found), **_scores(notes)}
 
 
@@ -142,12 +145,27 @@ def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     return {**overall, "per_type": scores}
 
 
-def _process(
-    units: Sequence[Unit], change: Change, purpose: str, out: Path, workers: int | None, fresh: bool
+def process(
+    units: Sequence[Unit],
+    change: Change,
+    purpose: str,
+    out: Path,
+    workers: int | None,
+    fresh: bool,
+    small: int = SMALL_BYTES,
+    part_bytes: int = PART_BYTES,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
+    """Read units, change their documents, and put them together in `out`: the counts of `convert`, and notes.
+
+    Args:
+        change: what becomes of a document; a CorpusError rejects it.
+        purpose: stands for what is done with the documents; its first word is shown.
+        small: inputs below are worked on in this process where `workers` is None.
+        part_bytes: how much of the input is worked on together.
+    """
     started = time.monotonic()
     _guard(units, out)
-    parts = cut_parts(units, f"{purpose} {code_digest('data', 'data/readers', 'supervision')}")
+    parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)
     key = hashlib.sha256(canonical([part.key for part in parts]).encode()).hexdigest()
     finished = _read_counts(out)
     if finished.get("key") == key and not fresh:
@@ -155,7 +173,7 @@ def _process(
         return {name: finished[name] for name in KEYS}, finished["notes"]
     if fresh:
         remove_parts(out)
-    read_parts(parts, change, out, _workers(units, workers), purpose.split()[0])
+    read_parts(parts, change, out, _workers(units, workers, small), purpose.split()[0])
     # Until all is in its place again, the folder does not count as finished.
     (out / COUNTS).unlink(missing_ok=True)
     assembled = assemble(parts, out)
@@ -210,5 +228,5 @@ def _read_counts(out: Path) -> dict[str, Any]:
         return {}
 
 
-def _workers(units: Sequence[Unit], workers: int | None) -> int | None:
-    return 0 if workers is None and (size_of(units) < SMALL_BYTES or len(units) == 1) else workers
+def _workers(units: Sequence[Unit], workers: int | None, small: int) -> int | None:
+    return 0 if workers is None and (size_of(units) < small or len(units) == 1) else workers

@@ -12,15 +12,18 @@ Chains = Sequence[Sequence[Span]]
 
 
 class Resolver(Protocol):
-    """Finds which mentions of a document corefer. It pickles, and loads what it needs when it is first called.
+    """Finds which mentions of a document corefer. It pickles, and loads what it needs when first called.
 
     Attributes:
         name: what it is called in counts and errors.
         version: tells its answers from those of any other, its model included.
     """
 
-    name: str
-    version: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
 
     def __call__(self, document: Document) -> Chains:
         """The chains of a document; mentions that it brings are not read."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a list."""
+    return frozenset(text.split())
+
+
 def _genders(male: str, female: str, person: str = "") -> dict[str, str]:
-    return {word: gender for gender, words in (("m", male), ("f", female), ("p", person)) for word in words.split()}
+    listed = (("m", male), ("f", female), ("p", person))
+    return {word: gender for gender, text in listed for word in text.split()}
 
 
 TITLES = _genders(
@@ -14,46 +20,49 @@ TITLES = _genders(
     "judge president senator justice saint st",
 )
 FIRST_NAMES = _genders(
-    "john james william george charles henry thomas robert edward joseph david michael richard peter paul frank "
-    "jack tom jim bob bill sam ben harry fred arthur albert walter alfred philip daniel andrew stephen steven "
-    "mark luke matthew simon martin alan adam oliver edmund hugh francis roger ralph kurt isaac jacob noah "
-    "alexander louis oscar leo max victor eric brian kevin gary larry scott jeff greg donald kenneth ronald "
-    "anthony patrick christopher nicholas jonathan samuel benjamin theodore sebastian basil dorian ahmed ali "
-    "mohammed juan jose carlos pedro diego miguel ivan boris vladimir hans karl otto",
-    "mary anne anna ann elizabeth jane emma catherine katherine kate sarah alice helen margaret martha lucy "
-    "julia caroline charlotte emily ellen rose ruth grace laura clara edith florence dorothy agnes amy amelia "
-    "susan nancy betty linda barbara patricia jennifer jessica maria marie lisa karen donna carol sharon "
-    "michelle rebecca rachel hannah eleanor louisa sophia olivia isabella victoria diana judith joan ada lily "
-    "daisy bessie dorothea rosamond isabel harriet fanny polly sally peggy becky jo beth meg heidi ingrid",
+    "john james william george charles henry thomas robert edward joseph david michael richard peter paul "
+    "frank jack tom jim bob bill sam ben harry fred arthur albert walter alfred philip daniel andrew "
+    "stephen steven mark luke matthew simon martin alan adam oliver edmund hugh francis roger ralph kurt "
+    "isaac jacob noah alexander louis oscar leo max victor eric brian kevin gary larry scott jeff greg "
+    "donald kenneth ronald anthony patrick christopher nicholas jonathan samuel benjamin theodore "
+    "sebastian basil dorian ahmed ali mohammed juan jose carlos pedro diego miguel ivan boris vladimir "
+    "hans karl otto",
+    "mary anne anna ann elizabeth jane emma catherine katherine kate sarah alice helen margaret martha "
+    "lucy julia caroline charlotte emily ellen rose ruth grace laura clara edith florence dorothy agnes "
+    "amy amelia susan nancy betty linda barbara patricia jennifer jessica maria marie lisa karen donna "
+    "carol sharon michelle rebecca rachel hannah eleanor louisa sophia olivia isabella victoria diana "
+    "judith joan ada lily daisy bessie dorothea rosamond isabel harriet fanny polly sally peggy becky jo "
+    "beth meg heidi ingrid",
 )
 NOUNS = _genders(
-    "man boy father son brother husband uncle nephew grandfather gentleman lord king prince duke lad guy fellow "
-    "actor waiter monk priest sir papa dad daddy squire baron widower",
-    "woman girl mother daughter sister wife aunt niece grandmother lady queen princess duchess lass actress "
-    "waitress nun mistress mamma mama mom maid widow governess bride",
+    "man boy father son brother husband uncle nephew grandfather gentleman lord king prince duke lad guy "
+    "fellow actor waiter monk priest sir papa dad daddy squire baron widower",
+    "woman girl mother daughter sister wife aunt niece grandmother lady queen princess duchess lass "
+    "actress waitress nun mistress mamma mama mom maid widow governess bride",
     "person child baby friend doctor teacher student author writer poet artist president captain servant "
-    "neighbour neighbor stranger patient lawyer judge officer soldier director professor nurse user reader "
-    "player speaker leader member cousin parent people crowd family someone researcher scientist author "
+    "neighbour neighbor stranger patient lawyer judge officer soldier director professor nurse user "
+    "reader player speaker leader member cousin parent people crowd family someone researcher scientist "
     "participant driver worker customer visitor singer musician expert witness citizen",
 )
 PLURALS = {
     "men": "man", "women": "woman", "children": "child", "people": "person", "gentlemen": "gentleman",
     "ladies": "lady", "wives": "wife", "feet": "foot", "teeth": "tooth", "mice": "mouse",
 }  # fmt: skip
-NO_NAMES = frozenset(
-    "chapter oh ah well yes no mr. but and or if when then what why how who where there here this that these those "
-    "the a an it is so for in on at by to of as".split()
+NO_NAMES = words(
+    "chapter oh ah well yes no mr. but and or if when then what why how who where there here this that "
+    "these those the a an it is so for in on at by to of as"
 )
-VERBS = frozenset(
-    "was were is are be been being am had has have having did do does done said says say saying went go goes going "
-    "gone came come comes coming saw see sees seen looked look looks took take takes taken made make makes making "
-    "knew know knows known thought think thinks gave give gives given got get gets told tell tells asked ask asks "
-    "felt feel feels found find finds left leave leaves stood stand stands sat sit sits heard hear hears began begin "
-    "begins kept keep keeps held hold holds brought bring brings turned turn turns put puts ran run runs seemed seem "
-    "seems would could should might may must can will shall wanted want wants used use uses became become becomes "
-    "cried answered replied returned lay lie lies fell fall falls met meet meets lived live lives died die dies "
-    "walked walk spoke speak speaks wrote write writes written read reads called call calls let lets set sets "
-    "showed show shows shown began lost won win wins paid sent send sends spent rose rises led leads grew grow grows "
-    "drew slept sleep sleeps ate eat eats drank sang broke breaks broken wore wears threw caught bought sold built "
-    "won't n't not".split()
+VERBS = words(
+    "was were is are be been being am had has have having did do does done said says say saying went go "
+    "goes going gone came come comes coming saw see sees seen looked look looks took take takes taken "
+    "made make makes making knew know knows known thought think thinks gave give gives given got get gets "
+    "told tell tells asked ask asks felt feel feels found find finds left leave leaves stood stand stands "
+    "sat sit sits heard hear hears began begin begins kept keep keeps held hold holds brought bring "
+    "brings turned turn turns put puts ran run runs seemed seem seems would could should might may must "
+    "can will shall wanted want wants used use uses became become becomes cried answered replied returned "
+    "lay lie lies fell fall falls met meet meets lived live lives died die dies walked walk spoke speak "
+    "speaks wrote write writes written read reads called call calls let lets set sets showed show shows "
+    "shown lost won win wins paid sent send sends spent rose rises led leads grew grow grows drew slept "
+    "sleep sleeps ate eat eats drank sang broke breaks broken wore wears threw caught bought sold built "
+    "won't n't not"
 )

@@ -1,4 +1,4 @@
-"""Mentions of an English text by rule: names, noun phrases and pronouns, and what they say of their entity."""
+"""Mentions of an English text by rule: names, noun phrases, pronouns, and what they say of their entity."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rayner.data.words import words_of
 from rayner.supervision.pronouns import PRONOUNS, Agreement
 from rayner.supervision.resolvers import lexicon
 
-_POSSESSIVE_PRONOUNS = frozenset("my your his her its our their thy".split())
-_DETERMINERS = frozenset(
-    "the a an this that these those some any every each no another all both many several few two three four "
-    "five six seven eight nine ten".split()
+_POSSESSIVE_PRONOUNS = lexicon.words("my your his her its our their thy")
+_DETERMINERS = lexicon.words(
+    "the a an this that these those some any every each no another all both many several few two three "
+    "four five six seven eight nine ten"
 )
-_INDEFINITE = frozenset("a an some any every each no another many several few".split())
+_INDEFINITE = lexicon.words("a an some any every each no another many several few")
 _QUOTES = frozenset({'"', "“", "”", "``", "''"})
 _MOST_WORDS = 6
-_IT_IS = frozenset("is was seems seemed appears appeared happened rains rained snows snowed".split())
+_IT_IS = lexicon.words("is was seems seemed appears appeared happened rains rained snows snowed")
 
 
 class Found(NamedTuple):
@@ -84,7 +84,7 @@ class Tokens:
         if place >= len(self.texts):
             return False
         mark = self.texts[place]
-        return mark in ("'s", "’s") or mark in ("'", "’") and self.lower[place + 1 : place + 2] == ["s"]
+        return mark in ("'s", "’s") or (mark in ("'", "’") and self.lower[place + 1 : place + 2] == ["s"])
 
     def begins_sentence(self, place: int) -> bool:
         """Whether nothing but marks is before it in its sentence."""
@@ -113,9 +113,9 @@ def find_mentions(tokens: Tokens) -> list[Found]:
 
 def _pronouns(tokens: Tokens) -> Iterator[Found]:
     for place, word in enumerate(tokens.lower):
-        if word in PRONOUNS and not (word == "it" and _says_nothing(tokens, place)):
-            if word != "i" or tokens.texts[place] == "I":
-                yield Found(place, place, place, "pronoun", PRONOUNS[word], word)
+        is_meant = tokens.texts[place] == "I" if word == "i" else word in PRONOUNS
+        if is_meant and not (word == "it" and _says_nothing(tokens, place)):
+            yield Found(place, place, place, "pronoun", PRONOUNS[word], word)
 
 
 def _says_nothing(tokens: Tokens, place: int) -> bool:
@@ -137,7 +137,7 @@ def _names(tokens: Tokens) -> Iterator[Found]:
             return False
         if tokens.begins_sentence(place) and not inside[text]:
             known = lower in lexicon.TITLES or lower in lexicon.FIRST_NAMES
-            return known or not seen[lower] and lower not in ENGLISH_STOP_WORDS | lexicon.VERBS
+            return known or (not seen[lower] and lower not in ENGLISH_STOP_WORDS | lexicon.VERBS)
         return lower not in ENGLISH_STOP_WORDS
 
     place = 0
@@ -159,8 +159,7 @@ def _next_part(tokens: Tokens, place: int) -> int | None:
         short = tokens.lower[place] in lexicon.TITLES or len(tokens.texts[place]) == 1
         following = following + 1 if short else len(tokens)
     elif following + 1 < len(tokens) and tokens.lower[following] in ("of", "de", "van", "von", "-"):
-        if _is_capitalized(tokens.texts[following + 1]):
-            following += 1
+        following += _is_capitalized(tokens.texts[following + 1])
     same = following < len(tokens) and tokens.sentence[following] == tokens.sentence[place]
     return following if same else None
 
@@ -195,7 +194,11 @@ def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
     word = tokens.lower[end]
     if tokens.sentence[end] != tokens.sentence[place] or not word[0].isalnum():
         return False
-    if word in ENGLISH_STOP_WORDS and word not in lexicon.NOUNS and word not in ("other", "own", "first", "last"):
+    if (
+        word in ENGLISH_STOP_WORDS
+        and word not in lexicon.NOUNS
+        and word not in ("other", "own", "first", "last")
+    ):
         return False
     if word in PRONOUNS or word in lexicon.VERBS or word.endswith("ly"):
         return False
@@ -204,9 +207,12 @@ def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
 
 def _of_phrase(tokens: Tokens, head: int) -> Agreement:
     word = tokens.lower[head]
-    gender = lexicon.NOUNS.get(word) or lexicon.NOUNS.get(word.removesuffix("s")) or lexicon.NOUNS.get(
-        lexicon.PLURALS.get(word, ""))
-    plural = word in lexicon.PLURALS or word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    gender = (
+        lexicon.NOUNS.get(word)
+        or lexicon.NOUNS.get(word.removesuffix("s"))
+        or lexicon.NOUNS.get(lexicon.PLURALS.get(word, ""))
+    )
+    plural = word in lexicon.PLURALS or (word.endswith("s") and not word.endswith(("ss", "us", "is")))
     return Agreement(3, plural, gender or ("n" if not tokens.texts[head][0].isupper() else None))
 
 

@@ -1,7 +1,7 @@
-"""The resolver `rules`: names by their parts, noun phrases by their heads, pronouns by gender, number and distance.
+"""The resolver `rules`: names by parts, phrases by heads, pronouns by gender, number and distance.
 
-It needs no model and is for English. Salience follows Hobbs (1978, Resolving Pronoun References) as far as that
-needs no parse: nearer sentences first, in a sentence from left to right.
+It needs no model and is for English. Salience follows Hobbs (1978, Resolving Pronoun References) as far as
+that needs no parse: nearer sentences first, in a sentence from left to right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Entity:
     """The mentions of a chain so far, and what they say together."""
 
     mentions: list[Found] = field(default_factory=list)
-    agreement: Agreement = Agreement()
+    agreement: Agreement = field(default_factory=Agreement)
     names: list[frozenset[str]] = field(default_factory=list)
 
     def add(self, mention: Found) -> None:
@@ -71,7 +71,7 @@ def _antecedent(tokens: Tokens, entities: list[_Entity], mention: Found) -> _Ent
 
 
 def _by_name(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
-    """The last entity with the same name, or one of whose names holds all parts of it, or the other way round."""
+    """The last entity of that name, or one of whose names holds all parts of it, or the other way round."""
     parts = _parts(tokens, mention)
     same = [entity for entity in entities if parts in entity.names]
     alike = same or [
@@ -101,7 +101,7 @@ def _by_head(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _En
 
 
 def _by_speaker(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
-    """The last mention of the same person and number in the same quotation, or, outside of any, in the text."""
+    """The last of the same person and number in the same quotation, or, outside of any, in the text."""
     spoken = tokens.quotation[mention.first]
     found = [
         (other.first, number, entity)
@@ -115,7 +115,7 @@ def _by_speaker(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> 
 
 
 def _by_agreement(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
-    """Of entities that agree, one in the nearest sentence; there, one that the same pronoun names, or the first."""
+    """Of those that agree, one in the nearest sentence; in it, one of the same pronoun, or the first."""
     sentence, family = tokens.sentence[mention.first], PRONOUNS[tokens.lower[mention.first]]
     reach = 0 if tokens.lower[mention.first] in REFLEXIVE else PRONOUN_SENTENCES
     best: tuple[int, bool, int] | None = None
