@@ -52,6 +52,9 @@ NO_NAMES = words(
     "chapter oh ah well yes no mr. but and or if when then what why how who where there here this that "
     "these those the a an it is so for in on at by to of as"
 )
+ADVERBS = words(
+    "away again together forth today tomorrow yesterday ago later soon home apart ahead aside instead"
+)
 VERBS = words(
     "was were is are be been being am had has have having did do does done said says say saying went go "
     "goes going gone came come comes coming saw see sees seen looked look looks took take takes taken "
@@ -64,5 +67,8 @@ VERBS = words(
     "speaks wrote write writes written read reads called call calls let lets set sets showed show shows "
     "shown lost won win wins paid sent send sends spent rose rises led leads grew grow grows drew slept "
     "sleep sleeps ate eat eats drank sang broke breaks broken wore wears threw caught bought sold built "
+    "sank rang swam flew shone shook slid stole struck swore tore woke wept rode drove chose froze forgot hid "
+    "laid lit meant sought shut sprang stuck swept taught understood arose awoke bore bent bled blew burst clung "
+    "crept dealt dug fed fought fled flung hung knelt leapt swung "
     "won't n't not"
 )

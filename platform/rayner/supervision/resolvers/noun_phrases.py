@@ -200,7 +200,7 @@ def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
         and word not in ("other", "own", "first", "last")
     ):
         return False
-    if word in PRONOUNS or word in lexicon.VERBS or word.endswith("ly"):
+    if word in PRONOUNS or word in lexicon.VERBS | lexicon.ADVERBS or word.endswith("ly"):
         return False
     return end == start or not word.endswith(("ed", "ing")) or tokens.lower[end - 1] in ("other", "own")
 

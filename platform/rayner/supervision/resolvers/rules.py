@@ -73,7 +73,7 @@ def _antecedent(tokens: Tokens, entities: list[_Entity], mention: Found) -> _Ent
 def _by_name(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
     """The last entity of that name, or one of whose names holds all parts of it, or the other way round."""
     parts = _parts(tokens, mention)
-    same = [entity for entity in entities if parts in entity.names]
+    same = [entity for entity in entities if parts in entity.names and _agree(entity, mention)]
     alike = same or [
         entity
         for entity in entities
