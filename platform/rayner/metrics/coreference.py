@@ -13,35 +13,24 @@ from rayner.supervision.pronouns import is_pronoun
 SCORES = {"muc": "muc", "b_cubed": "b_cubed", "ceafe": "ceaf_e", "lea": "lea"}
 """The library's names of the scores, and ours."""
 
-Place = Callable[[Document, Mention], Span]
 
-
-def spans_of(document: Document, mention: Mention) -> Span:
-    """A mention is where it begins and ends."""
-    return mention.start, mention.end
-
-
-def chains_of(document: Document, place: Place = spans_of) -> list[tuple[Span, ...]]:
-    """The chains of two mentions or more. A place in several chains belongs to the first."""
+def chains_of(document: Document) -> list[tuple[Span, ...]]:
+    """The spans of the chains of two mentions or more. A span in several chains belongs to the first."""
     found: dict[str, dict[Span, None]] = defaultdict(dict)
     taken: set[Span] = set()
     for mention in document.mentions:
-        at = place(document, mention)
+        at = mention.start, mention.end
         if mention.chain is not None and at not in taken:
             taken.add(at)
             found[mention.chain][at] = None
     return [tuple(chain) for chain in found.values() if len(chain) > 1]
 
 
-def score_chains(
-    gold: Sequence[Document], predicted: Sequence[Document], place: Place = spans_of
-) -> dict[str, Any]:
+def score_chains(gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
     """How well chains agree with gold ones, over all documents.
 
-    Mentions that corefer with no other count for nothing, gold or predicted (as in CoNLL-2012).
-
-    Args:
-        place: what two mentions have in common that are the same.
+    Mentions are the same if their spans are. Those that corefer with no other count for nothing, gold or
+    predicted (as in CoNLL-2012).
 
     Returns:
         `muc, b_cubed, ceaf_e, lea`: `precision, recall, f1`; `conll_f1`, the mean F1 of the first three;
@@ -58,9 +47,9 @@ def score_chains(
         if one.document_id != other.document_id:
             hint = "score the answers to the gold documents, in their order"
             raise CorpusError(other.document_id, f"answers {one.document_id}", hint)
-        right, found = chains_of(one, place), chains_of(other, place)
+        right, found = chains_of(one), chains_of(other)
         scorer.update(corefeval.Document(found, right))
-        pronouns = {place(d, m) for d in (one, other) for m in d.mentions if is_pronoun(_text(d, m))}
+        pronouns = {(m.start, m.end) for d in (one, other) for m in d.mentions if is_pronoun(_text(d, m))}
         classes["pronouns"].update(of_mentions(right, found, pronouns.__contains__))
         classes["others"].update(of_mentions(right, found, lambda at, those=pronouns: at not in those))
         gold_places, found_places = ({at for chain in chains for at in chain} for chains in (right, found))

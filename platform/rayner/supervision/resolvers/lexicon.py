@@ -67,8 +67,7 @@ VERBS = words(
     "speaks wrote write writes written read reads called call calls let lets set sets showed show shows "
     "shown lost won win wins paid sent send sends spent rose rises led leads grew grow grows drew slept "
     "sleep sleeps ate eat eats drank sang broke breaks broken wore wears threw caught bought sold built "
-    "sank rang swam flew shone shook slid stole struck swore tore woke wept rode drove chose froze forgot hid "
-    "laid lit meant sought shut sprang stuck swept taught understood arose awoke bore bent bled blew burst clung "
-    "crept dealt dug fed fought fled flung hung knelt leapt swung "
-    "won't n't not"
+    "sank rang swam flew shone shook slid stole struck swore tore woke wept rode drove chose froze forgot "
+    "hid laid lit meant sought shut sprang stuck swept taught understood arose awoke bore bent bled blew "
+    "burst clung crept dealt dug fed fought fled flung hung knelt leapt swung won't n't not"
 )
