@@ -29,12 +29,12 @@ from rayner.tasks.resolvers import resolvers
 RECIPE = ROOT / "jobs" / "recipes" / "coreference_litbank_gum.yaml"
 CORPORA = {"LitBank": "litbank", "GUM": "gum-coref"}
 CONDITIONS = (
-    "{LitBank} documents of LitBank and {GUM} of GUM (its development part) that the model did not learn from, "
-    "with the words and sentences of the corpora. MUC, B-cubed, CEAF-e and LEA by coreference-eval 0.0.2, "
-    "without mentions that corefer with no other; pronouns and others: B-cubed of these mentions alone. "
-    "Mentions are the same if their spans are, or if their heads by rule are. Of two resolvers the links stay "
-    "that both have; the agreement is their share of the links that one has. Resolvers of other packages were "
-    "not run: their weights are not at hand."
+    "{LitBank} documents of LitBank and {GUM} of GUM (its development part) that the model did not learn "
+    "from, with the words and sentences of the corpora. MUC, B-cubed, CEAF-e and LEA by coreference-eval "
+    "0.0.2, without mentions that corefer with no other; pronouns and others: B-cubed of these mentions "
+    "alone. Mentions are the same if their spans are, or if their heads by rule are. Of two resolvers the "
+    "links stay that both have; the agreement is their share of the links that one has. Resolvers of "
+    "other packages were not run: their weights are not at hand."
 )
 PARTS = ("pronouns", "others")
 SCORES = ("conll_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1", "lea_precision", "lea_recall")

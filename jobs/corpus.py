@@ -1,4 +1,4 @@
-"""Convert, check, label or resolve a corpus: `python -m jobs.corpus` takes the arguments of `rayner corpus`."""
+"""Convert, check, label, resolve a corpus: `python -m jobs.corpus` takes the arguments of `rayner corpus`."""
 
 from __future__ import annotations
 
