@@ -13,15 +13,27 @@ from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.runtime.corpora import parts
 from rayner.runtime.corpora import resolve as command
 from rayner.runtime.corpora.resolve import resolve_texts
+from rayner.runtime.training.train import train
 from rayner.supervision.resolvers.rules import RuleResolver
 from rayner.tasks import resolvers as known
 from rayner.tasks.chains.stories import chained
+from rayner.tasks.registry import parse_recipe
+from tests.tasks.chains.small_chains import chains_recipe
 
 STORIES = (
     "Emma met Tom. She saw him.",
     "The ship sank. Emma saw it. The ship was old.",
     "Tom slept. He woke.",
 )
+
+
+class Far(RuleResolver):
+    """Finds a mention of another document."""
+
+    name = "far"
+
+    def __call__(self, document: Any) -> Any:
+        return [[(0, 1), (900, 910)]]
 
 
 class Names(RuleResolver):
@@ -44,7 +56,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "none.txt").write_text("nothing to see", encoding="utf-8")
     (folder / "void.txt").write_text("", encoding="utf-8")
     own = known._known()
-    monkeypatch.setattr(known, "_known", lambda: {**own, "people": lambda argument: Names()})
+    monkeypatch.setattr(known, "_known", lambda: {**own, "people": lambda _: Names(), "far": lambda _: Far()})
     return folder
 
 
@@ -141,3 +153,24 @@ def test_texts_of_which_none_has_a_chain_are_an_error(texts: Path) -> None:
         path.unlink()
     with pytest.raises(CorpusError, match="no coreference link of rules"):
         resolve_texts([texts / "none.txt"], texts.parent / "out", ["rules"], "rule", workers=0)
+
+
+def test_a_chain_that_leaves_its_document_rejects_it(texts: Path) -> None:
+    with pytest.raises(CorpusError, match="the resolver far found a mention at 900-910"):
+        resolve_texts([texts / "s0.txt"], texts.parent / "out", ["rules", "far"], "rule", workers=0)
+
+
+def test_the_pretraining_learns_from_the_stories(texts: Path, tmp_path: Path) -> None:
+    resolve_texts([texts], tmp_path / "out", ["rules"], "rule", workers=0)
+    corpus = {"train": [str(tmp_path / "out")], "dev": []}
+    recipe = parse_recipe(chains_recipe(tmp_path / "chains", corpus=corpus), "recipe")
+    assert train(recipe, tmp_path / "run")["steps"] > 0
+
+
+def test_the_same_stories_whatever_the_workers(texts: Path, tmp_path: Path, ray_cluster: None) -> None:
+    alone = resolve_texts([texts], tmp_path / "alone", ["rules"], "rule", workers=0)
+    shared = resolve_texts([texts], tmp_path / "shared", ["rules"], "rule", workers=2)
+    assert {k: v for k, v in alone.items() if k != "seconds"} == {
+        k: v for k, v in shared.items() if k != "seconds"
+    }
+    assert found(tmp_path / "alone") == found(tmp_path / "shared")
