@@ -3,7 +3,7 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
-EXTRAS := cpu,offline,ontology,track,spacy,bench,test,dev
+EXTRAS := cpu,offline,coreference,ontology,track,spacy,bench,test,dev
 
 # One thread a process: the workers of a run share the machine's cores.
 export OMP_NUM_THREADS ?= 1

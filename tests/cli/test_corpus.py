@@ -136,3 +136,23 @@ def test_contexts_that_cannot_be_had_are_one_line(run, examples, tmp_path, optio
     assert status == 2
     assert what in err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
+
+
+def test_resolve_writes_stories_and_names_an_unknown_resolver(run, tmp_path):
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "a.txt").write_text("Emma slept. She woke.", encoding="utf-8")
+    arguments = ["corpus", "resolve", texts, "--out", tmp_path / "out", "--heads", "rule", "--workers", 0]
+    status, printed, err = run(*arguments, "--resolver", "rules", "--json")
+    assert status == 0, err
+    counts = json.loads(printed.splitlines()[-1])
+    assert (counts["documents"], counts["chains"], counts["pronouns"]) == (1, 1, 1)
+    (story,) = read_corpus(tmp_path / "out").documents
+    assert [story.text[m.start : m.end] for m in story.mentions] == ["Emma", "She"]
+    status, _, err = run(*arguments, "--resolver", "rulez")
+    assert status == 2
+    assert "rulez" in err
+    assert "ranking" in err
+    status, printed, _ = run(*arguments, "--resolver", "rules", "--fresh")
+    assert status == 0
+    assert "chains:" in printed

@@ -84,7 +84,7 @@ def test_every_imported_package_is_declared(root):
     """Else an import works only as long as another package happens to bring it."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    shipped = ("cpu", "track", "offline", "ontology")
+    shipped = ("cpu", "track", "offline", "coreference", "ontology")
     lines = [*project["dependencies"], *(line for name in shipped for line in extras[name])]
     declared = {_normal(re.split(r"[\[><=~! ;]", line)[0]) for line in lines}
     owners = importlib.metadata.packages_distributions()

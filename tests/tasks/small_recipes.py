@@ -28,12 +28,19 @@ def _standardizer(folder: Path) -> dict[str, Any]:
     )
 
 
+def _coreference(folder: Path) -> dict[str, Any]:
+    # Some steps hold a single window: of two workers, one has none.
+    training = {"epochs": 1, "tokens_per_step": 20, "learning_rate": 1e-3, "log_every": 1}
+    return chains_recipe(folder, task="coreference", training=training)
+
+
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
     "tagger": _of_documents("tagger"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "chains": chains_recipe,
+    "coreference": _coreference,
     "typer": _of_documents("typer"),
     "ranker": ranker_recipe,
     "toy": _of_documents("toy", model=None),

@@ -20,6 +20,7 @@ EXAMPLES = {
     "gaussian": (2, "68392b301f0a32b4"),
     "standardizer": (1, "47e9ddfb6fd2d9c0"),
     "chains": (1, "e8910ef33b839585"),
+    "coreference": (1, "544cc29eee022e97"),
     "typer": (1, "ce3ba3baff39231b"),
     "ranker": (1, "832386288a164b6c"),
 }

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import CorpusFormatName, Json, Redo, Workers
+from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 
-app = typer.Typer(help="Convert, check and label corpora; rows for a context ranker.", no_args_is_help=True)
+app = typer.Typer(
+    help="Convert, check, label and resolve corpora; rows for a context ranker.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -211,3 +213,31 @@ def contexts(
         )
 
     print_result(result, as_json, show)
+
+
+def resolve(
+    inputs: Annotated[list[Path], typer.Argument(metavar="TEXTS", exists=True, help="Files or folders.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the stories and the rejects.")],
+    resolver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="rules, ranking:RUN/best, coreferee, fastcoref or maverick (:MODEL). Of two or more, only "
+            "links on which two agree are kept.",
+        ),
+    ] = None,
+    heads: Annotated[
+        Literal["auto", "spacy", "rule"],
+        typer.Option(help="How head words are found; auto takes spaCy's parser where it is installed."),
+    ] = "auto",
+    format: CorpusFormat = "auto",
+    workers: Workers = None,
+    fresh: Redo = False,
+    as_json: Json = False,
+) -> None:
+    """Find coreference chains in texts: stories for the task `chains`. Texts without any are rejected."""
+    with logs_on_stderr():
+        from rayner.runtime.corpora.resolve import resolve_texts
+
+        counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
+    print_result(counts, as_json, lambda counts: print_summary(counts))

@@ -24,14 +24,33 @@ def head_of(words: Sequence[str]) -> int:
     """
     end = len(words)
     for place, word in enumerate(words):
-        ends_here = word.lower() in _AFTER_THE_HEAD or not any(map(str.isalnum, word))
-        if place and ends_here and word not in _POSSESSIVE and not _joins(word):
+        if place and _follows_a_head(word):
             end = place
             break
     for place in range(end - 1, -1, -1):
         if words[place].lower() not in _POSSESSIVE and any(map(str.isalnum, words[place])):
             return place
     return max(0, end - 1)
+
+
+def head_limits(words: Sequence[str]) -> list[int]:
+    """For each word, the last one that can be the head of a phrase that begins there."""
+    limits, limit = [0] * len(words), len(words) - 1
+    for place in range(len(words) - 1, -1, -1):
+        limits[place] = limit
+        if _follows_a_head(words[place]):
+            limit = place - 1
+    return limits
+
+
+def is_possessive(word: str) -> bool:
+    """Whether it is the mark alone, as in `Ada 's`."""
+    return word in _POSSESSIVE
+
+
+def _follows_a_head(word: str) -> bool:
+    ends_here = word.lower() in _AFTER_THE_HEAD or not any(map(str.isalnum, word))
+    return ends_here and word not in _POSSESSIVE and not _joins(word)
 
 
 def _joins(word: str) -> bool:

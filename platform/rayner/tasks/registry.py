@@ -26,15 +26,18 @@ from rayner.config import (
     TyperRecipe,
     reading,
 )
+from rayner.config.coreference import CoreferenceRecipe
 from rayner.config.gaussian import GaussianRecipe
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Mode, Options, Predictor
 from rayner.tasks.chains.task import ChainsTask
+from rayner.tasks.coreference import CoreferenceTask
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.kinds.base import Kind
+from rayner.tasks.kinds.coreference import Coreference
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.kinds.pairs import Pairs
@@ -109,6 +112,7 @@ OWN = (
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
     ),
     Task(name="chains", recipe=ChainsRecipe, learn=ChainsTask, kind=Stories()),
+    Task(name="coreference", recipe=CoreferenceRecipe, learn=CoreferenceTask, kind=Coreference()),
     Task(
         name="typer",
         recipe=TyperRecipe,

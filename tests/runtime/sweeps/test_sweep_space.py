@@ -217,6 +217,7 @@ SPACES = [
         ("tagger", "tagger", ("space", "learning_rates")),
         ("standardizer", "standardizer", ("space", "table_5", "figure_3", "figure_4")),
         ("chains", "chains_litbank", ("space", "negatives")),
+        ("coreference", "coreference_litbank_gum", ("space",)),
         ("entity_typer", "typer_ufet", ("space", "encodings")),
         ("ranker", "ranker_synthetic", ("space", "learning_rates")),
     )

@@ -25,6 +25,7 @@ from rayner.files.whole import whole_file
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.parts import (
+    PART_BYTES,
     Assembled,
     Change,
     Notes,
@@ -44,6 +45,8 @@ __all__ = ["check", "convert", "label"]
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 
+SOURCES = ("data", "data/readers", "data/writers", "supervision", "supervision/resolvers")
+"""The modules by which documents come out as they do."""
 COUNTS = "counts.json"
 KEYS_OF_LOSSES = ("to", "lost")
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
@@ -85,7 +88,7 @@ def convert(
         raise CorpusError("--to", f"no format {to!r}", f"one of {', '.join(WRITERS)}")
     WRITERS[to].require()
     units = find_units([Path(path).absolute() for path in inputs], format)
-    return _process(units, unchanged, "convert", out.absolute(), workers, fresh, to)[0]
+    return process(units, unchanged, "convert", out.absolute(), workers, fresh, to)[0]
 
 
 def label(
@@ -120,7 +123,7 @@ def label(
     found = Dictionary(names, settings)
     purpose = hashlib.sha256(canonical([settings, names]).encode()).hexdigest()
     units = find_units([corpus.absolute()])
-    counts, notes = _process(units, Labelling(found), f"label {purpose}", out.absolute(), workers, fresh)
+    counts, notes = process(units, Labelling(found), f"label {purpose}", out.absolute(), workers, fresh)
     return {**counts, "names": len(found), **_scores(notes)}
 
 
@@ -160,7 +163,7 @@ def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     return {**overall, "per_type": scores}
 
 
-def _process(
+def process(
     units: Sequence[Unit],
     change: Change,
     purpose: str,
@@ -168,12 +171,20 @@ def _process(
     workers: int | None,
     fresh: bool,
     to: str = "parquet",
+    small: int = SMALL_BYTES,
+    part_bytes: int = PART_BYTES,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
+    """Read units, change their documents, and put them together in `out`: the counts of `convert`, and notes.
+
+    Args:
+        change: what becomes of a document; a CorpusError rejects it.
+        purpose: stands for what is done with the documents; its first word is shown.
+        small: inputs below are worked on in this process where `workers` is None.
+        part_bytes: how much of the input is worked on together.
+    """
     started = time.monotonic()
     _guard(units, out)
-    parts = cut_parts(
-        units, f"{purpose} {code_digest('data', 'data/readers', 'data/writers', 'supervision')}"
-    )
+    parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
     if finished.get("key") == key and not fresh:
@@ -186,7 +197,7 @@ def _process(
         raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
     if fresh:
         remove_parts(out)
-    workers = _workers(units, workers)
+    workers = _workers(units, workers, small)
     read_parts(parts, change, out, workers, purpose.split()[0])
     # Until all is in its place again, the folder does not count as finished.
     (out / COUNTS).unlink(missing_ok=True)
@@ -257,5 +268,5 @@ def _read_counts(out: Path) -> dict[str, Any]:
         return {}
 
 
-def _workers(units: Sequence[Unit], workers: int | None) -> int | None:
-    return 0 if workers is None and (size_of(units) < SMALL_BYTES or len(units) == 1) else workers
+def _workers(units: Sequence[Unit], workers: int | None, small: int) -> int | None:
+    return 0 if workers is None and (size_of(units) < small or len(units) == 1) else workers

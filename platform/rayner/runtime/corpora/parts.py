@@ -30,6 +30,7 @@ from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, merge
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
+from rayner.errors import CorpusError
 from rayner.files.whole import whole_file
 from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
@@ -43,6 +44,7 @@ PART_UNITS = 256
 Notes = Mapping[str, Sequence[int]]
 """Numbers about a document that add up over the corpus."""
 Change = Callable[[Document], tuple[Document, Notes]]
+"""What becomes of a document; a CorpusError rejects it."""
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ def unchanged(document: Document) -> tuple[Document, Notes]:
     return document, {}
 
 
-def cut_parts(units: Sequence[Unit], purpose: str) -> list[Part]:
+def cut_parts(units: Sequence[Unit], purpose: str, part_bytes: int = PART_BYTES) -> list[Part]:
     """Units in order, small ones together. `purpose` stands for what is done with the documents."""
     parts: list[Part] = []
     gathered: list[Unit] = []
@@ -81,7 +83,7 @@ def cut_parts(units: Sequence[Unit], purpose: str) -> list[Part]:
     for unit in units:
         gathered.append(unit)
         size += size_of([unit])
-        if size >= PART_BYTES or len(gathered) == PART_UNITS:
+        if size >= part_bytes or len(gathered) == PART_UNITS:
             parts.append(_part(gathered, purpose))
             gathered, size = [], 0
     return [*parts, _part(gathered, purpose)] if gathered else parts
@@ -159,8 +161,8 @@ def _stamp(path: str) -> tuple[int, int]:
 
 def _read_part(change: Change, folder: Path, part: Part) -> None:
     reading = merge(map(_read, part.units))
+    changed = _changed(reading, change)
     hashes = [_digest(document) for document in reading.documents]
-    changed = [change(document) for document in reading.documents]
     write_parquet((document for document, _ in changed), folder / f"{part.key}.parquet")
     ids = {
         "document_id": pa.array([d.document_id for d in reading.documents], pa.string()),
@@ -179,6 +181,20 @@ def _read_part(change: Change, folder: Path, part: Part) -> None:
     # Last: where this is, the other two are.
     with whole_file(folder / f"{part.key}.json") as path:
         path.write_text(json.dumps(sidecar, default=str), "utf-8")
+
+
+def _changed(reading: Reading, change: Change) -> list[tuple[Document, Notes]]:
+    """The documents changed; what was read loses those that the change rejects."""
+    changed, kept = [], []
+    for place, document in enumerate(reading.documents):
+        try:
+            changed.append(change(document))
+            kept.append(place)
+        except CorpusError as error:
+            reading.reject(reading.places[place], error.what, error.hint, document.document_id)
+    reading.documents = [reading.documents[place] for place in kept]
+    reading.places = [reading.places[place] for place in kept]
+    return changed
 
 
 def _read(unit: Unit) -> Reading:

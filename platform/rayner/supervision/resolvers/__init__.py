@@ -1,0 +1,1 @@
+"""Coreference resolvers: from a document to its chains."""

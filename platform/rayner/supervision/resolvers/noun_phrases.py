@@ -1,0 +1,220 @@
+"""Mentions of an English text by rule: names, noun phrases, pronouns, and what they say of their entity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from rayner.data.schema import Document
+from rayner.data.sentences import sentences_of
+from rayner.data.words import words_of
+from rayner.supervision.pronouns import PRONOUNS, Agreement
+from rayner.supervision.resolvers import lexicon
+
+_POSSESSIVE_PRONOUNS = lexicon.words("my your his her its our their thy")
+_DETERMINERS = lexicon.words(
+    "the a an this that these those some any every each no another all both many several few two three "
+    "four five six seven eight nine ten"
+)
+_INDEFINITE = lexicon.words("a an some any every each no another many several few")
+_QUOTES = frozenset({'"', "“", "”", "``", "''"})
+_MOST_WORDS = 6
+_IT_IS = lexicon.words("is was seems seemed appears appeared happened rains rained snows snowed")
+
+
+class Found(NamedTuple):
+    """A mention.
+
+    Attributes:
+        first, last: its words, both inclusive.
+        head: its head word.
+        kind: a name, a noun phrase or a pronoun.
+        agreement: what it says of number and gender.
+        determiner: the word that it begins with, in lower case; empty for names.
+    """
+
+    first: int
+    last: int
+    head: int
+    kind: Literal["name", "phrase", "pronoun"]
+    agreement: Agreement
+    determiner: str = ""
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether it introduces something new."""
+        return self.determiner in _INDEFINITE
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The words of a document, and for each: its lower case, sentence, and quotation (0 outside any)."""
+
+    spans: Sequence[tuple[int, int]]
+    texts: Sequence[str]
+    lower: Sequence[str]
+    sentence: Sequence[int]
+    quotation: Sequence[int]
+
+    @classmethod
+    def of(cls, document: Document) -> Tokens:
+        """Those of a document, its own where it brings some."""
+        spans = words_of(document, "corpus")
+        texts = [document.text[start:end] for start, end in spans]
+        starts = [start for start, _ in sentences_of(document)]
+        sentence, current = [], -1
+        for start, _ in spans:
+            while current + 1 < len(starts) and starts[current + 1] <= start:
+                current += 1
+            sentence.append(current)
+        marks = list(accumulate(text in _QUOTES for text in texts))
+        quotation = [mark if mark % 2 else 0 for mark in marks]
+        return cls(spans, texts, [text.lower() for text in texts], sentence, quotation)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def is_possessive(self, place: int) -> bool:
+        """Whether a possessive mark is at a place: `'s` as one word, or its apostrophe."""
+        if place >= len(self.texts):
+            return False
+        mark = self.texts[place]
+        return mark in ("'s", "’s") or (mark in ("'", "’") and self.lower[place + 1 : place + 2] == ["s"])
+
+    def begins_sentence(self, place: int) -> bool:
+        """Whether nothing but marks is before it in its sentence."""
+        before = place - 1
+        while before >= 0 and self.sentence[before] == self.sentence[place]:
+            if self.texts[before][0].isalnum():
+                return self.texts[before] in _QUOTES
+            before -= 1
+        return True
+
+
+def find_mentions(tokens: Tokens) -> list[Found]:
+    """Names, noun phrases and pronouns in the order of their words; the outer ones first."""
+    name_at = {name.first: name for name in _names(tokens)}
+    found = list(name_at.values())
+    found += _pronouns(tokens)
+    for place in range(len(tokens)):
+        phrase = _phrase(tokens, place, name_at)
+        if phrase is not None:
+            found.append(phrase)
+    distinct: dict[tuple[int, int], Found] = {}
+    for one in found:
+        distinct.setdefault((one.first, one.last), one)
+    return sorted(distinct.values(), key=lambda one: (one.first, -one.last))
+
+
+def _pronouns(tokens: Tokens) -> Iterator[Found]:
+    for place, word in enumerate(tokens.lower):
+        is_meant = tokens.texts[place] == "I" if word == "i" else word in PRONOUNS
+        if is_meant and not (word == "it" and _says_nothing(tokens, place)):
+            yield Found(place, place, place, "pronoun", PRONOUNS[word], word)
+
+
+def _says_nothing(tokens: Tokens, place: int) -> bool:
+    """Whether an `it` is that of `it is true that` or `it rains`."""
+    following = tokens.lower[place + 1 : place + 6]
+    return bool(following) and following[0] in _IT_IS and bool({"that", "to", "whether"} & set(following[1:]))
+
+
+def _names(tokens: Tokens) -> Iterator[Found]:
+    """Runs of capitalized words. One that begins a sentence counts if it is capitalized elsewhere, too, or
+    is never found in lower case."""
+    inside, seen = Counter[str](), Counter(tokens.texts)
+    for place, text in enumerate(tokens.texts):
+        inside[text] += _is_capitalized(text) and not tokens.begins_sentence(place)
+
+    def is_part(place: int) -> bool:
+        text, lower = tokens.texts[place], tokens.lower[place]
+        if not _is_capitalized(text) or lower in PRONOUNS or lower in lexicon.NO_NAMES:
+            return False
+        if tokens.begins_sentence(place) and not inside[text]:
+            known = lower in lexicon.TITLES or lower in lexicon.FIRST_NAMES
+            return known or (not seen[lower] and lower not in ENGLISH_STOP_WORDS | lexicon.VERBS)
+        return lower not in ENGLISH_STOP_WORDS
+
+    place = 0
+    while place < len(tokens):
+        if not is_part(place):
+            place += 1
+            continue
+        last = place
+        while (following := _next_part(tokens, last)) is not None and is_part(following):
+            last = following
+        yield Found(place, last, last, "name", _of_name(tokens, place, last))
+        place = last + 1
+
+
+def _next_part(tokens: Tokens, place: int) -> int | None:
+    """Where a name goes on: at the next word, after the full stop of a title or an initial, or after `of`."""
+    following = place + 1
+    if following < len(tokens) and tokens.texts[following] == ".":
+        short = tokens.lower[place] in lexicon.TITLES or len(tokens.texts[place]) == 1
+        following = following + 1 if short else len(tokens)
+    elif following + 1 < len(tokens) and tokens.lower[following] in ("of", "de", "van", "von", "-"):
+        following += _is_capitalized(tokens.texts[following + 1])
+    same = following < len(tokens) and tokens.sentence[following] == tokens.sentence[place]
+    return following if same else None
+
+
+def _of_name(tokens: Tokens, first: int, last: int) -> Agreement:
+    words = tokens.lower[first : last + 1]
+    genders = [lexicon.TITLES.get(word) or lexicon.FIRST_NAMES.get(word) for word in words]
+    gender = next(filter(None, genders), None)
+    return Agreement(3, None if gender is None else False, gender)
+
+
+def _phrase(tokens: Tokens, place: int, name_at: dict[int, Found]) -> Found | None:
+    """The noun phrase that begins at a place: with a determiner, or with a possessor."""
+    determiner, start = tokens.lower[place], place + 1
+    name = name_at.get(place)
+    if name is not None and tokens.is_possessive(name.last + 1):
+        determiner, start = "'s", name.last + 2
+        if tokens.texts[name.last + 1] in ("'", "’"):
+            start += 1
+    elif determiner not in _DETERMINERS and determiner not in _POSSESSIVE_PRONOUNS:
+        return None
+    end = start
+    while end < len(tokens) and end - start < _MOST_WORDS and _goes_on(tokens, place, start, end):
+        end += 1
+    if end == start:
+        return None
+    return Found(place, end - 1, end - 1, "phrase", _of_phrase(tokens, end - 1), determiner)
+
+
+def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
+    """Whether a noun phrase holds the word at `end`. A verb ends it, if a noun may have been before."""
+    word = tokens.lower[end]
+    if tokens.sentence[end] != tokens.sentence[place] or not word[0].isalnum():
+        return False
+    if (
+        word in ENGLISH_STOP_WORDS
+        and word not in lexicon.NOUNS
+        and word not in ("other", "own", "first", "last")
+    ):
+        return False
+    if word in PRONOUNS or word in lexicon.VERBS | lexicon.ADVERBS or word.endswith("ly"):
+        return False
+    return end == start or not word.endswith(("ed", "ing")) or tokens.lower[end - 1] in ("other", "own")
+
+
+def _of_phrase(tokens: Tokens, head: int) -> Agreement:
+    word = tokens.lower[head]
+    gender = (
+        lexicon.NOUNS.get(word)
+        or lexicon.NOUNS.get(word.removesuffix("s"))
+        or lexicon.NOUNS.get(lexicon.PLURALS.get(word, ""))
+    )
+    plural = word in lexicon.PLURALS or (word.endswith("s") and not word.endswith(("ss", "us", "is")))
+    return Agreement(3, plural, gender or ("n" if not tokens.texts[head][0].isupper() else None))
+
+
+def _is_capitalized(text: str) -> bool:
+    return text[0].isupper() and text[:1].isalpha()

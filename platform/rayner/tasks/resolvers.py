@@ -1,0 +1,110 @@
+"""Coreference resolvers by name: two built-in ones, those of other packages, and those of entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from rayner.data.schema import Document, Span
+from rayner.errors import CheckpointError, InputError
+from rayner.supervision.resolvers import adapters
+from rayner.supervision.resolvers.base import Resolver
+from rayner.supervision.resolvers.rules import RuleResolver
+from rayner.tasks.checkpoint import load_checkpoint, version_of
+from rayner.tasks.coreference import CoreferencePredictor
+from rayner.tasks.predict import predict
+
+GROUP = "rayner.resolvers"
+"""The group of entry points: each is called with what follows the colon of its name, and gives a resolver."""
+
+
+def resolvers(names: Sequence[str]) -> list[Resolver]:
+    """The resolvers of some names, such as `rules` or `ranking:runs/coreference/best`.
+
+    Raises:
+        InputError: no name, one given twice, one that nobody has, or what it needs is not installed.
+        CheckpointError: the checkpoint of `ranking` cannot be used.
+    """
+    if not names:
+        raise InputError("--resolver", "names none", "give two, such as rules and ranking:RUN/best")
+    known = _known()
+    found = []
+    for given in names:
+        name, _, argument = given.partition(":")
+        if name not in known:
+            hint = f"there are {', '.join(sorted(known))}"
+            raise InputError(f"--resolver {name}", "is not known", hint)
+        found.append(known[name](argument))
+    called = [resolver.name for resolver in found]
+    if len(set(called)) < len(called):
+        twice = next(name for name in called if called.count(name) > 1)
+        raise InputError(f"--resolver {twice}", "is given twice", "name two that differ")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RankingResolver:
+    """A trained model of the task `coreference`."""
+
+    checkpoint: Path
+    version: str
+    name: str = "ranking"
+
+    def __call__(self, document: Document) -> list[list[Span]]:
+        """The chains that it finds."""
+        (answer,) = predict(_predictor(self.checkpoint), [document])
+        chains: dict[str, list[Span]] = {}
+        for mention in answer.mentions:
+            chains.setdefault(mention.chain, []).append((mention.start, mention.end))
+        return list(chains.values())
+
+
+def _ranking(argument: str) -> RankingResolver:
+    if not argument:
+        hint = "train jobs/recipes/coreference_litbank_gum.yaml, then write ranking:RUN/best"
+        raise InputError("--resolver ranking", "needs a checkpoint", hint)
+    folder = Path(argument).absolute()
+    found = RankingResolver(folder, version_of(folder))
+    if not isinstance(_predictor(folder), CoreferencePredictor):
+        raise CheckpointError(str(folder), "finds no coreference chains", "name one of the task coreference")
+    return found
+
+
+def _rules(argument: str) -> RuleResolver:
+    if argument:
+        raise InputError(f"--resolver rules:{argument}", "takes nothing", "write rules")
+    return RuleResolver()
+
+
+def _adapter(make: Callable[[str], adapters.Adapter]) -> Callable[[str], Resolver]:
+    def made(argument: str) -> Resolver:
+        found = make(argument)
+        found.check()
+        return found
+
+    return made
+
+
+def _known() -> Mapping[str, Callable[[str], Resolver]]:
+    others = {point.name: point.load for point in entry_points(group=GROUP)}
+    own: dict[str, Callable[[str], Resolver]] = {
+        "rules": _rules,
+        "ranking": _ranking,
+        "coreferee": _adapter(adapters.coreferee),
+        "fastcoref": _adapter(adapters.fastcoref),
+        "maverick": _adapter(adapters.maverick),
+    }
+    return {**{name: _loaded(load) for name, load in others.items()}, **own}
+
+
+def _loaded(load: Callable[[], Callable[[str], Resolver]]) -> Callable[[str], Resolver]:
+    return lambda argument: load()(argument)
+
+
+@cache
+def _predictor(folder: Path) -> Any:
+    return load_checkpoint(folder).predictor()

@@ -1,0 +1,72 @@
+"""What the rules find in short texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document
+from rayner.supervision.pronouns import PRONOUNS, Agreement
+from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions
+from rayner.supervision.resolvers.rules import RuleResolver
+
+
+def chains(text: str) -> list[list[str]]:
+    return [[text[a:b] for a, b in chain] for chain in RuleResolver()(Document("d", text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Emma met Mr. Darcy. She liked him.", [["Emma", "She"], ["Mr. Darcy", "him"]]),
+        ("Charles Darwin sailed away. Years later Darwin wrote.", [["Charles Darwin", "Darwin"]]),
+        ("A dog sat on the mat. The dog barked at the mat.", [["A dog", "The dog"], ["the mat", "the mat"]]),
+        ("A dog barked. A dog slept.", []),
+        ("Mr. Smith met Mrs. Smith.", []),
+        ("Emma saw herself in the glass.", [["Emma", "herself"]]),
+        ("The girls came. They sang.", [["The girls", "They"]]),
+        ("Emma's mother came. Emma's mother sang.", [["Emma's mother"] * 2, ["Emma", "Emma"]]),
+        ("It is true that the ship sank.", []),
+        ("“I am cold,” said Emma. “I am warm,” said Tom.", []),
+    ],
+)
+def test_links(text: str, expected: list[list[str]]) -> None:
+    assert sorted(chains(text)) == sorted(expected)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "...", "nothing to see", "123 456"])
+def test_a_text_without_mentions_has_no_chains(text: str) -> None:
+    assert chains(text) == []
+
+
+def test_a_pronoun_does_not_reach_over_four_sentences() -> None:
+    between = "Nothing happened. " * 4
+    assert chains(f"Emma slept. {between}She woke.") == []
+    assert chains("Emma slept. Nothing happened. She woke.") == [["Emma", "She"]]
+
+
+def test_outer_mentions_come_before_those_in_them() -> None:
+    text = "Emma's mother gave her old hat away."
+    tokens = Tokens.of(Document("d", text))
+    found = [text[tokens.spans[m.first][0] : tokens.spans[m.last][1]] for m in find_mentions(tokens)]
+    assert found == ["Emma's mother", "Emma", "her old hat", "her"]
+
+
+@given(st.text(alphabet="abc HeShe the.,'\"\n", max_size=80))
+def test_chains_are_apart_and_lie_in_the_text(text: str) -> None:
+    found = RuleResolver()(Document("d", text))
+    spans = [span for chain in found for span in chain]
+    assert len(spans) == len(set(spans))
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert all(len(chain) > 1 for chain in found)
+
+
+def test_agreement_is_symmetric_and_tells_people_from_things() -> None:
+    forms = list(PRONOUNS.values())
+    assert all(a.agrees(b) == b.agrees(a) for a in forms for b in forms)
+    assert not PRONOUNS["he"].agrees(PRONOUNS["she"])
+    assert not PRONOUNS["it"].agrees(Agreement(3, False, "p"))
+    assert PRONOUNS["she"].agrees(Agreement(3, False, "p"))
+    assert PRONOUNS["they"].agrees(Agreement(3, None, None))
+    assert not PRONOUNS["they"].agrees(Agreement(3, False, None))

@@ -1,0 +1,142 @@
+"""The mention-ranking model: its examples, what it learns, and how chains of windows are joined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError, RecipeError
+from rayner.models.mention_ranking import MentionRanking
+from rayner.runtime.training.train import train
+from rayner.tasks.base import Progress
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.coreference import CoreferenceTask
+from rayner.tasks.predict import predict
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.resolvers import resolvers
+from tests.tasks.chains.small_chains import chains_recipe, story
+
+TRAINING = {"tokens_per_step": 60, "learning_rate": 3e-3, "head_learning_rate": 3e-3, "log_every": 100}
+
+
+def recipe_of(folder: Path, **parts: Any) -> Any:
+    values = chains_recipe(folder, task="coreference", **{"windows": {"length": 48, "overlap": 16}, **parts})
+    return parse_recipe(values, "recipe")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a few stories, learned until it knows them."""
+    folder = tmp_path_factory.mktemp("coreference")
+    recipe = recipe_of(
+        folder,
+        training={**TRAINING, "epochs": 30},
+        corpus={"train": [str(folder / "train.jsonl")], "dev": []},
+    )
+    return Path(train(recipe, folder / "run")["checkpoint"])
+
+
+def test_it_learns_stories(trained: Path) -> None:
+    loaded = load_checkpoint(trained, "cpu")
+    documents = [story(number) for number in range(14)]
+    scores = loaded.predictor().evaluate(list(predict(loaded.predictor(), documents)), documents)
+    assert scores["conll_f1"] > 0.9
+    assert scores["pronouns"]["f1"] > 0.9
+
+
+def test_it_is_a_resolver_by_its_path(trained: Path) -> None:
+    (resolver,) = resolvers([f"ranking:{trained}"])
+    document = story(0)
+    chains = [[document.text[slice(*span)] for span in chain] for chain in resolver(document)]
+    assert sorted(chains) == [["Ada", "she"], ["the old engine", "it"]]
+    assert resolver(Document("empty", "")) == []
+    assert resolver(Document("marks", " \n")) == []
+
+
+def test_mentions_that_the_model_cannot_hold_are_rejected_by_name(tmp_path: Path) -> None:
+    task = CoreferenceTask(recipe_of(tmp_path, model={"max_span_width": 2}))
+    text = "the lamp in the hall and   it"
+    mentions = (
+        Mention(0, 20, "m", chain="1"),
+        Mention(24, 26, "m", chain="1"),
+        Mention(27, 29, "m", chain="1"),
+    )
+    rows = list(task.examples([Document("d", text, mentions)]))
+    assert rows[0]["rejects"] == ["d: 0-20: 5 words, over max_span_width 2", "d: 24-26: holds no word"]
+    assert rows[0]["mentions"].reshape(-1, 3).tolist() == [[6, 6, 1]]
+
+
+def test_examples_of_a_document_cover_each_mention_in_some_window(tmp_path: Path) -> None:
+    task = CoreferenceTask(recipe_of(tmp_path, windows={"length": 16, "overlap": 7}))
+    document = story(3)
+    rows = list(task.examples([document]))
+    assert len(rows) > 2
+    held = {number for row in rows for number in row["mentions"].reshape(-1, 3)[:, 2].tolist()}
+    assert held == {1, 2, 3}
+
+
+def test_chains_are_joined_over_windows(trained: Path) -> None:
+    loaded = load_checkpoint(trained, "cpu")
+    values = loaded.recipe.model_dump(mode="json")
+    values["windows"] = {**values["windows"], "length": 20, "overlap": 9}
+    task = CoreferenceTask(parse_recipe(values, "recipe"), loaded.task.tokenizer)
+    document = story(3)
+    predictor = task.predictor(loaded.model)
+    assert len(predictor.prepare(document)) > 1
+    (answer,) = predict(predictor, [document])
+    assert all(m.chain is not None and m.head is not None for m in answer.mentions)
+    sizes = {m.chain: sum(o.chain == m.chain for o in answer.mentions) for m in answer.mentions}
+    assert max(sizes.values()) > 2
+
+
+def test_antecedents_are_before_apart_and_bounded(tmp_path: Path) -> None:
+    task = CoreferenceTask(recipe_of(tmp_path, model={"antecedents": 5, "dropout": 0.0}))
+    batch = task.collate(list(task.examples([story(n) for n in range(4)])), [])
+    torch.manual_seed(0)
+    model = task.build().eval()
+    assert isinstance(model, MentionRanking)
+    states = model.states(batch.ids, batch.mask)
+    mentions, spans = model.mention_scores(states, batch.words)
+    found = model.candidates(states, batch.words, mentions, spans, (batch.chains > 0) & spans)
+    assert found.score.shape == (len(found.row), 5)
+    of = found.antecedent
+    assert bool((found.row[of] == found.row[:, None])[found.possible].all())
+    assert bool((found.last[of] < found.first[:, None])[found.possible].all())
+    kept = {
+        tuple(span)
+        for span in zip(found.row.tolist(), found.first.tolist(), found.last.tolist(), strict=True)
+    }
+    gold = {(r, f, f + w) for r, f, w in ((batch.chains > 0) & spans).nonzero().tolist()}
+    assert gold <= kept
+    sentences = batch.words.sentence
+    assert bool((sentences[found.row, found.first] == sentences[found.row, found.last]).all())
+
+
+def test_a_batch_scores_as_its_rows_do(tmp_path: Path) -> None:
+    task = CoreferenceTask(recipe_of(tmp_path, model={"dropout": 0.0}))
+    rows = list(task.examples([story(n) for n in range(6)]))
+    torch.manual_seed(0)
+    model, progress = task.build().double().eval(), Progress(0, 1, 0, 1)
+    whole = task.forward(model, task.collate(rows, []), progress).sums
+    alone = [task.forward(model, task.collate([row], []), progress).sums for row in rows]
+    for part in task.weights:
+        total = sum(float(one[part].detach()) for one in alone)
+        assert float(whole[part].detach()) == pytest.approx(total, rel=1e-9)
+        assert np.isfinite(total)
+
+
+def test_a_corpus_without_chains_is_refused(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    (tmp_path / "train.jsonl").write_text('{"document_id": "a", "text": "Ada slept"}\n', encoding="utf-8")
+    with pytest.raises(CorpusError, match="has a coreference chain"):
+        CoreferenceTask(recipe).items("train")
+
+
+def test_windows_longer_than_the_encoder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"windows\.length"):
+        CoreferenceTask(recipe_of(tmp_path, windows={"length": 1024, "overlap": 16})).build()
