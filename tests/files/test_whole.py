@@ -18,9 +18,14 @@ def test_a_file_takes_its_place_when_all_went_well(tmp_path: Path) -> None:
     path = tmp_path / "below" / "file"
     write_json(path, {"é": 1})
     assert path.read_text("utf-8") == '{\n "é": 1\n}'
-    with pytest.raises(KeyboardInterrupt), text_file(path) as file:
-        file.write("half")
-        raise KeyboardInterrupt
+
+    def give_up() -> None:
+        with text_file(path) as file:
+            file.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        give_up()
     assert path.read_text("utf-8") == '{\n "é": 1\n}'
     assert names(path.parent) == ["file"]
 

@@ -19,16 +19,17 @@ from rayner.cli.options import (
     NameColumn,
     Standardizer,
     TypeColumn,
+    given_path,
 )
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
 
 SHOWN = 20
 
-Index = Annotated[
-    Path, typer.Argument(metavar="INDEX", exists=True, file_okay=False, help="The folder of an index.")
+Index = Annotated[Path, typer.Argument(metavar="INDEX", parser=given_path, help="The folder of an index.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="KB", parser=given_path, help="Files of one knowledge base.")
 ]
-Files = Annotated[list[Path], typer.Argument(metavar="KB", exists=True, help="Files of one knowledge base.")]
 
 app = typer.Typer(help="Make the entities of a knowledge base searchable.", no_args_is_help=True)
 
@@ -57,7 +58,9 @@ def build(
     mentions: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", exists=True, help="Mentions with entity ids, added as aliases; may be repeated."
+            metavar="FILE",
+            parser=given_path,
+            help="Mentions with entity ids, added as aliases; may be repeated.",
         ),
     ] = None,
     as_json: Json = False,
@@ -91,7 +94,7 @@ def add(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="CHECKPOINT", exists=True, help="The checkpoint that built it, if it was moved."
+            metavar="CHECKPOINT", parser=given_path, help="The checkpoint that built it, if it was moved."
         ),
     ] = None,
     format: KnowledgeBaseFormat = "auto",

@@ -15,6 +15,7 @@ from rayner.cli.options import (
     KnowledgeBaseFormat,
     NameColumn,
     TypeColumn,
+    given_path,
 )
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rayner.data.knowledge_bases import Columns
 
 Inputs = Annotated[
-    list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files of one knowledge base.")
+    list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files of one knowledge base.")
 ]
 
 app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=True)

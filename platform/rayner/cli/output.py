@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rayner.errors import RaynerError
+from rayner.files.uris import with_uris
 
 INTERRUPTED = 130
 """The status that shells give to what Ctrl-C ended, and typer too."""
@@ -88,7 +89,7 @@ def errors_as_status() -> Iterator[None]:
 
 def fail(message: str, status: int) -> NoReturn:
     """Print one line on standard error and exit."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {with_uris(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
 
 

@@ -19,6 +19,7 @@ from torch import nn
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.files.fetching import local
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
@@ -96,6 +97,7 @@ def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> C
     Raises:
         CheckpointError: a file that is missing, cut short or changed, or a task that this version lacks.
     """
+    folder = local(folder)
     recipe = read_recipe(folder)
     check_files(folder)
     tokenizer = folder / ENCODER
@@ -128,6 +130,7 @@ def read_recipe(folder: Path) -> BaseRecipe:
     Raises:
         CheckpointError: none is there, or this version cannot read it.
     """
+    folder = local(folder)
     path = folder / RECIPE
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -158,6 +161,7 @@ def version_of(folder: Path) -> str:
     Raises:
         CheckpointError: the folder is no checkpoint.
     """
+    folder = local(folder)
     path = folder / MANIFEST
     if not path.is_file():
         raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")

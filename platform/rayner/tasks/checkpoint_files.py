@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_model
 from torch import nn
 
 from rayner.errors import CheckpointError, storage_error
+from rayner.files.fetching import local
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder"
@@ -63,6 +64,7 @@ def check_files(folder: Path) -> None:
     Raises:
         CheckpointError: the first file that is missing or differs.
     """
+    folder = local(folder)
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.files.whole import whole_file
+from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.parts import (
@@ -143,6 +144,13 @@ def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
 
 
 def _process(
+    units: Sequence[Unit], change: Change, purpose: str, out: Path, workers: int | None, fresh: bool
+) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
+    with worked_on(out, "writes this corpus") as (folder, _):
+        return _process_into(units, change, purpose, folder, workers, fresh)
+
+
+def _process_into(
     units: Sequence[Unit], change: Change, purpose: str, out: Path, workers: int | None, fresh: bool
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()

@@ -16,6 +16,7 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
+from rayner.files.publishing import Publication
 from rayner.runtime.evaluation.evaluate import EVALUATION, score, write_predictions
 from rayner.runtime.tracking import Record, Tracker, tracked
 from rayner.runtime.training.distributed import (
@@ -55,7 +56,8 @@ class Run:
     """What every worker of a run is given.
 
     `key` names the content of the examples; `dev` are the items to evaluate on, perhaps none; `watcher` is
-    shown what happens. The run pauses after `until` epochs, to be gone on with.
+    shown what happens. The run pauses after `until` epochs, to be gone on with. `publication` puts `out` in
+    place where the run is at a URI.
     """
 
     recipe: BaseRecipe
@@ -67,6 +69,7 @@ class Run:
     device: torch.device
     watcher: Tracker | None = None
     until: int | None = None
+    publication: Publication | None = None
 
 
 @dataclass(slots=True)
@@ -262,8 +265,9 @@ def _save_last(loop: Loop) -> None:
     run, learner = loop.run, loop.learner
     scale = learner.scaler.state_dict() or None
     loop.move(seconds=loop.clock.seconds, scale=scale)
-    on_first(
-        lambda: save_last(
+
+    def save() -> None:
+        save_last(
             run.out,
             run.recipe,
             run.task,
@@ -273,7 +277,10 @@ def _save_last(loop: Loop) -> None:
             loop.state,
             loop.epoch_state,
         )
-    )
+        if run.publication is not None:
+            run.publication.push()
+
+    on_first(save)
 
 
 @contextlib.contextmanager
