@@ -39,7 +39,10 @@ def build(
     checkpoint: Standardizer,
     files: Files,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder of the index; an index in it gets a new version.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="The folder of the index, or its URI; an index in it gets a new version."
+        ),
     ],
     format: KnowledgeBaseFormat = "auto",
     id_column: IdColumn = None,

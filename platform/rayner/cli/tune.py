@@ -21,7 +21,7 @@ RecipeFile = Annotated[
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")
 ]
-Out = Annotated[Path | None, typer.Option(help="The sweep's folder; runs/tune_RECIPE if unset.")]
+Out = Annotated[Path | None, typer.Option(help="The sweep's folder, or its URI; runs/tune_RECIPE if unset.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="How many; 16, or the whole grid, if unset.")]
 Search = Annotated[
     Literal["grid", "random", "optuna"] | None,

@@ -150,7 +150,7 @@ class Publication:
             name = path.relative_to(self.folder).as_posix()
             if name in wanted and self._hash(path) == (wanted[name].size, wanted[name].sha256):
                 del wanted[name]
-            elif not is_aside(path.name):
+            elif not any(map(is_aside, path.relative_to(self.folder).parts)):
                 path.unlink()
         try:
             found = objects_of(place_of(self.uri), wanted)

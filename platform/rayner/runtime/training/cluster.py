@@ -67,6 +67,9 @@ def work_on_cluster(
                 if _lasts(cause := getattr(error, "_base_exc", error)):
                     raise cause
 
+    if publication is not None:
+        # The workers begin with what is there.
+        publication.push()
     ensure_ray()
     scaling = recipe.scaling
     most = scaling.max_workers
