@@ -17,8 +17,11 @@ from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.errors import StorageError
 from rayner.files.fetching import local
 from rayner.files.publishing import Publication
+from rayner.models.sources import locate
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.training import train as training
+from rayner.serving.models import load_models
+from rayner.serving.settings import ModelSettings
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import load_recipe, parse_recipe, train_task
 from tests.object_storage import BUCKET, Storage
@@ -71,6 +74,8 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     assert scores["f1"] == trained["metrics"]["f1"]
     (document,) = rayner.load(best).predict(["We use Python and Redis."])
     assert document.text
+    served = load_models(ModelSettings(recognizer=best), 4)
+    assert served.recognizer is not None
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("stages:\n  - checkpoint: ../runs/one/best\n")
     at_uri = upload(storage, pipeline, "pipelines/p.yaml")
@@ -125,6 +130,25 @@ def test_a_killed_run_goes_on_on_another_machine(
     assert not [name for name in named if name.endswith((".lock", ".partial")) or ".examples" in name]
 
 
+def test_a_training_that_is_taken_over_stops(
+    storage: Storage, corpus: str, examples: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, push = f"{HOME}/runs/taken", Publication.push
+
+    def pushed(self: Publication) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Publication, "push", push)
+            patch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+            Publication(place).open()
+        push(self)
+
+    monkeypatch.setattr(Publication, "push", pushed)
+    arguments = ("train", examples / "recipe.yaml", *sets(corpus), "--out", place, "--workers", "0")
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert f"error: {place}: is written by another process" in err.splitlines()[-1]
+
+
 def storage_get(storage: Storage, key: str) -> bytes:
     return bytes(obstore.get(storage.store(), key).bytes())
 
@@ -174,6 +198,7 @@ def test_an_index_at_a_uri(
     mentions = rows(storage, tmp_path, "mentions.jsonl", {"mention": "asthma"}, {"mention": "podagra"})
     answers = result(run, "standardize", standardizer, mentions, "--index", place)["answers"]
     assert [answer["candidates"][0]["entity_id"] for answer in answers] == ["C2", "C1"]
+    assert locate(standardizer).kind == "checkpoint"
     assert result(run, "index", "remove", place, "C1")["entities"] == 1
     assert open_index(Path(place)).version == 3
 

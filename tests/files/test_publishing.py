@@ -9,7 +9,7 @@ import pytest
 
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files import fetching
-from rayner.files.fetching import is_there, local
+from rayner.files.fetching import is_there, local, storage_failure
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import kept_in_place, shown_at, worked_on
 from tests.object_storage import BUCKET, Fault, Storage
@@ -73,6 +73,7 @@ def test_a_fetched_path_that_another_machine_lacks_is_fetched_there(
     for kept in (path, *(tmp_path / "machine" / "objects").rglob("*")):
         if kept.is_file():
             kept.unlink()
+    (path.parent / "another").touch()
     again = local(path)
     assert again == path
     assert again.stat().st_mtime_ns == stamp
@@ -321,3 +322,19 @@ def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:
         Publication("memory://x/y")
     with pytest.raises(InputError, match="AWS_ENDPOINT_URL"):
         local("s3://tests/x?region=eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("AWS Error ACCESS_DENIED during HeadObject operation", "access is denied"),
+        ("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation: No response body.", "denied"),
+        ("Server returned non-2xx status code: 401 Unauthorized", "access is denied"),
+        ("Error performing PUT in 348.643403ms - Server returned non-2xx status code: 503", "cannot be read"),
+        ("Error getting credentials from http://169.254.169.254/latest", "no credentials were found"),
+    ],
+)
+def test_what_storage_says_in_one_line(text: str, what: str) -> None:
+    error = storage_failure(uri("x"), OSError(text + "\n<Error>more</Error>"))
+    assert what in one_line(error)
+    assert isinstance(error, StorageError) == (what == "cannot be read")

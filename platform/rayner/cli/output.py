@@ -59,7 +59,9 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
         console.print(Text(f"{name}:".ljust(width), style="bold") + Text(text), soft_wrap=True)
     for i, command in enumerate(next_commands):
-        console.print(Text(("" if i else "next:").ljust(width), style="bold") + Text(command), soft_wrap=True)
+        console.print(
+            Text(("" if i else "next:").ljust(width), style="bold") + Text(with_uris(command)), soft_wrap=True
+        )
 
 
 @contextlib.contextmanager

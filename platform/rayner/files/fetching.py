@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +32,9 @@ PAUSE = 0.5
 """Seconds before the second try; twice as long before each further one."""
 _AT_ONCE = 8
 _CHUNK = 2**22
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|status(?: code:)? 40[13]\b"
+)
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +84,7 @@ def storage_failure(where: str, error: BaseException, doing: str = "cannot be re
     if "169.254." in text or "redential" in text:
         hint = "set AWS_ACCESS_KEY_ID and so on, or give the machine a role"
         return InputError(where, "no credentials were found for it", hint)
-    refused = ("ACCESS_DENIED", "AccessDenied", "403", "401", "InvalidAccessKeyId", "SignatureDoesNotMatch")
-    if any(mark in text for mark in refused):
+    if _REFUSED.search(text):
         return InputError(where, "access is denied", "give this process the rights to it, or correct the URI")
     if isinstance(error, FileNotFoundError):
         return InputError(where, "no such file or folder", "correct the URI")
@@ -169,9 +173,12 @@ def _assemble(folder: Path, files: Mapping[str, Path]) -> None:
         try:
             partial.rename(folder)
         except OSError:
-            # Another process was faster, with the same files.
             if not folder.exists():
                 raise
+            # Another process was faster, with the same files; what has gone from there since comes back.
+            for name, kept in files.items():
+                with suppress(FileExistsError):
+                    os.link(kept, folder / name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -218,3 +225,4 @@ def _download(source: Place, entry: Entry, path: Path) -> None:
         # The same on each machine, because what was seen of a file is kept by its time.
         stamp = int(entry.sha256.removeprefix("of ")[:7], 16)
         os.utime(partial, (stamp, stamp))
+        partial.chmod(0o444)
