@@ -187,6 +187,16 @@ def test_a_worker_that_was_replaced_stops(storage: Storage) -> None:
     assert (driver.folder / "a.txt").read_text() == "newer"
 
 
+def test_files_of_this_machine_stay(storage: Storage) -> None:
+    publication = published("local")
+    aside = {"ray/launch/x": "Ray's", ".lock": "process 1", ".examples/key/x": "rows"}
+    write(publication.folder, aside)
+    publication.push()
+    Publication(publication.uri, publication.owner).open()
+    assert read(publication.folder) == {**FILES, **aside}
+    assert read(local(publication.uri)) == FILES
+
+
 def test_what_was_not_put_in_place_is_not_gone_on_with(storage: Storage) -> None:
     publication = published("ahead")
     write(publication.folder, {"a.txt": "not uploaded", "more": "neither"})

@@ -58,7 +58,6 @@ def _snap(folder: Path, target: Path) -> None:
             if folder.stat().st_ino == before:
                 return
         except FileNotFoundError:
-            if not folder.exists():
-                time.sleep(_PAUSE)
+            time.sleep(_PAUSE)
         shutil.rmtree(target)
     raise StorageError(str(folder), "changes all the time", "run the same command again")

@@ -30,7 +30,7 @@ def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path
     """
     uri = uri_of(out)
     if uri is None:
-        yield out, None
+        yield Path(out), None
         return
     publication = Publication(uri)
     with locked(publication.folder.parent / ".lock", doing):

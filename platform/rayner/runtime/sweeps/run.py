@@ -75,14 +75,13 @@ def sweep(
     planned = planned_settings(space, settings)
     config = sweep_config(space, recipe, settings)
     resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
-    given = out
-    with kept_in_place(given, "runs a sweep in this folder") as folder:
-        out = folder.absolute()
-        check_writable(out)
+    with kept_in_place(out, "runs a sweep in this folder") as folder:
+        folder = folder.absolute()
+        check_writable(folder)
         result = _sweep_in(
-            out, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
+            folder, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
         )
-    return shown_at(given, out, result)
+    return shown_at(out, folder, result)
 
 
 def _sweep_in(
