@@ -74,10 +74,10 @@ def sweep(
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     planned = planned_settings(space, settings)
     config = sweep_config(space, recipe, settings)
-    resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
     with kept_in_place(out, "runs a sweep in this folder") as folder:
         folder = folder.absolute()
         check_writable(folder)
+        resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
         result = _sweep_in(
             folder, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
         )
