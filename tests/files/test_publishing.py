@@ -187,6 +187,34 @@ def test_a_worker_that_was_replaced_stops(storage: Storage) -> None:
     assert (driver.folder / "a.txt").read_text() == "newer"
 
 
+def test_what_a_killed_writer_uploaded_goes_and_what_a_later_one_uploads_stays(storage: Storage) -> None:
+    first = published("garbage")
+    obstore.put(storage.store(), "garbage/_objects/0123/00000-left", b"left")
+    second = Publication(first.uri)
+    second.open()
+    assert len(storage.objects("garbage/_objects/")) == len(FILES)
+    # As the second writer uploads before its manifest, while the first one ends its push.
+    obstore.put(storage.store(), "garbage/_objects/4567/00000-new", b"new")
+    with pytest.raises(TakenOverError):
+        first.push()
+    write(second.folder, {"a.txt": "another"})
+    second.push()
+    assert "garbage/_objects/4567/00000-new" in storage.objects("garbage/")
+
+
+def test_what_a_push_that_failed_uploaded_goes_with_the_next(storage: Storage) -> None:
+    publication = published("failed")
+    write(publication.folder, {"a.txt": "another"})
+    storage.fault = lambda method, path: "503" if (method, "_manifest" in path) == ("PUT", True) else None
+    with pytest.raises(StorageError):
+        publication.push()
+    storage.works()
+    assert len(storage.objects("failed/_objects/")) == len(FILES) + 1
+    publication.push()
+    assert len(storage.objects("failed/_objects/")) == len(FILES)
+    assert local(uri("failed/a.txt")).read_text() == "another"
+
+
 def test_files_of_this_machine_stay(storage: Storage) -> None:
     publication = published("local")
     aside = {"ray/launch/x": "Ray's", ".lock": "process 1", ".examples/key/x": "rows"}

@@ -63,6 +63,7 @@ class Publication:
         self._store = _store_at(self.uri)
         self._state: Manifest | None = None
         self._tag: str | None = None
+        self._given_up: set[str] = set()
         self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
 
     def open(self, keeps: bool = True) -> None:
@@ -84,7 +85,10 @@ class Publication:
         self._takes_over = False
         files = state.files if state is not None else {}
         self._make_folder(files if keeps else {})
+        # Listed before: what a writer uploads that takes over from this one later is not among it.
+        left = self._unnamed(files)
         self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
+        self._remove(left)
 
     def fetch(self) -> None:
         """Make the folder here what is there, without writing there.
@@ -119,10 +123,10 @@ class Publication:
         """
         with snapshot(self.folder) as folder:
             self._push(folder)
-        self._remove_unnamed()
 
     def _push(self, folder: Path) -> None:
         before = {e.sha256: e for e in (self._state.files.values() if self._state is not None else ())}
+        replaced = {entry.object for entry in before.values()}
         write = secrets.token_hex(8)
         files: dict[str, Entry] = {}
         uploads: list[tuple[Path, str]] = []
@@ -141,6 +145,13 @@ class Publication:
         except TakenOverError:
             self._remove([target for _, target in uploads])
             raise
+        except RaynerError:
+            # The manifest may be on its way yet.
+            self._given_up.update(target for _, target in uploads)
+            raise
+        gone = (replaced | self._given_up) - {entry.object for entry in files.values()}
+        self._given_up.clear()
+        self._remove(sorted(gone))
 
     def _make_folder(self, files: Mapping[str, Entry]) -> None:
         """What lies in the folder here that is not of this state, may be newer or damaged, and goes."""
@@ -206,17 +217,13 @@ class Publication:
 
         self._call(lambda: obstore.put(self._store, target, path))
 
-    def _remove_unnamed(self) -> None:
+    def _unnamed(self, files: Mapping[str, Entry]) -> list[str]:
+        """What writers that were killed have left."""
         import obstore
 
-        assert self._state is not None
-        named = {entry.object for entry in self._state.files.values()}
-        try:
-            found = [one["path"] for part in obstore.list(self._store, prefix=OBJECTS) for one in part]
-        except Exception as error:
-            log.warning("%s: what it replaced is not removed yet (%s)", self.uri, str(error).split("\n")[0])
-            return
-        self._remove([path for path in found if path not in named])
+        named = {entry.object for entry in files.values()}
+        found = self._call(lambda: [o["path"] for o in obstore.list(self._store, prefix=OBJECTS).collect()])
+        return [path for path in found if path not in named]
 
     def _remove(self, targets: list[str]) -> None:
         import obstore
