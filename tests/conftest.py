@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.object_storage import Storage
 
 # Before torch and Ray are imported: a process with as many threads as cores slows the others down.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -75,3 +79,27 @@ def ray_cluster() -> Iterator[None]:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Storage]:
+    """One S3 server for the whole run."""
+    from tests.object_storage import serving
+
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def storage(s3_server: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    """The S3 server without faults, in the environment of a test on a machine that has fetched nothing."""
+    from rayner.files import fetching, publishing
+    from tests.object_storage import environment
+
+    for name, value in {**environment(s3_server.url), "RAYNER_LOCAL": str(tmp_path / "machine")}.items():
+        monkeypatch.setenv(name, value)
+    for module in (fetching, publishing):
+        monkeypatch.setattr(module, "PAUSE", 0.01)
+    s3_server.works()
+    yield s3_server
+    s3_server.works()

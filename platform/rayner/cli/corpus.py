@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers
+from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_path
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
@@ -19,7 +19,9 @@ app = typer.Typer(
 
 @app.command()
 def convert(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files or folders.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files or folders.")
+    ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder for the documents, the rejects and the losses.")
     ],
@@ -50,13 +52,13 @@ def convert(
 @app.command()
 def check(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", exists=True, help="Files or folders.")
+        list[Path] | None, typer.Argument(metavar="PATH", parser=given_path, help="Files or folders.")
     ] = None,
     recipe: Annotated[
         Path | None,
         typer.Option(
             metavar="RECIPE",
-            exists=True,
+            parser=given_path,
             help="Check the corpus of a recipe too, and all against its types and windows.",
         ),
     ] = None,
@@ -77,16 +79,16 @@ def check(
 
 @app.command()
 def label(
-    path: Annotated[Path, typer.Argument(metavar="PATH", exists=True, help="The corpus to label.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", parser=given_path, help="The corpus to label.")],
     dictionary: Annotated[
-        Path, typer.Option(metavar="FILE", exists=True, help="TYPE<TAB>name lines, CSV or JSONL.")
+        Path, typer.Option(metavar="FILE", parser=given_path, help="TYPE<TAB>name lines, CSV or JSONL.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the labelled corpus.")],
     default_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="The type of names without one.")
     ] = None,
     phrases: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, help="Names to find but not to label.")
+        Path | None, typer.Option(metavar="FILE", parser=given_path, help="Names to find but not to label.")
     ] = None,
     case: Annotated[
         Literal["exact", "ignore", "acronyms"], typer.Option(help="Which differences of case do not matter.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, OperatingPoint, ScoredFormat, Types, Workers
+from rayner.cli.options import Checkpoint, Json, OperatingPoint, ScoredFormat, Types, Workers, given_path
 from rayner.cli.output import logs_on_stderr, print_result
 from rayner.cli.tables import print_metrics
 
@@ -15,14 +15,14 @@ from rayner.cli.tables import print_metrics
 def evaluate(
     checkpoint: Checkpoint,
     corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", exists=True, help="A corpus with gold mentions.")
+        Path, typer.Argument(metavar="CORPUS", parser=given_path, help="A corpus with gold mentions.")
     ],
     format: ScoredFormat = "auto",
     types: Types = None,
     index: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", exists=True, help="The index to link to, if CHECKPOINT is a standardizer."
+            metavar="DIR", parser=given_path, help="The index to link to, if CHECKPOINT is a standardizer."
         ),
     ] = None,
     operating_point: OperatingPoint = None,

@@ -14,6 +14,7 @@ from rayner.cli.options import (
     KnowledgeBaseFormat,
     Standardizer,
     Workers,
+    given_path,
     with_columns,
 )
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
@@ -21,10 +22,10 @@ from rayner.cli.tables import percent
 
 SHOWN = 20
 
-Index = Annotated[
-    Path, typer.Argument(metavar="INDEX", exists=True, file_okay=False, help="The folder of an index.")
+Index = Annotated[Path, typer.Argument(metavar="INDEX", parser=given_path, help="The folder of an index.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="KB", parser=given_path, help="Files of one knowledge base.")
 ]
-Files = Annotated[list[Path], typer.Argument(metavar="KB", exists=True, help="Files of one knowledge base.")]
 
 app = typer.Typer(help="Make the entities of a knowledge base searchable.", no_args_is_help=True)
 
@@ -35,7 +36,10 @@ def build(
     checkpoint: Standardizer,
     files: Files,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder of the index; an index in it gets a new version.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="The folder of the index, or its URI; an index in it gets a new version."
+        ),
     ],
     format: KnowledgeBaseFormat = "auto",
     columns: Any = None,
@@ -50,7 +54,9 @@ def build(
     mentions: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", exists=True, help="Mentions with entity ids, added as aliases; may be repeated."
+            metavar="FILE",
+            parser=given_path,
+            help="Mentions with entity ids, added as aliases; may be repeated.",
         ),
     ] = None,
     workers: Workers = None,
@@ -87,7 +93,7 @@ def add(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="CHECKPOINT", exists=True, help="The checkpoint that built it, if it was moved."
+            metavar="CHECKPOINT", parser=given_path, help="The checkpoint that built it, if it was moved."
         ),
     ] = None,
     format: KnowledgeBaseFormat = "auto",

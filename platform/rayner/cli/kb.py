@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import Json, KnowledgeBaseFormat, with_columns
+from rayner.cli.options import (
+    Json,
+    KnowledgeBaseFormat,
+    given_path,
+    with_columns,
+)
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
 
 Inputs = Annotated[
-    list[Path], typer.Argument(metavar="INPUT", exists=True, help="Files of one knowledge base.")
+    list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files of one knowledge base.")
 ]
 
 app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=True)

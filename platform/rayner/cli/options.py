@@ -10,6 +10,25 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rayner.files.uris import uri_of
+
+
+def given_path(text: str) -> Path:
+    """A file or folder that is there, or a URI: whether anything lies there is seen when it is read."""
+    path = Path(text)
+    if uri_of(text) is None and not path.exists():
+        raise typer.BadParameter(f"Path {text!r} does not exist.")
+    return path
+
+
+def given_file(text: str) -> Path:
+    """As `given_path`, and no folder."""
+    path = given_path(text)
+    if path.is_dir():
+        raise typer.BadParameter(f"{text!r} is a directory.")
+    return path
+
+
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
 ]
@@ -28,18 +47,20 @@ Workers = Annotated[
 Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]
 
 Recipe = Annotated[
-    Path, typer.Argument(metavar="RECIPE", exists=True, help="The YAML file that describes the run.")
+    Path, typer.Argument(metavar="RECIPE", parser=given_path, help="The YAML file that describes the run.")
 ]
 Checkpoint = Annotated[
-    Path, typer.Argument(metavar="CHECKPOINT", exists=True, help="RUN/best, or a pipeline file.")
+    Path, typer.Argument(metavar="CHECKPOINT", parser=given_path, help="RUN/best, or a pipeline file.")
 ]
 Standardizer = Annotated[
-    Path, typer.Argument(metavar="CHECKPOINT", exists=True, help="A standardizer, such as RUN/best.")
+    Path, typer.Argument(metavar="CHECKPOINT", parser=given_path, help="A standardizer, such as RUN/best.")
 ]
 Types = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", exists=True, help="A YAML list of types to look for, including types not in training."
+        metavar="FILE",
+        parser=given_path,
+        help="A YAML list of types to look for, including types not in training.",
     ),
 ]
 OperatingPoint = Annotated[

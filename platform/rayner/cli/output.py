@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rayner.errors import RaynerError
+from rayner.files.uris import with_uris
 
 INTERRUPTED = 130
 """The status that shells give to what Ctrl-C ended, and typer too."""
@@ -58,7 +59,9 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
         console.print(Text(f"{name}:".ljust(width), style="bold") + Text(text), soft_wrap=True)
     for i, command in enumerate(next_commands):
-        console.print(Text(("" if i else "next:").ljust(width), style="bold") + Text(command), soft_wrap=True)
+        console.print(
+            Text(("" if i else "next:").ljust(width), style="bold") + Text(with_uris(command)), soft_wrap=True
+        )
 
 
 @contextlib.contextmanager
@@ -88,7 +91,7 @@ def errors_as_status() -> Iterator[None]:
 
 def fail(message: str, status: int) -> NoReturn:
     """Print one line on standard error and exit."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {with_uris(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
 
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json
+from rayner.cli.options import Json, given_path
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 
 
 def report(
     run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", exists=True, help="The folder of a run or of a sweep.")
+        Path, typer.Argument(metavar="RUN", parser=given_path, help="The folder of a run or of a sweep.")
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The HTML file; if unset, in the run's folder.")

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json
+from rayner.cli.options import Json, given_path
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 
 
 def serve(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", exists=True, help="The YAML file: models, limits, replicas.")
+        Path,
+        typer.Argument(metavar="CONFIG", parser=given_path, help="The YAML file: models, limits, replicas."),
     ],
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The application's name on the cluster.")

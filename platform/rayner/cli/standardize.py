@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from rayner.cli.linking_tables import MOST_ROWS, answers_table, proposals_table
-from rayner.cli.options import Json, OperatingPoint, Standardizer
+from rayner.cli.options import Json, OperatingPoint, Standardizer, given_file, given_path
 from rayner.cli.output import logs_on_stderr, print_result, print_summary
 
 
@@ -21,13 +21,12 @@ def standardize(
         Path,
         typer.Argument(
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
+            parser=given_file,
             help="One mention per line; or JSONL or CSV with a field `mention`.",
         ),
     ],
     index: Annotated[
-        Path, typer.Option(metavar="DIR", exists=True, help="The folder of `rayner index build`.")
+        Path, typer.Option(metavar="DIR", parser=given_path, help="The folder of `rayner index build`.")
     ],
     top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates per mention.")] = 5,
     operating_point: OperatingPoint = None,

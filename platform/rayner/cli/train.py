@@ -16,7 +16,7 @@ def train(
     recipe: Recipe,
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder; if unset, runs/RECIPE.")
+        Path | None, typer.Option(metavar="DIR", help="The run's folder, or its URI; if unset, runs/RECIPE.")
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")

@@ -15,6 +15,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from rayner.config.base import BaseRecipe, ScalingSettings, Settings
 from rayner.config.documents import TypeSettings
 from rayner.errors import RecipeError
+from rayner.files.fetching import local
+from rayner.files.uris import check_uris, uri_of
 
 DATA_VARIABLE = "RAYNER_DATA"
 
@@ -83,6 +85,7 @@ def parse_recipe(values: Mapping[str, Any], where: str, recipes: Recipes) -> Bas
     Raises:
         RecipeError: as `load_recipe`.
     """
+    check_uris(values)
     task = values.get("task")
     if not isinstance(task, str) or task not in recipes:
         near = _nearest(str(task), recipes)
@@ -158,7 +161,7 @@ def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
 
 
 def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
-    """The paths with environment variables put in.
+    """The paths with environment variables put in; what lies at a URI is fetched.
 
     Raises:
         RecipeError: a path that does not exist, or a variable that is not set.
@@ -171,10 +174,10 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
             raise RecipeError(
                 key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
             )
-        if not expanded.exists():
+        if uri_of(expanded) is None and not expanded.exists():
             hint = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
             raise RecipeError(key, f"{expanded} does not exist", hint)
-        found.append(expanded)
+        found.append(local(expanded))
     return found
 
 
@@ -185,7 +188,7 @@ def read_yaml(path: Path) -> Any:
         RecipeError: it cannot be read, is no YAML, or has a key twice.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        values = yaml.load(local(path).read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise RecipeError(str(path), error.strerror or "cannot be read", "name a recipe file") from None
     except UnicodeDecodeError:
@@ -194,6 +197,8 @@ def read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})") from None
+    check_uris(values)
+    return values
 
 
 def _set(values: dict[str, Any], override: str) -> None:

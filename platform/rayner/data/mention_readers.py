@@ -13,6 +13,7 @@ from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
 from rayner.errors import CorpusError
+from rayner.files.fetching import local
 
 _ID = r"(?:[A-Za-z]+:)?[A-Za-z]*\d+"
 _PAIR = re.compile(rf"[^\t]*\t[^\t]+\t(?:-1|-|{_ID}(?:[|+]{_ID})*)(?:\t.*)?")
@@ -35,7 +36,7 @@ def read_mention_strings(
     Raises:
         CorpusError: no such file, no known format, or no mention in any of them.
     """
-    given = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+    given = [local(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     reading = MentionReading()
     for path in given:
         if not path.exists():

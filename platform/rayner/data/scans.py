@@ -25,6 +25,7 @@ from rayner.data.readers.merge import merge
 from rayner.data.schema import Document
 from rayner.data.split import KEY_SCHEMA, codes_of, split_keys
 from rayner.errors import FileError
+from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 
 VERSION = 1
@@ -226,7 +227,7 @@ def _paths(units: Iterable[Unit]) -> list[str]:
 
 def _stamp(path: str) -> Stamp:
     try:
-        found = os.stat(path)
+        found = os.stat(local(path))
     except OSError as error:
         raise unreadable(path, error) from None
     return found.st_size, found.st_mtime_ns

@@ -11,6 +11,7 @@ from rayner.errors import InputError
 
 _SCHEMES = "s3|gs|gcs|abfss?|az|hdfs|viewfs|hf|memory"
 _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
+_SHOWN = re.compile(rf"(?:[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
 _SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
 _KEYS_ONLY = ("s3", "gs", "gcs")
@@ -35,6 +36,11 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
         hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
         raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
     return uri
+
+
+def with_uris(text: str) -> str:
+    """A message, in which paths that stand for URIs are written as such."""
+    return _SHOWN.sub(r"\1://", text)
 
 
 def check_uri(text: str) -> None:

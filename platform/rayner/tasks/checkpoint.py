@@ -18,6 +18,7 @@ from torch import nn
 from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import CheckpointError
+from rayner.files.fetching import local
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import MANIFEST, RECIPE, read_known_recipe, sha256_of, write_manifest
@@ -85,13 +86,14 @@ def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> C
     Raises:
         CheckpointError: a file that is missing, cut short or changed, or a task that this version lacks.
     """
+    folder = local(folder)
     recipe = read_recipe(folder)
     return Checkpoint(recipe, *load_trained(folder, recipe, train_task, device), folder)
 
 
 def read_recipe(folder: Path) -> BaseRecipe:
     """The recipe of a checkpoint of any task, as `checkpoint_files.read_known_recipe`."""
-    return read_known_recipe(folder, recipes())
+    return read_known_recipe(local(folder), recipes())
 
 
 def version_of(folder: Path) -> str:
@@ -100,6 +102,7 @@ def version_of(folder: Path) -> str:
     Raises:
         CheckpointError: the folder is no checkpoint.
     """
+    folder = local(folder)
     path = folder / MANIFEST
     if not path.is_file():
         raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")

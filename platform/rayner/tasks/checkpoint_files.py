@@ -15,6 +15,7 @@ from torch import nn
 from rayner.config import BaseRecipe
 from rayner.config.reading import Recipes, parse_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.files.fetching import local
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder"
@@ -98,6 +99,7 @@ def check_files(folder: Path) -> None:
     Raises:
         CheckpointError: the first file that is missing or differs.
     """
+    folder = local(folder)
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ from typing import Any
 from rayner.config.reading import read_yaml
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.files.fetching import local
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
 from rayner.tasks.checkpoint_files import check_files
@@ -191,7 +192,7 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     """
     path = Path(path).absolute()
     asked = {name: value for name, value in (options or {}).items() if value is not None}
-    if not path.is_file():
+    if not local(path).is_file():
         recipe = read_recipe(path)
         checked_options = task_of(recipe).options.of(asked, recipe.task)
         return PipelineSettings((StageSettings(path, checked_options.rooted(Path.cwd())),), is_file=False)

@@ -13,6 +13,7 @@ from rayner.data.knowledge_bases.fields import Columns
 from rayner.data.knowledge_bases.writers import check_suffix, write_knowledge_base
 from rayner.data.readers import files
 from rayner.errors import KnowledgeBaseError
+from rayner.files.fetching import local
 
 __all__ = [
     "FORMATS",
@@ -63,7 +64,7 @@ def read_knowledge_base(
         KnowledgeBaseError: no entity can be read, no known format, a missing column, too many aliases.
         CorpusError: a file that cannot be opened, or is not UTF-8.
     """
-    paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(p) for p in path]
+    paths = [local(p) for p in ([path] if isinstance(path, str | PathLike) else path)]
     if format != "auto" and format not in FORMATS:
         raise KnowledgeBaseError("--format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
     builder, formats = Builder(), dict[str, None]()

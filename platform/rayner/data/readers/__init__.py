@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rayner.data.readers.base import Reading, Reject, Unit
 from rayner.data.readers.detect import PathLikes, by_format, detect, files_for, other_files
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
 from rayner.errors import CorpusError
+from rayner.files.fetching import local
 
 __all__ = [
     "FORMATS",
@@ -43,7 +45,7 @@ def find_parts(unit: Unit) -> list[Unit]:
         FileError: the file cannot be read.
     """
     parts = FORMATS[unit.format].parts
-    return [unit] if parts is None else parts(unit)
+    return [unit] if parts is None else parts(_here(unit))
 
 
 def read_unit(unit: Unit) -> Reading:
@@ -53,7 +55,7 @@ def read_unit(unit: Unit) -> Reading:
         FileError: a file that cannot be read.
     """
     try:
-        reading = FORMATS[unit.format].read(unit)
+        reading = FORMATS[unit.format].read(_here(unit))
     except CorpusError as error:
         reading = Reading()
         reading.reject(error.where, error.what, error.hint)
@@ -72,6 +74,12 @@ def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
         first = reading.rejects[0]
         raise CorpusError(first.where, first.what, first.hint)
     return reading
+
+
+def _here(unit: Unit) -> Unit:
+    """The unit with files of this machine: another one may have found it."""
+    paths = tuple(str(local(path)) for path in unit.paths)
+    return unit if paths == unit.paths else replace(unit, paths=paths)
 
 
 def _groups(paths: PathLikes, format: str) -> Mapping[str, PathLikes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rayner.data.readers import files
 from rayner.data.readers.formats import FORMATS
 from rayner.errors import CorpusError
+from rayner.files.fetching import local
 
 PathLikes = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -140,7 +141,7 @@ def _is_aside(path: Path) -> bool:
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:
-    return [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+    return [local(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
 
 
 def _named(paths: PathLikes) -> str:

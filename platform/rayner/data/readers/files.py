@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.errors import CorpusError, FileError
+from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -25,7 +26,7 @@ def read_bytes(path: str | Path) -> bytes:
         CorpusError: a broken gzip file.
         FileError: the file cannot be read.
     """
-    path = Path(path)
+    path = local(path)
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
@@ -57,7 +58,7 @@ def read_span(path: str | Path, span: tuple[int, int]) -> bytes:
     """
     begin, end = span
     try:
-        with Path(path).open("rb") as file:
+        with local(path).open("rb") as file:
             file.seek(begin)
             data = file.read(end - begin)
     except OSError as error:
@@ -79,7 +80,7 @@ def size_of(path: str | Path) -> int:
         FileError: it is not there, or cannot be asked.
     """
     try:
-        return Path(path).stat().st_size
+        return local(path).stat().st_size
     except OSError as error:
         raise unreadable(path, error) from None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.inputs import Addition, find_sources, shards_of
 from rayner.runtime.annotation.output import WORK, Output
-from rayner.runtime.annotation.progress import Speed, follow
+from rayner.runtime.annotation.progress import Speed, Tick, follow
 from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
+SECONDS_BETWEEN_CHECKS = 20.0
+"""How often it is looked whether another run has taken the output over."""
 SMALL_BYTES = 2**18
 """Inputs below this are annotated faster in this process than Ray starts."""
 
@@ -98,7 +101,7 @@ def annotate(
         "set of options": _digest(chosen),
         "cut into blocks": LAYOUT,
     }
-    with output.locked():
+    with output.locked() as check_writer:
         additions = output.begin(settings, sources, fresh)
         if additions is None:
             log.info("%s is up to date", output.place.shown)
@@ -106,8 +109,19 @@ def annotate(
         if isinstance(source, PipelineSettings):
             source.check()
         used = _run(
-            source, additions, output, also, speed, workers, max_workers, cpus, gpus, tokens_per_batch
+            source,
+            additions,
+            output,
+            also,
+            speed,
+            workers,
+            max_workers,
+            cpus,
+            gpus,
+            tokens_per_batch,
+            check_writer,
         )
+        check_writer()
         counts = finish(output, len(shards_of(additions)))
         first = counts["first_reject"]
         if not counts["documents"]:
@@ -123,6 +137,7 @@ def annotate(
             "seconds": round(speed.seconds, 3),
             "workers": used,
         }
+        check_writer()
         output.end(result)
     return result
 
@@ -138,6 +153,7 @@ def _run(
     cpus: float,
     gpus: float | None,
     tokens_per_batch: int,
+    check_writer: Callable[[], None],
 ) -> int:
     """Annotate what is not done; how many actors there may be at once, 0 for none."""
     total = sum(source.size for added in additions for source in added.sources)
@@ -148,12 +164,24 @@ def _run(
     is_small = total < SMALL_BYTES and workers is None and max_workers is None and not gpus
     if workers == 0 or is_small:
         device = "cpu" if gpus == 0 else None
-        follow(run_here(partial(annotator, device), work, output), total, finished, speed)
+        ticks = run_here(partial(annotator, device), work, output)
+        follow(_checked(ticks, check_writer), total, finished, speed)
         return 0
     pool = _pool(workers, max_workers, cpus, gpus)
     annotator = partial(annotator, "cuda" if pool.gpus else "cpu")
-    follow(run_on_ray(annotator, work, output, pool), total, finished, speed)
+    ticks = run_on_ray(annotator, work, output, pool)
+    follow(_checked(ticks, check_writer), total, finished, speed)
     return pool.most
+
+
+def _checked(ticks: Iterator[Tick], check_writer: Callable[[], None]) -> Iterator[Tick]:
+    """The ticks; now and then, whether this run may still write."""
+    checked = time.monotonic()
+    for tick in ticks:
+        if time.monotonic() - checked >= SECONDS_BETWEEN_CHECKS:
+            check_writer()
+            checked = time.monotonic()
+        yield tick
 
 
 def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], float]:

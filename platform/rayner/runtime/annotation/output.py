@@ -4,8 +4,9 @@
 the same name with the texts, and `_brat/SHARD-BLOCK/` brat files. While the work goes on, `.work` holds a
 JSON file for each block that is done (`blocks/`), written last, and for each shard that was read to its end
 (`shards/`). `_inputs.arrow` has the files that were read, so that an input to which some were added is told
-from one that changed. Then `.work/before.json` holds the counts of the annotation that is gone on with.
-Names with an underscore or a dot in front are passed over where the folder is read as one Parquet data set.
+from one that changed. Then `.work/before.json` holds the counts of the annotation that is gone on with. At a
+URI, `_writer/` says which process writes. Names with an underscore or a dot in front are passed over where
+the folder is read as one Parquet data set.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rayner.data.schema import MENTION_TYPE
 from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.places import Place
+from rayner.files.publishing import SCHEMES, Publication
 from rayner.runtime.annotation.inputs import (
     Addition,
     Source,
@@ -43,6 +45,7 @@ SUMMARY = "_annotation.json"
 REJECTS = "_rejects.jsonl"
 INPUTS = "_inputs.arrow"
 WORK = ".work"
+WRITER = "_writer"
 
 ANNOTATION_SCHEMA = pa.schema(
     [
@@ -223,17 +226,23 @@ class Output:
         place.write(sink.getvalue())
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs on this machine out of the folder; the system unlocks it if this process dies.
+    def locked(self) -> Iterator[Callable[[], None]]:
+        """Keep other runs out of the folder; yields what tells whether this one may still write there.
+
+        In a folder, the system keeps them out until this process dies. At a URI, a later run takes over.
 
         Raises:
             InputError: one is at work there.
         """
-        if not self.place.is_local:
-            yield
-            return
-        with locked(Path(self.place.path, ".lock"), "annotates into this folder"):
-            yield
+        if self.place.is_local:
+            with locked(Path(self.place.path, ".lock"), "annotates into this folder"):
+                yield lambda: None
+        elif self.place.shown.partition(":")[0] in SCHEMES:
+            writer = Publication(f"{self.place.shown.rstrip('/')}/{WRITER}")
+            writer.open(keeps=False)
+            yield writer.check
+        else:
+            yield lambda: None
 
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:
         """Write a JSON object whole or not at all."""

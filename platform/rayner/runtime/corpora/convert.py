@@ -22,6 +22,7 @@ from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
 from rayner.files.whole import whole_file
+from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.parts import (
@@ -182,6 +183,21 @@ def process(
         small: inputs below are worked on in this process where `workers` is None.
         part_bytes: how much of the input is worked on together.
     """
+    with worked_on(out, "writes this corpus") as (folder, _):
+        return _process_into(units, change, purpose, folder, workers, fresh, to, small, part_bytes)
+
+
+def _process_into(
+    units: Sequence[Unit],
+    change: Change,
+    purpose: str,
+    out: Path,
+    workers: int | None,
+    fresh: bool,
+    to: str,
+    small: int,
+    part_bytes: int,
+) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
     _guard(units, out)
     parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)

@@ -14,9 +14,13 @@ import numpy as np
 from rayner.config import StandardizerRecipe
 from rayner.data.knowledge_bases import Columns, read_knowledge_base
 from rayner.errors import CheckpointError, KnowledgeBaseError
+from rayner.files.fetching import is_there
+from rayner.files.uris import uri_of
+from rayner.files.working import worked_on
 from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.index_files import search_of
 from rayner.retrieval.index_folder import (
+    DOING,
     add_entities,
     check_target,
     describe_index,
@@ -70,7 +74,8 @@ def build(
         InputError: another process is writing it.
     """
     begin = time.perf_counter()
-    check_target(out)
+    if uri_of(out) is None:
+        check_target(out)
     recipe, encode = _encoder(checkpoint, device, workers)
     changed = {"search": search, "max_aliases": max_aliases}
     settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
@@ -78,10 +83,11 @@ def build(
     named = [str(path) for path in mentions]
     entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
     index = build_index(entities, encode, settings, recipe.loss.learned_distance)
-    version = write_index(index, out, origin_of(checkpoint, recipe))
+    with worked_on(out, DOING) as (folder, _):
+        version = write_index(index, folder, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {
-        "index": str(out),
+        "index": uri_of(out) or str(out),
         "version": version,
         "entities": len(index.entities),
         "names": len(index.names),
@@ -120,15 +126,16 @@ def add(
     begin = time.perf_counter()
     known = describe_index(index)
     folder = checkpoint or Path(known["origin"].get("checkpoint", ""))
-    if not folder.is_dir():
+    if not is_there(folder):
         what = "built the index and is not there any more"
         raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")
     recipe, encode = _encoder(folder, device)
     check_origin(known["origin"], origin_of(folder, recipe), index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
-    changed = add_entities(index, base.entities, encode)
+    with worked_on(index, DOING) as (place, _):
+        changed = add_entities(place, base.entities, encode)
     return {
-        "index": str(index),
+        "index": uri_of(index) or str(index),
         "version": changed.version,
         "added": len(base.entities),
         "entities": len(changed.entities),
@@ -152,9 +159,10 @@ def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
     ids = list(dict.fromkeys(entity_ids))
     if not ids:
         raise KnowledgeBaseError("rayner index remove", "no entity named", "name the ids to remove")
-    changed = remove_entities(index, ids)
+    with worked_on(index, DOING) as (folder, _):
+        changed = remove_entities(folder, ids)
     return {
-        "index": str(index),
+        "index": uri_of(index) or str(index),
         "version": changed.version,
         "removed": len(ids),
         "entities": len(changed.entities),
@@ -182,7 +190,7 @@ def list_index(index: Path, limit: int | None = None) -> dict[str, Any]:
         for e in islice(opened.entities, limit)
     ]
     return {
-        "index": str(index),
+        "index": uri_of(index) or str(index),
         "version": opened.version,
         "entities": len(opened.entities),
         "names": len(opened.names),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rayner.errors import InputError
+from rayner.files.fetching import local
+from rayner.files.uris import uri_of
 from rayner.runtime.reports.inputs import Absent, read_recipe
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
@@ -27,6 +29,11 @@ def report(run: Path, out: Path | None = None) -> Path:
     Raises:
         InputError: the folder holds nothing of a training run.
     """
+    if (uri := uri_of(run)) is not None:
+        if out is None:
+            hint = "name a file of this machine: --out report.html"
+            raise InputError(uri, "a page is not added to a run at a URI", hint)
+        run = local(run)
     run = Path(run)
     if (run / SWEEP).exists():
         return sweep_report(run, out)

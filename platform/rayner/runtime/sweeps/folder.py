@@ -66,9 +66,6 @@ def check_writable(out: Path) -> None:
     Raises:
         InputError: it is no folder, or cannot be written.
     """
-    if ":/" in str(out):
-        hint = "mount the storage, and name the folder that all nodes see"
-        raise InputError(f"--out {out}", "is no folder", hint)
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".probe-{uuid.uuid4().hex}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.files.whole import write_json
+from rayner.files.working import kept_in_place, shown_at
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
 from rayner.runtime.sweeps.folder import check_nodes, check_writable, claim_folder, lock_sweep, marker_file
@@ -72,10 +73,29 @@ def sweep(
     settings = resolve_settings(space, recipe) if settings is None else settings
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     planned = planned_settings(space, settings)
-    out = Path(out).absolute()
     config = sweep_config(space, recipe, settings)
-    check_writable(out)
-    resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
+    with kept_in_place(out, "runs a sweep in this folder") as folder:
+        folder = folder.absolute()
+        check_writable(folder)
+        resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
+        result = _sweep_in(
+            folder, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
+        )
+    return shown_at(out, folder, result)
+
+
+def _sweep_in(
+    out: Path,
+    space: Space,
+    recipe: BaseRecipe,
+    settings: SweepSettings,
+    config: Mapping[str, Any],
+    planned: Sequence[Mapping[str, Any]] | None,
+    resources: TrialResources,
+    fresh: bool,
+    resume_errored: bool,
+    begin: float,
+) -> dict[str, Any]:
     with lock_sweep(out), marker_file(out) as marker:
         # Before `fresh` removes an earlier sweep.
         check_nodes(marker)

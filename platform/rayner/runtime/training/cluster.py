@@ -15,10 +15,11 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError, StorageError
+from rayner.files.publishing import Publication
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
-from rayner.runtime.training.distributed import same_workers, sum_over_workers, world_size
+from rayner.runtime.training.distributed import rank, same_workers, sum_over_workers, world_size
 from rayner.runtime.training.example_sets import read_all
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
@@ -44,6 +45,7 @@ def work_on_cluster(
     workers: int,
     watch: Tracker,
     until: int | None = None,
+    publication: Publication | None = None,
 ) -> TrainState:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
@@ -67,6 +69,9 @@ def work_on_cluster(
                 if _lasts(cause := getattr(error, "_base_exc", error)):
                     raise cause
 
+    if publication is not None:
+        # The workers begin with what is there.
+        publication.push()
     ensure_ray()
     scaling = recipe.scaling
     most = scaling.max_workers
@@ -87,6 +92,7 @@ def work_on_cluster(
             "task": ray.put(task),
             "dev": ray.put(dev),
             "out": str(out),
+            "publication": (publication.uri, publication.owner) if publication is not None else None,
             "until": until,
         },
         scaling_config=ScalingConfig(
@@ -119,6 +125,9 @@ def work_on_cluster(
             if isinstance(lasting, RaynerError):
                 raise lasting from error
             raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
+    if publication is not None:
+        # The first worker has written there since, perhaps on another machine.
+        publication.open()
     if isinstance(outcome, RaynerError):
         raise outcome
     assert isinstance(outcome, TrainState)
@@ -159,6 +168,9 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         torch.set_num_threads(recipe.scaling.threads_per_worker)
     examples: ExampleSet = config["examples"]
     out, device = Path(config["out"]), get_device()
+    publication = _publication_of(config)
+    if publication is not None:
+        out = publication.folder
     _check_storage(out, device)
     task: EncoderTask[Any] = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     return Run(
@@ -172,6 +184,7 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         watcher=Gauges(out.name),
         until=config["until"],
         report=_report,
+        publication=publication,
     )
 
 
@@ -199,6 +212,18 @@ class Gauges:
 
     def close(self) -> None:
         """Ray forgets a gauge with its process."""
+
+
+def _publication_of(config: Mapping[str, Any]) -> Publication | None:
+    """Where the run is put in place; the first worker writes there from now on, and none before it."""
+    if config["publication"] is None:
+        return None
+    publication = Publication(*config["publication"])
+    if rank() == 0:
+        publication.open()
+    else:
+        publication.fetch()
+    return publication
 
 
 def _check_storage(out: Path, device: torch.device) -> None:

@@ -16,6 +16,7 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
+from rayner.files.publishing import Publication
 from rayner.runtime.tracking import Record, Tracker, scalars, tracked
 from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
@@ -60,7 +61,7 @@ class Run:
     `key` names the content of the examples; `dev` are the items to evaluate on, perhaps none; `watcher` is
     shown what happens. The run pauses after `until` epochs, to be gone on with. `report` is told on every
     worker at once of the latest numbers and of `OUT/last`, at the end and at most each
-    `SECONDS_BETWEEN_REPORTS` before.
+    `SECONDS_BETWEEN_REPORTS` before. `publication` puts `out` in place where the run is at a URI.
     """
 
     recipe: BaseRecipe
@@ -73,6 +74,7 @@ class Run:
     watcher: Tracker | None = None
     until: int | None = None
     report: Callable[[Mapping[str, float], Path], None] | None = None
+    publication: Publication | None = None
 
 
 @dataclass(slots=True)
@@ -283,6 +285,8 @@ def _save_last(loop: Loop) -> None:
             loop.state,
             loop.epoch_state,
         )
+        if run.publication is not None:
+            run.publication.push()
         return loop.state.finished or time.monotonic() - loop.reported >= SECONDS_BETWEEN_REPORTS
 
     # One clock decides: who reports waits for the others.

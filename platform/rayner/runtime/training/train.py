@@ -16,7 +16,9 @@ from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
+from rayner.files.publishing import Publication
 from rayner.files.whole import write_json
+from rayner.files.working import worked_on
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, default_device, read_predictions
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
@@ -50,7 +52,8 @@ def train(
     another number, with the same examples in each step. A finished run returns its result again.
 
     Args:
-        out: the folder of the run; `out/best` will be the checkpoint. Workers on other machines must see it.
+        out: the folder of the run, or its URI; `out/best` will be the checkpoint. Workers on other machines
+            must see the folder.
         fresh: remove what an earlier run left in `out`.
         workers: Ray Train workers; 0 trains in this process. By default what the recipe says.
         cache: the folder of example sets. By default the one that RAYNER_CACHE names, or one beside `out`.
@@ -84,13 +87,22 @@ def train_until(
 
     The schedule of the learning rate is that of the whole run.
     """
-    if ":/" in str(out):
-        raise RecipeError(
-            f"--out {out}", "is no folder", "mount the storage, and name the folder that all nodes see"
-        )
     workers = recipe.scaling.workers if workers is None else workers
     _check_gpus(recipe, workers)
-    out = Path(out).resolve()
+    with worked_on(out, "trains in this folder") as (folder, publication):
+        return _train_in(folder.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
+
+
+def _train_in(
+    out: Path,
+    publication: Publication | None,
+    recipe: BaseRecipe,
+    fresh: bool,
+    workers: int,
+    cache: Path | None,
+    watch: Tracker | None,
+    epochs: int | None,
+) -> dict[str, Any] | None:
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".lock", "trains in this folder"):
         if fresh:
@@ -107,7 +119,7 @@ def train_until(
                 checkpoint_gradients(model)
             del model
         cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
-        return _train(recipe, task, out, workers, cache, watch or watcher(), epochs)
+        return _train(recipe, task, out, publication, workers, cache, watch or watcher(), epochs)
 
 
 def _check_gpus(recipe: BaseRecipe, workers: int) -> None:
@@ -122,6 +134,7 @@ def _train(
     recipe: BaseRecipe,
     task: EncoderTask[Any],
     out: Path,
+    publication: Publication | None,
     workers: int,
     cache: Path,
     watch: Tracker,
@@ -132,19 +145,31 @@ def _train(
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["content"]
-        run = Run(recipe, task, examples, key, read_all(task, dev), out, default_device(), watch, until)
+        items, device = read_all(task, dev), default_device()
+        run = Run(recipe, task, examples, key, items, out, device, watch, until, publication=publication)
         state = work(run)
     else:
         from rayner.runtime.training.cluster import work_on_cluster
 
-        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until)
-    return None if not state.finished else conclude(recipe, task, dev, out, state)
+        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication)
+    if not state.finished:
+        return None
+    return conclude(recipe, task, dev, out, state, publication.uri if publication else str(out))
 
 
 def conclude(
-    recipe: BaseRecipe, task: EncoderTask[Any], dev: Sequence[Unit], out: Path, state: TrainState
+    recipe: BaseRecipe,
+    task: EncoderTask[Any],
+    dev: Sequence[Unit],
+    out: Path,
+    state: TrainState,
+    shown: str | None = None,
 ) -> dict[str, Any]:
-    """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result."""
+    """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result.
+
+    Args:
+        shown: the run's folder as the user names it.
+    """
     best = out / BEST
     metrics: dict[str, Any] = json.loads((best / METRICS).read_text(encoding="utf-8"))
     kind = task_of(recipe).kind
@@ -158,7 +183,7 @@ def conclude(
         for name, table in task.inspect(model, items).items():
             pq.write_table(table, best / EVALUATION / f"{name}.parquet")
     result = {
-        "checkpoint": str(best),
+        "checkpoint": f"{shown or out}/{BEST}",
         "metrics": metrics,
         "steps": state.step,
         "seconds": round(state.seconds, 1),

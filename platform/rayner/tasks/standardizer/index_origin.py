@@ -10,6 +10,8 @@ from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.errors import IndexFolderError
+from rayner.files.fetching import local
+from rayner.files.uris import uri_of
 from rayner.tasks.checkpoint_files import MANIFEST
 from rayner.tasks.standardizer.fitting import FILE as FITTED
 
@@ -19,10 +21,14 @@ def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:
 
     `version` follows from the files that the vectors depend on: what is fitted afterwards is none of them.
     """
-    files: Mapping[str, str] = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
+    files: Mapping[str, str] = json.loads((local(checkpoint) / MANIFEST).read_text(encoding="utf-8"))["files"]
     kept = sorted((name, digest) for name, digest in files.items() if name != FITTED)
     version = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]
-    return {"version": version, "encoder": recipe.encoder, "checkpoint": str(checkpoint.resolve())}
+    return {
+        "version": version,
+        "encoder": recipe.encoder,
+        "checkpoint": uri_of(checkpoint) or str(checkpoint.resolve()),
+    }
 
 
 def check_origin(of_index: Mapping[str, Any], origin: Mapping[str, str], folder: Path) -> None:

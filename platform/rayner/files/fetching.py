@@ -1,0 +1,228 @@
+"""Reading from object storage: by manifest where there is one, into a folder of this machine.
+
+What was fetched is kept below `RAYNER_LOCAL` under the hash of its content. The path that is returned ends
+with the URI's own, so that a machine which lacks the file can tell where to fetch it from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pyarrow import fs
+
+from rayner.errors import InputError, RaynerError, StorageError
+from rayner.files.manifests import Entry, find_manifest, key_of
+from rayner.files.places import Place, place_of
+from rayner.files.uris import uri_of
+from rayner.files.whole import partial_name, whole_file
+
+LOCAL_VARIABLE = "RAYNER_LOCAL"
+TRIES = 4
+PAUSE = 0.5
+"""Seconds before the second try; twice as long before each further one."""
+_AT_ONCE = 8
+_CHUNK = 2**22
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|status(?: code:)? 40[13]\b"
+)
+
+log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A file, or the files of a folder: what their objects lie below, and the state that a manifest is of."""
+
+    base: Place
+    entries: dict[str, Entry]
+    is_file: bool
+    write: str | None = None
+
+
+def local(path: str | os.PathLike[str]) -> Path:
+    """The path itself; for a URI where its file or folder lies on this machine, fetched if it does not yet.
+
+    Raises:
+        InputError: nothing is there, it may not be read, or the URI is none of object storage.
+        StorageError: the storage does not answer, or answers wrongly.
+    """
+    uri = uri_of(path)
+    return Path(path) if uri is None else _fetch(uri)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a file or folder, here or at its URI.
+
+    Raises:
+        InputError: the URI cannot be read.
+        StorageError: as `local`.
+    """
+    uri = uri_of(path)
+    return Path(path).exists() if uri is None else _what_is_at(place_of(uri)) is not None
+
+
+def local_root() -> Path:
+    """Where on this machine's own disk lies what comes from, and goes to, object storage."""
+    named = os.environ.get(LOCAL_VARIABLE)
+    return Path(named).absolute() if named else Path.home() / ".cache" / "rayner"
+
+
+def storage_failure(where: str, error: BaseException, doing: str = "cannot be read") -> RaynerError:
+    """The one line of an error that Arrow or obstore raised."""
+    text = str(error)
+    if "NoSuchBucket" in text or "NO_SUCH_BUCKET" in text:
+        return InputError(where, "there is no such bucket", "correct the URI, or make the bucket")
+    if "169.254." in text or "redential" in text:
+        hint = "set AWS_ACCESS_KEY_ID and so on, or give the machine a role"
+        return InputError(where, "no credentials were found for it", hint)
+    if _REFUSED.search(text):
+        return InputError(where, "access is denied", "give this process the rights to it, or correct the URI")
+    if isinstance(error, FileNotFoundError):
+        return InputError(where, "no such file or folder", "correct the URI")
+    line = next(iter(text.splitlines()), "") or type(error).__name__
+    hint = "when the storage works again, run the same command again"
+    return StorageError(where, f"{doing} ({line[:200]})", hint)
+
+
+def _fetch(uri: str) -> Path:
+    place = place_of(uri)
+    seen = None
+    while True:
+        found = _what_is_at(place)
+        if found is None:
+            raise storage_failure(uri, FileNotFoundError(_missing(place)))
+        try:
+            return _fetch_found(place, found)
+        except FileNotFoundError as error:
+            # What a newer state of the folder has replaced is removed.
+            if found.write is None or found.write == seen:
+                what = f"its manifest names an object that is gone ({error.filename})"
+                raise InputError(uri, what, "write it again, or restore the object") from None
+            seen = found.write
+
+
+def _missing(place: Place) -> str:
+    bucket = place.at(place.path.strip("/").partition("/")[0])
+    return "NoSuchBucket" if bucket.info().type == fs.FileType.NotFound else "no such file or folder"
+
+
+def _what_is_at(place: Place) -> Found | None:
+    try:
+        info = place.info()
+        if info.type == fs.FileType.File:
+            folder = place.at(place.path.rpartition("/")[0])
+            return Found(folder, {info.base_name: _plain(info.base_name, info)}, is_file=True)
+        if (described := find_manifest(place)) is not None:
+            base, manifest, rest = described
+            entries = manifest.below(rest)
+            return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
+        start = place.path.rstrip("/") + "/"
+        entries = {}
+        for one in place.files(recursive=True):
+            name = one.path.removeprefix(start)
+            entries[name] = _plain(name, one)
+        return Found(place, entries, is_file=False) if entries else None
+    except OSError as error:
+        raise storage_failure(place.shown, error) from None
+
+
+def _plain(name: str, info: fs.FileInfo) -> Entry:
+    """A file without a manifest is known by its place, size and time."""
+    about = f"{info.path} {info.size} {info.mtime_ns}"
+    return Entry(name, info.size or 0, "of " + hashlib.sha256(about.encode()).hexdigest())
+
+
+def _fetch_found(place: Place, found: Found) -> Path:
+    scheme, _, rest = place.shown.rstrip("/").partition("://")
+    target = local_root() / "fetched" / key_of(found.entries) / f"{scheme}:" / rest
+    if not target.exists():
+        kept = objects_of(found.base, found.entries)
+        _assemble(target.parent if found.is_file else target, kept)
+    return target
+
+
+def objects_of(base: Place, entries: Mapping[str, Entry]) -> dict[str, Path]:
+    """Where the content of each file lies on this machine, fetched if it does not yet.
+
+    Raises:
+        FileNotFoundError: an object is gone.
+        InputError, StorageError: as `local`.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        kept = list(pool.map(lambda entry: _object(base, entry), entries.values()))
+    return dict(zip(entries, kept, strict=True))
+
+
+def _assemble(folder: Path, files: Mapping[str, Path]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(partial_name(folder.name))
+    try:
+        for name, kept in files.items():
+            path = partial / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.link(kept, path)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            # Another process was faster, with the same files; what has gone from there since comes back.
+            for name, kept in files.items():
+                with suppress(FileExistsError):
+                    os.link(kept, folder / name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _object(base: Place, entry: Entry) -> Path:
+    """Where the content of a file lies on this machine."""
+    name = entry.sha256.removeprefix("of ")
+    path = local_root() / "objects" / name[:2] / name
+    if path.exists() and path.stat().st_size == entry.size:
+        return path
+    source = base.below(entry.object)
+    for attempt in range(1, TRIES + 1):
+        try:
+            _download(source, entry, path)
+        except FileNotFoundError:
+            raise FileNotFoundError(2, "is gone", source.shown) from None
+        except OSError as error:
+            failure = storage_failure(source.shown, error)
+            if attempt == TRIES or isinstance(failure, InputError):
+                raise failure from None
+            log.warning("%s (try %d of %d)", failure, attempt, TRIES)
+            time.sleep(PAUSE * 2 ** (attempt - 1))
+        else:
+            return path
+    raise AssertionError
+
+
+def _download(source: Place, entry: Entry, path: Path) -> None:
+    digest, size = hashlib.sha256(), 0
+    with whole_file(path) as partial:
+        with (
+            source.filesystem.open_input_stream(source.path, compression=None) as stream,
+            partial.open("wb") as file,
+        ):
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        is_right = entry.sha256.startswith("of ") or digest.hexdigest() == entry.sha256
+        if size != entry.size or not is_right:
+            raise OSError(f"{size} bytes came that are not the {entry.size} of its manifest")
+        # The same on each machine, because what was seen of a file is kept by its time.
+        stamp = int(entry.sha256.removeprefix("of ")[:7], 16)
+        os.utime(partial, (stamp, stamp))
+        partial.chmod(0o444)

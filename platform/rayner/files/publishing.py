@@ -1,0 +1,280 @@
+"""Folders at URIs that are worked on here, and put in place there whole.
+
+What changed is uploaded under names of its own; then a manifest that names it all takes the place of the one
+before, if that is still the one that this process wrote or took over (a conditional write); then what is no
+longer named is removed. So there is the old state or the new one, and of two processes one goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError, RaynerError
+from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_failure
+from rayner.files.locks import locked
+from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
+from rayner.files.places import place_of
+from rayner.files.snapshots import is_aside, snapshot
+from rayner.files.uris import check_uri
+
+_AT_ONCE = 8
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
+"""Of storage that has conditional writes."""
+SECONDS_TO_FETCH = 1800
+"""How long a worker waits for another one on its machine that fetches the same folder."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+log = logging.getLogger(__name__)
+
+
+class TakenOverError(InputError):
+    """Another process writes to the place now; this one stops."""
+
+
+class Publication:
+    """A folder at a URI as one process writes it, and the folder on this machine that it works in.
+
+    Args:
+        owner: who may go on writing; by default this process alone, which takes the place over.
+    """
+
+    def __init__(self, uri: str, owner: str | None = None) -> None:
+        scheme = uri.partition(":")[0]
+        if scheme not in SCHEMES:
+            what = f"{scheme}: has no conditional writes, which keep two processes apart"
+            raise InputError(uri, what, f"name a folder, or a URI that begins with {', '.join(SCHEMES)}")
+        self.uri = uri.rstrip("/")
+        name = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
+        self.folder = local_root() / "work" / name / self.uri.rpartition("/")[2]
+        self.owner = owner or secrets.token_hex(8)
+        self._takes_over = owner is None
+        self._store = _store_at(self.uri)
+        self._state: Manifest | None = None
+        self._tag: str | None = None
+        self._given_up: set[str] = set()
+        self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
+
+    def open(self, keeps: bool = True) -> None:
+        """Make this the process that writes, and the folder here what is there.
+
+        Args:
+            keeps: False starts with an empty folder; what is there stays until the first `push`.
+
+        Raises:
+            TakenOverError: another process took the place over.
+            InputError, StorageError: the storage cannot be used.
+        """
+        self._state, self._tag = self._read()
+        state = self._state
+        if state is not None and state.owner != self.owner:
+            if not self._takes_over:
+                raise self._taken_over(state)
+            log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
+        self._takes_over = False
+        files = state.files if state is not None else {}
+        self._make_folder(files if keeps else {})
+        # Listed before: what a writer uploads that takes over from this one later is not among it.
+        left = self._unnamed(files)
+        self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
+        self._remove(left)
+
+    def fetch(self) -> None:
+        """Make the folder here what is there, without writing there.
+
+        Raises:
+            TakenOverError: another process took the place over.
+            InputError, StorageError: the storage cannot be used.
+        """
+        state, _ = self._read()
+        if state is not None and state.owner != self.owner:
+            raise self._taken_over(state)
+        with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
+            self._make_folder(state.files if state is not None else {})
+
+    def check(self) -> None:
+        """Find out whether this process may still write.
+
+        Raises:
+            TakenOverError: another process took the place over.
+            InputError, StorageError: the storage cannot be used.
+        """
+        state, _ = self._read()
+        if state is None or self._state is None or state.write != self._state.write:
+            raise self._taken_over(state or Manifest("", "", "one that is not known"))
+
+    def push(self) -> None:
+        """Put the folder as it is now in place.
+
+        Raises:
+            TakenOverError: another process took the place over.
+            InputError, StorageError: the storage cannot be used; there is the state before, or this one.
+        """
+        with snapshot(self.folder) as folder:
+            self._push(folder)
+
+    def _push(self, folder: Path) -> None:
+        before = {e.sha256: e for e in (self._state.files.values() if self._state is not None else ())}
+        replaced = {entry.object for entry in before.values()}
+        write = secrets.token_hex(8)
+        files: dict[str, Entry] = {}
+        uploads: list[tuple[Path, str]] = []
+        for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+            size, digest = self._hash(path)
+            known = before.get(digest)
+            if known is None:
+                target = f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', path.name)}"
+                known = before[digest] = Entry(target, size, digest)
+                uploads.append((path, target))
+            files[path.relative_to(folder).as_posix()] = known
+        try:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                list(pool.map(lambda one: self._upload(*one), uploads))
+            self._write(Manifest(write, self.owner, _who(), files))
+        except TakenOverError:
+            self._remove([target for _, target in uploads])
+            raise
+        except RaynerError:
+            # The manifest may be on its way yet.
+            self._given_up.update(target for _, target in uploads)
+            raise
+        gone = (replaced | self._given_up) - {entry.object for entry in files.values()}
+        self._given_up.clear()
+        self._remove(sorted(gone))
+
+    def _make_folder(self, files: Mapping[str, Entry]) -> None:
+        """What lies in the folder here that is not of this state, may be newer or damaged, and goes."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        wanted = dict(files)
+        for path in [path for path in self.folder.rglob("*") if not path.is_dir()]:
+            name = path.relative_to(self.folder).as_posix()
+            if name in wanted and self._hash(path) == (wanted[name].size, wanted[name].sha256):
+                del wanted[name]
+            elif not any(map(is_aside, path.relative_to(self.folder).parts)):
+                path.unlink()
+        try:
+            found = objects_of(place_of(self.uri), wanted)
+        except FileNotFoundError as error:
+            what = f"its manifest names an object that is gone ({error.filename})"
+            raise InputError(self.uri, what, "start over with --fresh, or restore the object") from None
+        for name, kept in found.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A copy: what is worked on must not change what was fetched.
+            shutil.copyfile(kept, path)
+
+    def _read(self) -> tuple[Manifest | None, str | None]:
+        import obstore
+
+        try:
+            found = self._call(lambda: obstore.get(self._store, MANIFEST))
+        except FileNotFoundError:
+            return None, None
+        return decode(bytes(found.bytes()), f"{self.uri}/{MANIFEST}"), found.meta["e_tag"]
+
+    def _write(self, state: Manifest) -> None:
+        """Put a manifest in the place of the one that this process knows of."""
+        import obstore
+
+        mode: Any = "create" if self._state is None else {"e_tag": self._tag}
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._tag = obstore.put(self._store, MANIFEST, state.encode(), mode=mode)["e_tag"]
+                break
+            except Exception as error:
+                failure = storage_failure(self.uri, error, "cannot be written to")
+                now, tag = self._read()
+                if now is not None and now.write == state.write:
+                    # It was written, and the answer was lost.
+                    self._tag = tag
+                    break
+                if now is not None and (self._state is None or now.write != self._state.write):
+                    raise self._taken_over(now) from None
+                if attempt == TRIES or isinstance(failure, InputError):
+                    raise failure from None
+                log.warning("%s (try %d of %d)", failure, attempt, TRIES)
+                time.sleep(PAUSE * 2 ** (attempt - 1))
+        self._state = state
+
+    def _taken_over(self, state: Manifest) -> TakenOverError:
+        return TakenOverError(
+            self.uri, f"is written by another process ({state.who})", "stop one of the two; this one stops"
+        )
+
+    def _upload(self, path: Path, target: str) -> None:
+        import obstore
+
+        self._call(lambda: obstore.put(self._store, target, path))
+
+    def _unnamed(self, files: Mapping[str, Entry]) -> list[str]:
+        """What writers that were killed have left."""
+        import obstore
+
+        named = {entry.object for entry in files.values()}
+        found = self._call(lambda: [o["path"] for o in obstore.list(self._store, prefix=OBJECTS).collect()])
+        return [path for path in found if path not in named]
+
+    def _remove(self, targets: list[str]) -> None:
+        import obstore
+
+        try:
+            if targets:
+                obstore.delete(self._store, targets)
+        except Exception as error:
+            log.warning("%s: what it replaced is not removed yet (%s)", self.uri, str(error).split("\n")[0])
+
+    def _call(self, do: Callable[[], Any]) -> Any:
+        for attempt in range(1, TRIES + 1):
+            try:
+                return do()
+            except Exception as error:
+                failure = storage_failure(self.uri, error, "cannot be reached")
+                if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+                    raise
+                if attempt == TRIES or isinstance(failure, InputError):
+                    raise failure from None
+                log.warning("%s (try %d of %d)", failure, attempt, TRIES)
+                time.sleep(PAUSE * 2 ** (attempt - 1))
+        raise AssertionError
+
+    def _hash(self, path: Path) -> tuple[int, str]:
+        about = path.stat()
+        stamp = (about.st_ino, about.st_size, about.st_mtime_ns)
+        known = self._hashes.get(about.st_ino)
+        if known is None or known[0] != stamp:
+            with path.open("rb") as file:
+                known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
+            self._hashes[about.st_ino] = known
+        return about.st_size, known[1]
+
+
+def _who() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _store_at(uri: str) -> Any:
+    from obstore.store import from_url
+
+    check_uri(uri)
+    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    has_no_role = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    if uri.startswith("s3:") and has_no_role and not any(os.environ.get(name) for name in given):
+        raise storage_failure(uri, RaynerError("no credentials"))
+    retry: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
+    options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
+    try:
+        return from_url(uri, client_options=options, retry_config=retry)
+    except Exception as error:
+        raise storage_failure(uri, error) from None

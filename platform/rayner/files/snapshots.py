@@ -1,0 +1,63 @@
+"""A copy of a folder that others write in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rayner.errors import StorageError
+from rayner.files.whole import is_partial, partial_name
+
+_TRIES = 20
+_PAUSE = 0.05
+_COPIED = 2**24
+_ASIDE = re.compile(r"\..*\.(partial|new|old|lock)|\.lock|\.examples|ray")
+"""What is under way, or of this machine alone: Ray's own files, and examples that can be made again."""
+
+
+def is_aside(name: str) -> bool:
+    """Whether a file or folder of this name is no part of what is put in place."""
+    return bool(_ASIDE.fullmatch(name)) or is_partial(name)
+
+
+@contextmanager
+def snapshot(folder: Path) -> Generator[Path]:
+    """The folder as it is now, though others write in it: what replaces a folder in it is taken whole.
+
+    Raises:
+        StorageError: folders in it were replaced all the time.
+    """
+    target = folder.with_name(partial_name(folder.name))
+    try:
+        _snap(folder, target)
+        yield target
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def _snap(folder: Path, target: Path) -> None:
+    for _ in range(_TRIES):
+        target.mkdir(parents=True)
+        before = folder.stat().st_ino
+        try:
+            for path in folder.iterdir():
+                if is_aside(path.name):
+                    continue
+                if path.is_dir():
+                    _snap(path, target / path.name)
+                elif path.stat().st_size < _COPIED:
+                    shutil.copyfile(path, target / path.name)
+                else:
+                    # Large files are replaced, and not written to.
+                    os.link(path, target / path.name)
+            if folder.stat().st_ino == before:
+                return
+        except FileNotFoundError:
+            time.sleep(_PAUSE)
+        shutil.rmtree(target)
+    raise StorageError(str(folder), "changes all the time", "run the same command again")

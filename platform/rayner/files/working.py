@@ -1,0 +1,94 @@
+"""Where a command works that is given an `--out`: there, or here for a URI, where it is put in place."""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import RaynerError
+from rayner.files.locks import locked
+from rayner.files.publishing import Publication, TakenOverError
+from rayner.files.uris import uri_of
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path, Publication | None]]:
+    """The folder to work in for an `--out`, and what puts it in place where that is a URI.
+
+    It is put in place when the work is done; who works for long puts it in place between times too.
+
+    Args:
+        doing: what a process does with it: `trains in this folder`.
+        keeps: whether to begin with what is there.
+    """
+    uri = uri_of(out)
+    if uri is None:
+        yield Path(out), None
+        return
+    publication = Publication(uri)
+    with locked(publication.folder.parent / ".lock", doing):
+        publication.open(keeps)
+        yield publication.folder, publication
+        publication.push()
+
+
+@contextmanager
+def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]:
+    """As `worked_on`, for a folder that several processes of this machine write for long.
+
+    Args:
+        seconds: how often it is put in place meanwhile.
+
+    Raises:
+        TakenOverError: another process took the place over; the work was interrupted.
+    """
+    with worked_on(out, doing) as (folder, publication):
+        if publication is None:
+            yield folder
+            return
+        over, lost = threading.Event(), list[TakenOverError]()
+
+        def push_now_and_then() -> None:
+            while not over.wait(seconds):
+                try:
+                    publication.push()
+                except TakenOverError as error:
+                    lost.append(error)
+                    _thread.interrupt_main()
+                    return
+                except (RaynerError, OSError) as error:
+                    log.warning("%s is not put in place now, but later (%s)", publication.uri, error)
+
+        thread = threading.Thread(target=push_now_and_then, daemon=True)
+        thread.start()
+        try:
+            yield folder
+        except BaseException as error:
+            over.set()
+            thread.join()
+            if lost:
+                raise lost[0] from None
+            with suppress(RaynerError):
+                publication.push()
+            raise error
+        over.set()
+        thread.join()
+
+
+def shown_at(given: Path, folder: Path, value: Any) -> Any:
+    """Plain values, in which paths of the folder that was worked in are those of the one that was given."""
+    uri = uri_of(given)
+    if uri is None:
+        return value
+    if isinstance(value, str):
+        return value.replace(str(folder), uri) if value.startswith(str(folder)) else value
+    if isinstance(value, Mapping):
+        return {name: shown_at(given, folder, one) for name, one in value.items()}
+    return [shown_at(given, folder, one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,77 @@
+"""Snapshots of folders that others write in."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from rayner.errors import StorageError
+from rayner.files import snapshots
+from rayner.files.folders import replace_folder
+from rayner.files.snapshots import snapshot
+from rayner.files.whole import partial_name
+
+
+def write(folder: Path, text: str) -> None:
+    for number in range(20):
+        (folder / f"{number}").write_text(text)
+
+
+def test_a_folder_that_is_replaced_meanwhile_is_of_one_time(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    replace_folder(run / "last", lambda folder: write(folder, "0"))
+    over = threading.Event()
+
+    def replaces() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            replace_folder(run / "last", lambda folder: write(folder, str(number)))  # noqa: B023
+
+    writer = threading.Thread(target=replaces)
+    writer.start()
+    try:
+        seen = set()
+        while len(seen) < 5:
+            with snapshot(run) as taken:
+                texts = {path.read_text() for path in (taken / "last").iterdir()}
+                assert len(list((taken / "last").iterdir())) == 20
+            assert len(texts) == 1
+            seen |= texts
+    finally:
+        over.set()
+        writer.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_is_under_way_or_of_this_machine_is_left_out(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for name in ("kept/x", ".lock", ".winner.lock", "ray/x", ".examples/x", ".last.new/x", partial_name("x")):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).touch()
+    with snapshot(run) as taken:
+        assert [path.name for path in taken.iterdir()] == ["kept"]
+
+
+def test_large_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_COPIED", 3)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "small").write_text("xx")
+    (run / "large").write_text("xxx")
+    with snapshot(run) as taken:
+        (run / "small").write_text("yy")
+        assert (taken / "small").read_text() == "xx"
+        assert (taken / "large").samefile(run / "large")
+
+
+def test_a_folder_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_PAUSE", 0)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="changes all the time"), snapshot(run):
+        pass

@@ -1,0 +1,157 @@
+"""An S3 server on the loopback, behind a proxy that fails as a test asks it to."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from urllib.request import Request, urlopen
+
+from moto.server import ThreadedMotoServer
+
+Fault = Literal["503", "403", "slow", "broken", "answer lost"]
+SECONDS_OF_SLOW = 0.3
+BUCKET = "tests"
+
+_BODIES = {
+    "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
+    "403": b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+}
+
+
+class Storage:
+    """The server; `fault` says of each request, by method and path, how it fails."""
+
+    def __init__(self, port: int) -> None:
+        self.fault: Callable[[str, str], Fault | None] = lambda method, path: None
+        self.seen: list[tuple[str, str]] = []
+        self.lock = threading.Lock()
+        storage = self
+
+        class Proxy(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+            def _answer(self) -> None:
+                with storage.lock:
+                    storage.seen.append((self.command, self.path))
+                    fault = storage.fault(self.command, self.path)
+                body = self._body()
+                if fault in ("503", "403"):
+                    self._send(int(fault), [("Content-Type", "application/xml")], _BODIES[fault])
+                    return
+                if fault == "slow":
+                    threading.Event().wait(SECONDS_OF_SLOW)
+                upstream = http.client.HTTPConnection("127.0.0.1", port)
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("expect", "connection")}
+                if "transfer-encoding" in map(str.lower, headers):
+                    headers = {k: v for k, v in headers.items() if k.lower() != "transfer-encoding"}
+                    headers["Content-Length"] = str(len(body))
+                upstream.request(self.command, self.path, body, headers)
+                reply = upstream.getresponse()
+                content = reply.read()
+                upstream.close()
+                if fault == "answer lost":
+                    self.close_connection = True
+                    return
+                self._send(reply.status, reply.getheaders(), content, broken=fault == "broken")
+
+            def _body(self) -> bytes:
+                if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+                    parts = []
+                    while size := int(self.rfile.readline().split(b";")[0], 16):
+                        parts.append(self.rfile.read(size))
+                        self.rfile.readline()
+                    self.rfile.readline()
+                    return b"".join(parts)
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+            def _send(
+                self, status: int, headers: list[tuple[str, str]], content: bytes, broken: bool = False
+            ) -> None:
+                self.send_response_only(status)
+                kept = [(k, v) for k, v in headers if k.lower() not in ("connection", "transfer-encoding")]
+                if self.command != "HEAD":
+                    kept = [(k, v) for k, v in kept if k.lower() != "content-length"]
+                    kept.append(("Content-Length", str(len(content))))
+                for name, value in kept:
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command == "HEAD":
+                    return
+                if broken:
+                    self.wfile.write(content[: len(content) // 2])
+                    self.wfile.flush()
+                    self.close_connection = True
+                    return
+                self.wfile.write(content)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _answer
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def works(self) -> None:
+        """No faults from now on, and nothing seen yet."""
+        self.fault = lambda method, path: None
+        self.seen.clear()
+
+    def fails(self, fault: Fault, times: int = 1, method: str = "", part: str = "") -> list[str]:
+        """Fail the next requests of a method whose path has a part; those that failed, as they do."""
+        failed: list[str] = []
+
+        def one(asked: str, path: str) -> Fault | None:
+            if len(failed) < times and asked.startswith(method) and part in path:
+                failed.append(f"{asked} {path}")
+                return fault
+            return None
+
+        self.fault = one
+        return failed
+
+    def objects(self, prefix: str = "") -> list[str]:
+        """The keys in the bucket."""
+        import obstore
+
+        found = [one["path"] for part in obstore.list(self.store()) for one in part]
+        return sorted(key for key in found if key.startswith(prefix))
+
+    def store(self):
+        """The bucket, as obstore sees it."""
+        from obstore.store import from_url
+
+        return from_url(f"s3://{BUCKET}", client_options={"allow_http": True})
+
+
+def environment(url: str) -> dict[str, str]:
+    """What a process needs to reach the server."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI-EXAMPLE",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@contextmanager
+def serving() -> Iterator[Storage]:
+    """A server with one bucket."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    storage = Storage(port)
+    try:
+        urlopen(Request(f"{storage.url}/{BUCKET}", method="PUT")).close()
+        yield storage
+    finally:
+        storage.server.shutdown()
+        storage.server.server_close()
+        server.stop()

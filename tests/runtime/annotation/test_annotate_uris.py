@@ -1,0 +1,90 @@
+"""Annotation of what lies in object storage, over HTTP, into object storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pyarrow.parquet as pq
+import pytest
+
+from rayner.errors import InputError, RaynerError
+from rayner.files.places import place_of
+from rayner.files.publishing import Publication, TakenOverError
+from rayner.runtime.annotation import annotate as module
+from rayner.runtime.annotation.annotate import annotate
+from tests.object_storage import BUCKET, Storage
+from tests.runtime.annotation.annotate_model import Capitals
+from tests.runtime.annotation.annotate_texts import TEXTS, write_jsonl
+
+
+def uploaded(storage: Storage, tmp_path: Path, name: str, files: int = 1) -> str:
+    for number in range(files):
+        path = write_jsonl(tmp_path / f"{number}.jsonl", TEXTS, f"{number}-")
+        obstore.put(storage.store(), f"{name}/{number}.jsonl", path)
+    return f"s3://{BUCKET}/{name}"
+
+
+def documents(out: str) -> list[str]:
+    place = place_of(out)
+    found = [info.path for info in place.files() if info.base_name.startswith("documents-")]
+    tables = [pq.read_table(path, filesystem=place.filesystem) for path in found]
+    return sorted(id_ for table in tables for id_ in table["document_id"].to_pylist())
+
+
+def run(given: str, out: str, model: Any = None) -> dict[str, Any]:
+    return annotate(model or Capitals(), [given], out, workers=0)
+
+
+def test_passing_faults_lose_nothing(storage: Storage, tmp_path: Path) -> None:
+    given, out = uploaded(storage, tmp_path, "faults/in", 2), f"s3://{BUCKET}/faults/out"
+    failed = storage.fails("broken", 2, "GET", ".jsonl")
+    assert run(given, out)["documents"] == 2 * len(TEXTS)
+    assert failed
+    assert len(documents(out)) == 2 * len(TEXTS)
+    storage.seen.clear()
+    assert run(given, out)["documents"] == 2 * len(TEXTS)
+    assert not [path for method, path in storage.seen if method == "PUT" and "documents" in path]
+
+
+def test_storage_that_stays_away_is_no_reject_and_is_gone_on_with(storage: Storage, tmp_path: Path) -> None:
+    given, out = uploaded(storage, tmp_path, "away/in"), f"s3://{BUCKET}/away/out"
+
+    class Cut(Capitals):
+        def load(self, device: str | None) -> Any:
+            storage.fault = lambda method, path: "503" if method == "PUT" else None
+            return super().load(device)
+
+    with pytest.raises((RaynerError, OSError)):
+        run(given, out, Cut())
+    storage.works()
+    assert documents(out) == []
+    result = run(given, out)
+    assert (result["documents"], result["rejected"]) == (len(TEXTS), 0)
+
+
+def test_of_two_runs_the_later_one_goes_on(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, out = uploaded(storage, tmp_path, "two/in"), f"s3://{BUCKET}/two/out"
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_CHECKS", 0.0)
+
+    class RunsAnother(Capitals):
+        def load(self, device: str | None) -> Any:
+            with monkeypatch.context() as patch:
+                patch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+                Publication(f"{out}/_writer").open(keeps=False)
+            return super().load(device)
+
+    with pytest.raises(TakenOverError, match="is written by another process"):
+        run(given, out, RunsAnother())
+    assert not [key for key in storage.objects("two/out/") if key.endswith("_annotation.json")]
+    assert run(given, out)["documents"] == len(TEXTS)
+    assert len(documents(out)) == len(TEXTS)
+
+
+def test_a_bucket_that_is_missing(storage: Storage, tmp_path: Path) -> None:
+    given = uploaded(storage, tmp_path, "missing/in")
+    with pytest.raises(InputError, match="there is no such bucket"):
+        run(given, "s3://nowhere/out")
