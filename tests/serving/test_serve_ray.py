@@ -41,7 +41,7 @@ class Service:
         people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
         self.settings = ServeSettings.model_validate(
             {
-                "recognizer": str(self.old),
+                "checkpoint": str(self.old),
                 "knowledge_bases": {"people": {"index": str(self.index), "standardizer": str(people)}},
                 "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, **PRESSURE},
                 "http": {"port": self.port},
@@ -114,7 +114,7 @@ def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     old, new = version_of(served.old), version_of(served.new)
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
         until(lambda: len(seen.replies) > 5)
-        served.change(recognizer=str(served.new))
+        served.change(checkpoint=str(served.new))
         until(lambda: served.version() == new)
         count = len(seen.replies)
         until(lambda: len(seen.replies) > count + 10)
@@ -129,7 +129,7 @@ def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     for reply in seen.replies:
         made = [len(document["mentions"]) for document in reply["documents"]]
         assert made == expected[reply["versions"]["recognizer"]]
-    served.change(recognizer=str(served.old))
+    served.change(checkpoint=str(served.old))
 
 
 def test_a_new_index_comes_in_without_a_failed_request(served: Service) -> None:
@@ -155,11 +155,11 @@ def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path)
     broken = recognizer_folder(tmp_path / "broken", 60)
     (broken / "model.safetensors").write_bytes(b"cut short")
     before = served.version()
-    served.change(recognizer=str(broken))
+    served.change(checkpoint=str(broken))
     until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
     assert served.version() == before
     assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
-    served.change(recognizer=str(served.old))
+    served.change(checkpoint=str(served.old))
     until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
 
 

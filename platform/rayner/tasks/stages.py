@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,11 @@ class PipelineSettings:
         return self.is_file or self.stages[0].record.stage in ("mentions", "types")
 
     @property
+    def finds_mentions(self) -> bool:
+        """Whether it takes texts in which nothing is marked."""
+        return any(stage.record.stage == "mentions" for stage in self.stages)
+
+    @property
     def new_types(self) -> dict[str, Any]:
         """Types that are asked for and were never learned, each with how its threshold is had."""
         found: dict[str, Any] = {}
@@ -117,17 +122,22 @@ class PipelineSettings:
         """The predictor alone; as `pipeline`."""
         return self.pipeline(device).predictor
 
-    def pipeline(self, device: str | None = None) -> Pipeline:
+    def pipeline(
+        self,
+        device: str | None = None,
+        load: Callable[[Path, str | None], Checkpoint] = load_checkpoint,
+    ) -> Pipeline:
         """The models, ready to predict.
 
         Args:
             device: by default a GPU where there is one.
+            load: the model of a folder on a device; one that remembers lets pipelines share their models.
 
         Raises:
             CheckpointError: a checkpoint that is damaged, or has nothing to answer.
             InputError: as `check`.
         """
-        loaded = [load_checkpoint(stage.checkpoint, device) for stage in self.stages]
+        loaded = [load(stage.checkpoint, device) for stage in self.stages]
         predictors = [one.predictor(s.options) for one, s in zip(loaded, self.stages, strict=True)]
         if not self.is_file:
             return Pipeline(self, loaded, predictors[0])
