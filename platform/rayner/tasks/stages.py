@@ -12,7 +12,7 @@ from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import Checkpoint, check_files, load_checkpoint, read_recipe, version_of
-from rayner.tasks.predict import checked, predict
+from rayner.tasks.predict import checked, has_spare_core, predict
 from rayner.tasks.registry import Stage, Task, task_of, train_task
 
 ORDER = ("contexts", "mentions", "types", "entities")
@@ -181,7 +181,7 @@ class Pipeline:
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
-        return list(predict(self.predictor, given, tokens_per_batch))
+        return list(predict(self.predictor, given, tokens_per_batch, has_spare_core()))
 
 
 def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) -> PipelineSettings:

@@ -13,7 +13,7 @@ from rayner.runtime.training.distributed import gather_objects, on_first, rank, 
 from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.predict import predict
+from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.stages import read_pipeline
 
 EVALUATION = "evaluation"
@@ -57,7 +57,7 @@ def evaluate(
     recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     gold = kind.read(list(map(Path, paths)), format, recipe, pipeline.predictor, types)
-    predicted = predict_all(pipeline.predictor, gold.items)
+    predicted = predict_all(pipeline.predictor, gold.items, has_spare_core())
     metrics = pipeline.predictor.evaluate(predicted, gold.items)
     found = {**metrics, **gold.notes}
     if intervals:
@@ -70,10 +70,12 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def predict_all(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> list[Any]:
+def predict_all(
+    predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any], ahead: bool = False
+) -> list[Any]:
     """The answers to all items, on every worker; each worker works on its part of them."""
     with torch.no_grad():
-        mine = list(predict(predictor, items[rank() :: world_size()]))
+        mine = list(predict(predictor, items[rank() :: world_size()], ahead=ahead))
     merged: list[Any] = [None] * len(items)
     for worker, part in enumerate(gather_objects(mine)):
         merged[worker :: world_size()] = part
