@@ -135,7 +135,7 @@ def load_serve_settings(path: Path) -> ServeSettings:
     Raises:
         RecipeError: the file, the key that is wrong and the nearest known one.
     """
-    values = read_yaml(path)
+    values = read_yaml(path, "a configuration file of `rayner serve`")
     if not isinstance(values, dict):
         raise RecipeError(str(path), "not a mapping of keys to values", "write `checkpoint: RUN/best`")
     return parse_settings(ServeSettings, values, str(path))

@@ -22,7 +22,15 @@ from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
-from rayner.tasks.checkpoint_files import ENCODER, HINT, MANIFEST, check_files, sha256_of, write_manifest
+from rayner.tasks.checkpoint_files import (
+    ENCODER,
+    HINT,
+    MANIFEST,
+    check_files,
+    sha256_of,
+    without_manifest,
+    write_manifest,
+)
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import Task, parse_recipe, task_of, train_task
 
@@ -160,5 +168,6 @@ def version_of(folder: Path) -> str:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
+        hint = without_manifest(folder, "name a checkpoint folder, such as RUN/best")
+        raise CheckpointError(str(path), "is missing", hint)
     return f"{read_recipe(folder).task}-{sha256_of(path)[:12]}"

@@ -207,7 +207,7 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if asked:
         what = f"{', '.join(asked)} cannot be asked of a whole pipeline"
         raise InputError(str(path), what, "write the option to its stage in the file")
-    values = read_yaml(path)
+    values = read_yaml(path, "a checkpoint folder or a pipeline file")
     listed = values.get("stages") if isinstance(values, dict) else None
     if not isinstance(listed, list) or not listed or set(values) != {"stages"}:
         what = "is no pipeline: it needs the key `stages`, a list, and no other"
@@ -217,6 +217,10 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if order != sorted(order):
         names = ", ".join(str(stage.record.stage) for stage in stages)
         raise RecipeError(str(path), f"has its stages in the order {names}", f"write {', '.join(ORDER)}")
+    twice = [name for name in ORDER[:-1] if order.count(ORDER.index(name)) > 1]
+    if twice:
+        what = f"has more than one stage of {twice[0]}"
+        raise RecipeError(str(path), what, "keep one; only stages of entities may be several, one an index")
     if "mentions" not in [stage.record.stage for stage in stages]:
         what = "has no stage that finds mentions"
         raise RecipeError(str(path), what, "begin with the checkpoint of a recognizer or a tagger")

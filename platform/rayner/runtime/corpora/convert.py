@@ -34,6 +34,7 @@ from rayner.runtime.corpora.parts import (
     unchanged,
 )
 from rayner.runtime.pipeline import code_digest
+from rayner.runtime.run_folder import check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
@@ -146,6 +147,7 @@ def _process(
     units: Sequence[Unit], change: Change, purpose: str, out: Path, workers: int | None, fresh: bool
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
+    check_out(out)
     _guard(units, out)
     parts = cut_parts(units, f"{purpose} {code_digest('data', 'data/readers', 'supervision')}")
     key = hashlib.sha256(canonical([part.key for part in parts]).encode()).hexdigest()

@@ -17,6 +17,7 @@ from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
 from rayner.runtime.evaluation.evaluate import EVALUATION, default_device, read_predictions
 from rayner.runtime.locks import locked
+from rayner.runtime.run_folder import check_out
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
 from rayner.runtime.training.loop import Run, work
@@ -86,6 +87,7 @@ def train_until(
         raise RecipeError(
             f"--out {out}", "is no folder", "mount the storage, and name the folder that all nodes see"
         )
+    check_out(Path(out))
     out = Path(out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".lock", "trains in this folder"):
