@@ -45,7 +45,7 @@ def changes(options: argparse.Namespace, folder: Path) -> list[Row]:
     """A row for each change; that of the index where a standardizer is given."""
     settings = replica(options)
     settings["replicas"] |= {"min": REPLICAS, "max": REPLICAS}
-    settings["recognizer"] = str(Path(options.checkpoint).resolve())
+    settings["checkpoint"] = str(Path(options.checkpoint).resolve())
     names: list[str] = []
     index = folder / "index"
     if options.standardizer:

@@ -97,7 +97,7 @@ def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> li
         raise SystemExit(done.stderr.strip().splitlines()[-1])
     alone = {"what": "process", "sentences": sentences, **json.loads(done.stdout.splitlines()[-1])}
     rows = [shown(alone)]
-    settings = {"recognizer": str(Path(options.checkpoint).resolve()), **replica(options)}
+    settings = {"checkpoint": str(Path(options.checkpoint).resolve()), **replica(options)}
     with served(settings, folder, options.core, rest(options.core)) as server:
         for clients in options.clients:
             row = load(server.address, "/v1/recognize", bodies, clients, options, folder)

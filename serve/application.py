@@ -1,6 +1,6 @@
 """Serve's builder, by a name that `serve run` finds from the root of the repository.
 
-    serve run serve.application:build recognizer=runs/quickstart/run/best
+    serve run serve.application:build checkpoint=runs/quickstart/run/best
 
 Where the package is installed, `rayner.serving.application:build` is the same.
 """

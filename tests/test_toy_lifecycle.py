@@ -93,7 +93,7 @@ def test_a_pipeline_file_has_it_as_a_stage(checkpoint: Path, folder: Path) -> No
 
 def test_it_answers_over_http(checkpoint: Path) -> None:
     service = Service(ApplicationSettings(), device="cpu")
-    asyncio.run(service.load(ModelSettings(recognizer=str(checkpoint))))
+    asyncio.run(service.load(ModelSettings(checkpoint=str(checkpoint))))
     client = TestClient(create_app(service))
     reply = client.post("/v1/recognize", json={"documents": [{"text": "Ada went to Oslo."}]})
     assert reply.status_code == 200, reply.text

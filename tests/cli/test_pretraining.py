@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_evaluate_annotate_and_serve_end_with_2_and_a_hint(run, folder, tmp_path):
     best, corpus = folder / "run" / "best", folder / "dev.jsonl"
-    (tmp_path / "serve.yaml").write_text(f"recognizer: {best}\n")
+    (tmp_path / "serve.yaml").write_text(f"checkpoint: {best}\n")
     for arguments, hint in (
         (("evaluate", best, corpus), "train another task with it as its `encoder`"),
         (("annotate", best, corpus, "--out", tmp_path / "out", "--workers", "0"), "name a recognizer"),

@@ -8,10 +8,10 @@ import pytest
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        ("recogniser: RUN/best\n", "recogniser: unknown key; did you mean 'recognizer'?"),
-        ("recognizer: /nowhere/best\n", "/nowhere/best"),
-        ("recognizer: [\n", "not valid YAML"),
-        ("{}\n", "recognizer"),
+        ("checkpiont: RUN/best\n", "checkpiont: unknown key; did you mean 'checkpoint'?"),
+        ("checkpoint: /nowhere/best\n", "/nowhere/best"),
+        ("checkpoint: [\n", "not valid YAML"),
+        ("{}\n", "checkpoint"),
     ],
 )
 def test_a_file_that_cannot_be_served_is_one_line_and_status_2(run, tmp_path, content, named):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.own_ray import end, environment_of_nodes, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import end, environment_of_nodes, lose, own_head, own_node
 from tests.runtime.annotation.annotate_texts import TEXTS, blocks_done, here, rows, write_jsonl
+from tests.waiting import wait_for
 
 DRIVER = """
 import os, sys

@@ -16,10 +16,11 @@ import yaml
 
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
-from tests.faults.own_ray import Nodes, end, wait_for
+from tests.faults.own_ray import Nodes, end
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.runtime.training.toy_task import largest_difference, weights_of
+from tests.waiting import wait_for
 
 FREE = 10**9
 """A limit that no run reaches."""

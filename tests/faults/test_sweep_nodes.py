@@ -15,8 +15,9 @@ from ray.util.state import list_tasks
 
 from rayner.runtime.sweeps.plan import plan_of
 from rayner.runtime.sweeps.trials import read_lines, read_trials
-from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node, wait_for
+from tests.faults.own_ray import Head, end, environment_of_nodes, lose, own_head, own_node
 from tests.runtime.training.several_workers import tiny_recipe
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urljoin
 
 import requests
+
+from tests.waiting import wait_for
 
 
 @dataclass
@@ -32,7 +34,7 @@ def under_load(url: str, body: Callable[[], dict[str, Any]], clients: int = 4) -
             outcome = attempt(session, url, body())
             if isinstance(outcome, str):
                 seen.retried += 1
-                time.sleep(1)
+                wait_for(lambda: _is_ready(session, url))
                 outcome = attempt(session, url, body())
             if isinstance(outcome, str):
                 seen.failed.append(outcome)
@@ -59,9 +61,8 @@ def attempt(session: requests.Session, url: str, body: dict[str, Any]) -> dict[s
     return reply.json() if reply.status_code == 200 else f"{reply.status_code}: {reply.text[:200]}"
 
 
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    """Wait until something holds; fail if it does not."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about in time"
-        time.sleep(0.1)
+def _is_ready(session: requests.Session, url: str) -> bool:
+    try:
+        return session.get(urljoin(url, "/readyz"), timeout=60).status_code == 200
+    except requests.RequestException:
+        return False

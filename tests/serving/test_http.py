@@ -38,7 +38,7 @@ def client(folder: Path) -> Iterator[TestClient]:
 
 def serving(folder: Path, keys: tuple[str, ...] = ()) -> TestClient:
     service = Service(ApplicationSettings.model_validate({"limits": LIMITS}), device="cpu")
-    asyncio.run(service.load(ModelSettings(recognizer=str(folder))))
+    asyncio.run(service.load(ModelSettings(checkpoint=str(folder))))
     return TestClient(create_app(service, keys), raise_server_exceptions=False)
 
 

@@ -40,7 +40,7 @@ class Folders:
         plain = {name: {**base, "index": str(base["index"])} for name, base in bases.items()}
         for base in plain.values():
             base["standardizer"] = str(base["standardizer"])
-        values = {"recognizer": str(self.recognizer), "knowledge_bases": plain, **changes}
+        values = {"checkpoint": str(self.recognizer), "knowledge_bases": plain, **changes}
         return ModelSettings.model_validate(values)
 
 
@@ -96,7 +96,7 @@ def test_answers_are_those_of_the_standardizer(
 def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folders) -> None:
     reply = ask(client, "/v1/standardize", mentions=["Seine"], knowledge_base="places")
     assert reply["versions"] == {
-        "recognizer": None,
+        **dict.fromkeys(("contexts", "recognizer", "typer")),
         "knowledge_bases": {
             "places": {
                 "index": version_of_index(folders.places_index),
@@ -217,7 +217,7 @@ def test_without_knowledge_bases_or_recognizer_the_reply_says_so(folders: Folder
     assert ask(client, "/v1/standardize", mentions=["Curie"])["answers"][0]["name"]
     for path in ("recognize", "annotate"):
         assert client.post(f"/v1/{path}", json={"documents": []}).status_code == 422
-    client = client_of(ModelSettings(recognizer=str(folders.recognizer)))
+    client = client_of(ModelSettings(checkpoint=str(folders.recognizer)))
     reply = client.post("/v1/standardize", json={"mentions": ["a"]})
     assert reply.status_code == 422
     assert "this service has none" in reply.text
@@ -248,9 +248,9 @@ def test_a_change_that_fails_leaves_what_answers(folders: Folders, tmp_path: Pat
     service = Service(ApplicationSettings(), device="cpu")
     asyncio.run(service.load(folders.settings()))
     before = service.models
-    asyncio.run(service.load(folders.settings(recognizer=str(tmp_path))))
+    asyncio.run(service.load(folders.settings(checkpoint=str(tmp_path))))
     assert service.models is before
     assert "checkpoint" in (service.describe().failed_change or "")
     asyncio.run(service.load(folders.settings(revision="2")))
     assert service.describe().failed_change is None
-    assert service.models.recognizer is before.recognizer
+    assert service.models.pipeline is before.pipeline

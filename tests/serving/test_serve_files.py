@@ -48,7 +48,7 @@ def test_serve_accepts_them_and_so_do_we(root: Path, name: str) -> None:
     (deployment,) = application.deployments
     assert deployment.name == NAME
     assert isinstance(deployment.user_config, dict)
-    assert parse_settings(ModelSettings, deployment.user_config, name).recognizer
+    assert parse_settings(ModelSettings, deployment.user_config, name).checkpoint
     build(application.args)
 
 
@@ -76,9 +76,9 @@ def test_the_local_file_is_one_of_ours(root: Path) -> None:
 
 
 def test_models_stand_apart_from_what_restarts_replicas() -> None:
-    one = ServeSettings.model_validate({"recognizer": "a"})
-    other = ServeSettings.model_validate({"recognizer": "b", "revision": "2"})
-    more = ServeSettings.model_validate({"recognizer": "a", "replicas": {"max": 2}})
+    one = ServeSettings.model_validate({"checkpoint": "a"})
+    other = ServeSettings.model_validate({"checkpoint": "b", "revision": "2"})
+    more = ServeSettings.model_validate({"checkpoint": "a", "replicas": {"max": 2}})
     first, second, third = (application_of(settings)._bound_deployment for settings in (one, other, more))
     assert first.version == second.version
     assert first.user_config != second.user_config
@@ -88,13 +88,13 @@ def test_models_stand_apart_from_what_restarts_replicas() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recognizer: a\nreplicas: {maximum: 3}", "replicas.maximum.*max"),
-        ("recogniser: a", "recogniser.*recognizer"),
-        ("http: {port: 8000}", "neither a recognizer nor a knowledge base"),
-        ("recognizer: a\nhttp: {port: 99999}", "http.port"),
-        ("recognizer: a\nreplicas: {min: 3, max: 2}", "max 2 is below min 3"),
-        ("- recognizer", "not a mapping"),
-        ("recognizer: [", "YAML"),
+        ("checkpoint: a\nreplicas: {maximum: 3}", "replicas.maximum.*max"),
+        ("checkpiont: a", "checkpiont.*checkpoint"),
+        ("http: {port: 8000}", "neither a checkpoint nor a knowledge base"),
+        ("checkpoint: a\nhttp: {port: 99999}", "http.port"),
+        ("checkpoint: a\nreplicas: {min: 3, max: 2}", "max 2 is below min 3"),
+        ("- checkpoint", "not a mapping"),
+        ("checkpoint: [", "YAML"),
     ],
 )
 def test_a_wrong_file_is_told_by_key(tmp_path: Path, text: str, message: str) -> None:
@@ -107,7 +107,7 @@ def test_a_wrong_file_is_told_by_key(tmp_path: Path, text: str, message: str) ->
 
 def test_a_checkpoint_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> None:
     path = tmp_path / "serve.yaml"
-    path.write_text(f"recognizer: {tmp_path}/nowhere")
+    path.write_text(f"checkpoint: {tmp_path}/nowhere")
     with pytest.raises(InputError, match="nowhere"):
         checked(path)
 
@@ -120,7 +120,7 @@ def test_an_address_that_cannot_be_had_is_told_before_ray_starts(tmp_path: Path)
             (f"{{port: {taken.getsockname()[1]}}}", "Address already in use"),
             ("{host: no.such.host.invalid}", "nothing can listen at no.such.host.invalid:8000"),
         ):
-            path.write_text(f"recognizer: {tmp_path}/best\nhttp: {http}")
+            path.write_text(f"checkpoint: {tmp_path}/best\nhttp: {http}")
             with pytest.raises(InputError, match=what):
                 serve_forever(path)
 
@@ -140,7 +140,7 @@ def test_keys_of_the_driver_are_asked_of_the_replicas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "serve.yaml"
-    path.write_text(f"recognizer: {recognizer_folder(tmp_path / 'best')}")
+    path.write_text(f"checkpoint: {recognizer_folder(tmp_path / 'best')}")
     monkeypatch.delenv(KEYS_VARIABLE, raising=False)
     assert not checked(path).require_key
     monkeypatch.setenv(KEYS_VARIABLE, "s3cret")

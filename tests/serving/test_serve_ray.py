@@ -22,7 +22,8 @@ from rayner.serving.run import Served, metrics_address
 from rayner.serving.settings import ServeSettings
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
-from tests.serving.load import under_load, until
+from tests.serving.load import under_load
+from tests.waiting import wait_for
 
 EXTRA = Entity("noether", "Emmy Noether")
 BODY = {"documents": [{"text": text} for text in TEXTS]}
@@ -41,7 +42,7 @@ class Service:
         people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
         self.settings = ServeSettings.model_validate(
             {
-                "recognizer": str(self.old),
+                "checkpoint": str(self.old),
                 "knowledge_bases": {"people": {"index": str(self.index), "standardizer": str(people)}},
                 "replicas": {"cpus": 0.1, "threads": 1, "health_period": 1, "drain": 20, **PRESSURE},
                 "http": {"port": self.port},
@@ -95,9 +96,22 @@ def test_errors_pass_through_the_proxy(served: Service) -> None:
 
 
 def test_metrics_are_on_the_port_of_ray(served: Service) -> None:
-    requests.post(served.url("/v1/recognize"), json=BODY, timeout=60)
-    wanted = ("ray_rayner_mentions_total", "ray_rayner_batch_tokens_bucket", version_of(served.old))
-    until(lambda: all(w in requests.get(metrics_address(), timeout=30).text for w in wanted))
+    reply = requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).json()
+    mentions = sum(len(document["mentions"]) for document in reply["documents"])
+
+    def value(name: str, label: str) -> float:
+        lines = requests.get(metrics_address(), timeout=30).text.splitlines()
+        return sum(
+            float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{") and label in line
+        )
+
+    # They are sent now and then, those of a replica together.
+    wait_for(lambda: value("ray_rayner_mentions_total", 'endpoint="recognize"') >= mentions)
+    assert mentions
+    assert value("ray_rayner_items_total", 'endpoint="recognize"') >= len(TEXTS)
+    assert value("ray_rayner_batch_tokens_count", "") >= 1
+    assert value("ray_rayner_model", version_of(served.old)) == 1
+    assert value("ray_rayner_model", version_of(served.new)) == 0
 
 
 def test_under_pressure_some_are_told_when_to_come_again(served: Service) -> None:
@@ -113,11 +127,11 @@ def test_under_pressure_some_are_told_when_to_come_again(served: Service) -> Non
 def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     old, new = version_of(served.old), version_of(served.new)
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
-        until(lambda: len(seen.replies) > 5)
-        served.change(recognizer=str(served.new))
-        until(lambda: served.version() == new)
+        wait_for(lambda: len(seen.replies) > 5)
+        served.change(checkpoint=str(served.new))
+        wait_for(lambda: served.version() == new)
         count = len(seen.replies)
-        until(lambda: len(seen.replies) > count + 10)
+        wait_for(lambda: len(seen.replies) > count + 10)
     assert not seen.failed
     assert not seen.retried
     versions = [reply["versions"]["recognizer"] for reply in seen.replies]
@@ -129,18 +143,18 @@ def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     for reply in seen.replies:
         made = [len(document["mentions"]) for document in reply["documents"]]
         assert made == expected[reply["versions"]["recognizer"]]
-    served.change(recognizer=str(served.old))
+    served.change(checkpoint=str(served.old))
 
 
 def test_a_new_index_comes_in_without_a_failed_request(served: Service) -> None:
     old = version_of_index(served.index)
     body = {"mentions": ["Emmy Noether", "Marie Curie"], "operating_point": "never"}
     with under_load(served.url("/v1/standardize"), lambda: body) as seen:
-        until(lambda: len(seen.replies) > 5)
+        wait_for(lambda: len(seen.replies) > 5)
         remove_entities(served.index, [EXTRA.entity_id])
         new = version_of_index(served.index)
         served.change(revision="without Noether")
-        until(lambda: seen.replies[-1]["versions"]["knowledge_bases"]["people"]["index"] == new)
+        wait_for(lambda: seen.replies[-1]["versions"]["knowledge_bases"]["people"]["index"] == new)
     assert not seen.failed
     assert not seen.retried
     for reply in seen.replies:
@@ -155,12 +169,12 @@ def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path)
     broken = recognizer_folder(tmp_path / "broken", 60)
     (broken / "model.safetensors").write_bytes(b"cut short")
     before = served.version()
-    served.change(recognizer=str(broken))
-    until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
+    served.change(checkpoint=str(broken))
+    wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
     assert served.version() == before
     assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
-    served.change(recognizer=str(served.old))
-    until(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
+    served.change(checkpoint=str(served.old))
+    wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
 
 
 def test_other_applications_are_left_alone(served: Service) -> None:
@@ -172,7 +186,7 @@ def test_other_applications_are_left_alone(served: Service) -> None:
     client = _get_global_client()
     assert client is not None
     client.deploy_apps(ServeDeploySchema.model_validate({"applications": [other]}))
-    until(lambda: serve.status().applications["other"].status == "RUNNING")
+    wait_for(lambda: serve.status().applications["other"].status == "RUNNING")
     served.change(revision="beside another")
     # A command that finds its name or its prefix taken fails, and takes nothing away.
     for taken in (Served(), Served("other", "/else"), Served("second", "/"), Served("second", "/other")):
@@ -196,25 +210,25 @@ def test_other_applications_are_left_alone(served: Service) -> None:
 def test_a_rolling_update_fails_no_request(served: Service, replicas: int) -> None:
     served.change(**served.replicas(min=replicas, max=replicas))
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
-        until(lambda: len(seen.replies) > 5)
+        wait_for(lambda: len(seen.replies) > 5)
         limits = served.settings.limits
         served.change(limits={**limits.model_dump(), "documents": limits.documents + 1})
         count = len(seen.replies)
-        until(lambda: len(seen.replies) > count + 10)
+        wait_for(lambda: len(seen.replies) > count + 10)
     assert not seen.failed, seen.failed[:3]
 
 
 @pytest.mark.faults
 def test_a_killed_replica_fails_no_request_of_who_retries(served: Service) -> None:
     served.change(**served.replicas(min=2, max=2))
-    until(lambda: len(replica_pids()) == 2)
+    wait_for(lambda: len(replica_pids()) == 2)
     before = replica_pids()
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
-        until(lambda: len(seen.replies) > 10)
+        wait_for(lambda: len(seen.replies) > 10)
         os.kill(min(before), signal.SIGKILL)
-        until(lambda: len(replica_pids() - before) == 1, 120)
+        wait_for(lambda: len(replica_pids() - before) == 1, 120)
         count = len(seen.replies)
-        until(lambda: len(seen.replies) > count + 10)
+        wait_for(lambda: len(seen.replies) > count + 10)
     assert not seen.failed, seen.failed[:3]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,7 +17,7 @@ from rayner.config import SpanDecoding
 from rayner.data.schema import Document
 from rayner.data.words import find_words
 from rayner.errors import InputError
-from rayner.tasks.predict import checked, predict
+from rayner.tasks.predict import BATCHES_PER_ROUND, checked, has_spare_core, predict
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.task import RecognizerOptions
 from rayner.tasks.windows import Found, TextWindow
@@ -105,19 +107,79 @@ def test_predictions_start_before_the_last_item_is_read(model: torch.nn.Module) 
     assert len(read) < 100
 
 
-def test_windows_prepared_ahead_have_the_same_answers(
-    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_prepared_ahead_have_the_same_answers(model: torch.nn.Module) -> None:
     plain = found(TASK, model, _mixed(), tokens_per_batch=2)
-    monkeypatch.setenv("RAYNER_PREPARE_AHEAD", "1")
-    assert found(TASK, model, _mixed(), tokens_per_batch=2) == plain
+    assert found(TASK, model, _mixed(), tokens_per_batch=2, ahead=True) == plain
 
     def failing() -> Iterator[Document]:
         yield _mixed()[0]
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        list(predict(TASK.predictor(model), failing(), tokens_per_batch=2))
+        list(predict(TASK.predictor(model), failing(), tokens_per_batch=2, ahead=True))
+
+
+class Watched:
+    """Answers each number with itself, notes which are prepared, and in `forward` waits for one of them."""
+
+    forward_cost, tokens_per_batch, whole = 0, 1, False
+
+    def __init__(self, awaits: int | None = None) -> None:
+        self.prepared = [threading.Event() for _ in range(200)]
+        self.awaits, self.before_forward = awaits, 0
+
+    def prepare(self, item: int) -> list[int]:
+        self.prepared[item].set()
+        return [item]
+
+    def length_of(self, window: int) -> int:
+        return 1
+
+    def forward(self, windows: Sequence[int]) -> list[int]:
+        if self.awaits is not None:
+            assert self.prepared[self.awaits].wait(60), "the next round is not prepared meanwhile"
+        self.before_forward = self.before_forward or sum(event.is_set() for event in self.prepared)
+        return list(windows)
+
+    def finish(self, item: int, windows: Sequence[int], scores: Sequence[int]) -> int:
+        return scores[0]
+
+    def evaluate(self, predicted: Sequence[int], gold: Sequence[int]) -> dict[str, Any]:
+        return {}
+
+
+def test_the_next_round_is_prepared_while_another_is_in_forward() -> None:
+    plain = Watched()
+    assert list(predict(plain, range(200))) == list(range(200))
+    first = plain.before_forward
+    # Also of a job that is no bigger than a few batches.
+    assert first <= BATCHES_PER_ROUND[0]
+    ahead = Watched(awaits=first)
+    assert list(predict(ahead, range(200), ahead=True)) == list(range(200))
+
+
+def test_rounds_grow_up_to_a_bound() -> None:
+    rounds: list[int] = []
+
+    class Counted(Watched):
+        def finish(self, item: int, windows: Sequence[int], scores: Sequence[int]) -> int:
+            rounds.append(sum(event.is_set() for event in self.prepared))
+            return item
+
+    list(predict(Counted(), range(200)))
+    ends = sorted(set(rounds))
+    sizes = [b - a for a, b in pairwise([0, *ends])]
+    least, most = (n // 2 for n in BATCHES_PER_ROUND)
+    assert sizes[0] == least
+    assert max(sizes) == most
+    assert sizes[:-1] == sorted(sizes[:-1])
+
+
+def test_a_core_is_spare_beyond_the_threads_of_the_model() -> None:
+    threads = torch.get_num_threads()
+    assert has_spare_core(threads + 0.5)
+    assert not has_spare_core(threads)
+    assert has_spare_core() is (len(os.sched_getaffinity(0)) > threads)
 
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 90, 100_000])

@@ -45,7 +45,12 @@ def annotate(
         typer.Option(min=1, metavar="N", help="Workers that the pool may grow to; if unset, all that fit."),
     ] = None,
     cpus: Annotated[
-        float, typer.Option(min=0.0, metavar="N", help="Logical CPUs, and threads, of a worker.")
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="N",
+            help="Logical CPUs of a worker; the whole ones are its threads.",
+        ),
     ] = 1.0,
     gpus: Annotated[
         float | None,

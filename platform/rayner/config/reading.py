@@ -57,7 +57,7 @@ def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = (
     for override in overrides:
         _set(values, override)
     if isinstance(values.get("types"), str) and values["types"] != "auto":
-        values["types"] = read_yaml(path.parent / values["types"])
+        values["types"] = read_yaml(path.parent / values["types"], "a YAML list of types")
     return parse_recipe(values, str(path), recipes)
 
 
@@ -114,7 +114,7 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
     Raises:
         RecipeError: the file, the entry and the key that is wrong.
     """
-    values = read_yaml(path)
+    values = read_yaml(path, "a YAML list of types")
     if not isinstance(values, list) or not values:
         raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
     try:
@@ -181,8 +181,11 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
     return found
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: Path, what: str = "a recipe file") -> Any:
     """What a YAML file holds.
+
+    Args:
+        what: the file that was to be named, for the hint.
 
     Raises:
         RecipeError: it cannot be read, is no YAML, or has a key twice.
@@ -190,7 +193,7 @@ def read_yaml(path: Path) -> Any:
     try:
         values = yaml.load(local(path).read_text(encoding="utf-8"), _Loader)
     except OSError as error:
-        raise RecipeError(str(path), error.strerror or "cannot be read", "name a recipe file") from None
+        raise RecipeError(str(path), error.strerror or "cannot be read", f"name {what}") from None
     except UnicodeDecodeError:
         raise RecipeError(str(path), "not UTF-8 text", "save it as UTF-8") from None
     except yaml.YAMLError as error:

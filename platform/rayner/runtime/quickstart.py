@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 import rayner
+from rayner.runtime.run_folder import check_out
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
 WORKERS = 2
@@ -45,11 +46,18 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         `checkpoint, standardizer, index, pipeline` (paths), `steps` of both trainings, `seconds` of
         everything, `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of
         sentences that are in no part of the corpus; a mention's `entity` is the name of its entity.
+
+    Raises:
+        InputError: before any work, an override that the recipes do not take, or an `out` that is a file.
     """
     start = time.perf_counter()
-    corpus = _convert_corpus(out)
-    recognizer, metrics = _recognizer(out, corpus, overrides)
-    standardizer, index, linking = _standardizer(out, corpus, overrides)
+    check_out(out)
+    corpus = {name: out / "corpus" / name for name in ("train", "dev")}
+    entities = out / "knowledge_base.parquet"
+    recipes = _recipes(corpus, entities, overrides)
+    _convert_corpus(corpus)
+    recognizer, metrics = _recognizer(out, recipes[0])
+    standardizer, index, linking = _standardizer(out, entities, recipes[1])
     pipeline = _write_pipeline(out, recognizer, standardizer, index)
     names = {entity["entity_id"]: entity["name"] for entity in index["listed"]}
     return {
@@ -71,28 +79,34 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _convert_corpus(out: Path) -> dict[str, str]:
-    """The folder of each part."""
+def _recipes(corpus: Mapping[str, Path], entities: Path, overrides: Sequence[str]) -> tuple[Any, Any]:
+    """Those of the recognizer and of the standardizer, over what will be converted."""
+    from rayner.tasks.registry import load_recipe
+
+    def converted(key: str) -> list[str]:
+        return [f"{key}.{name}={json.dumps([str(folder)])}" for name, folder in corpus.items()]
+
+    base = f"knowledge_base.paths={json.dumps([str(entities)])}"
+    return (
+        load_recipe(EXAMPLES / "recipe.yaml", [*converted("corpus"), *overrides]),
+        load_recipe(EXAMPLES / "standardizer.yaml", [*converted("mentions"), base, *overrides]),
+    )
+
+
+def _convert_corpus(parts: Mapping[str, Path]) -> None:
     from rayner.runtime.corpora.convert import convert
 
-    parts = {name: out / "corpus" / name for name in ("train", "dev")}
     for name, folder in parts.items():
         counts = convert([EXAMPLES / f"{name}.jsonl"], folder)
         log.info("%s: %d documents, %d mentions", name, counts["documents"], counts["mentions"])
-    return {name: str(folder) for name, folder in parts.items()}
 
 
-def _recognizer(
-    out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _recognizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of the training, and the scores of the test part."""
     from rayner.runtime.corpora.convert import check
     from rayner.runtime.evaluation.evaluate import evaluate
     from rayner.runtime.training.train import train
-    from rayner.tasks.registry import load_recipe
 
-    converted = [f"corpus.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
-    recipe = load_recipe(EXAMPLES / "recipe.yaml", [*converted, *overrides])
     found = check([], recipe)
     log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
     trained = train(recipe, out / "run", fresh=False, workers=WORKERS)
@@ -100,21 +114,16 @@ def _recognizer(
 
 
 def _standardizer(
-    out: Path, corpus: Mapping[str, str], overrides: Sequence[str]
+    out: Path, entities: Path, recipe: Any
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The result of the training, the index, and the scores of the test part."""
     from rayner.runtime.evaluation.evaluate import evaluate
     from rayner.runtime.linking.indexes import build, list_index
     from rayner.runtime.linking.knowledge_bases import convert
     from rayner.runtime.training.train import train
-    from rayner.tasks.registry import load_recipe
 
-    entities = out / "knowledge_base.parquet"
     counts = convert([EXAMPLES / "knowledge_base.jsonl"], entities)
     log.info("knowledge base: %d entities, %d names", counts["entities"], counts["names"])
-    converted = [f"mentions.{name}={json.dumps([folder])}" for name, folder in corpus.items()]
-    converted.append(f"knowledge_base.paths={json.dumps([str(entities)])}")
-    recipe = load_recipe(EXAMPLES / "standardizer.yaml", [*converted, *overrides])
     # Its steps are too short to be worth two workers.
     trained = train(recipe, out / "standardizer", fresh=False, workers=0)
     checkpoint, index = Path(trained["checkpoint"]), out / "index"

@@ -24,7 +24,7 @@ NAME = "rayner"
 def build(args: dict[str, Any]) -> Application:
     """The application of `args`, whose keys are those of the YAML file of `rayner serve` without `http`.
 
-    The models, `recognizer` and `knowledge_bases`, may stand here or in the deployment's `user_config`.
+    The models, `checkpoint` and `knowledge_bases`, may stand here or in the deployment's `user_config`.
     There, a change of them swaps them within the running replicas; here, it replaces the replicas.
 
     Raises:

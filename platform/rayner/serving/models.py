@@ -2,96 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
 from rayner.data.schema import Document
-from rayner.errors import InputError
-from rayner.serving.knowledge import Choice, ServedKnowledgeBase, load_knowledge_bases
+from rayner.errors import CheckpointError
+from rayner.serving.knowledge import Choice, ServedKnowledgeBase, name_of, serve_knowledge_base, versions_of
 from rayner.serving.predictors import AnyPredictor, PredictorCache, recognizer_predictors
-from rayner.serving.schemas import ModelsReply, RecognizerOut, TypeOut, Versions
-from rayner.serving.settings import ModelSettings
+from rayner.serving.schemas import ModelsReply, RecognizerOut, StageOut, TypeOut, Versions
+from rayner.serving.settings import ModelSettings, ServedBaseSettings
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
-from rayner.tasks.predict import predict
-from rayner.tasks.recognizer.types import Threshold
-from rayner.tasks.registry import Stage
-from rayner.tasks.stages import chain
+from rayner.tasks.predict import predict, stages_of
+from rayner.tasks.registry import task_of
+from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pipeline
+from rayner.tasks.standardizer.entities import Entities
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
+_STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer"}
+"""What replies call the version of a stage."""
+
+Load = Callable[[Path, str | None], Checkpoint]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedStage:
+    """A stage that reads texts: all but those of entities."""
+
+    settings: StageSettings
+    version: str
+    loaded: Checkpoint
+    predictor: AnyPredictor
+
+    @property
+    def name(self) -> str:
+        """What replies call its version."""
+        return _STAGE[str(self.loaded.record.stage)]
 
 
 @dataclass(frozen=True, eq=False)
 class ServedRecognizer:
-    """A checkpoint that finds mentions."""
+    """The stage that finds mentions, by what a request asks of it."""
 
-    path: str
-    version: str
-    loaded: Checkpoint
+    stage: ServedStage
     predictors: PredictorCache[Options]
 
     @property
     def recipe(self) -> DocumentRecipe:
         """That of the checkpoint."""
-        return cast(DocumentRecipe, self.loaded.recipe)
+        return cast(DocumentRecipe, self.stage.loaded.recipe)
 
     @property
-    def types(self) -> dict[str, TypeSettings]:
-        """The types that it learned."""
-        return {t.name: t for t in self.recipe.types}
+    def types(self) -> Sequence[TypeSettings]:
+        """Those that it looks for unless a request says: those of the pipeline file, or those it learned."""
+        return getattr(self.stage.settings.options, "types", None) or self.recipe.types
 
-    def new_types(self, options: Options) -> dict[str, Threshold]:
-        """Those of the options' types that it did not learn."""
-        return dict(self.loaded.task.new_types(options))
+    @property
+    def known(self) -> dict[str, TypeSettings]:
+        """The types that a request may ask for by their names alone."""
+        return {t.name: t for t in (*self.recipe.types, *self.types)}
 
     def options(self, **values: Any) -> Options:
-        """The options in plain values.
+        """The options in plain values; those that are None are as the pipeline file has them.
 
         Raises:
             InputError: an option that its task does not have.
         """
-        return self.loaded.record.options.of(values, self.recipe.task)
+        asked = {name: value for name, value in values.items() if value is not None}
+        own = dict(self.stage.settings.options)
+        return self.stage.loaded.record.options.of({**own, **asked}, self.recipe.task)
 
     def describe(self) -> RecognizerOut:
         """For `GET /v1/models`."""
         return RecognizerOut(
-            version=self.version,
+            version=self.stage.version,
             task=self.recipe.task,
-            types=[TypeOut(name=t.name, description=t.description) for t in self.recipe.types],
+            types=[TypeOut(name=t.name, description=t.description) for t in self.types],
             window_length=self.recipe.windows.length,
             window_overlap=self.recipe.windows.overlap,
         )
 
 
-class Linking(NamedTuple):
-    """What is asked of a linker: of the recognizer, of which knowledge bases, and how."""
+@dataclass(frozen=True, eq=False)
+class ServedPipeline:
+    """What reads texts: a checkpoint, or the stages of a pipeline file.
+
+    Args:
+        version: of all that answers.
+        stages: in order, without those of entities.
+        links: its stages of entities, in order.
+    """
+
+    settings: PipelineSettings
+    version: str
+    stages: Sequence[ServedStage]
+    recognizer: ServedRecognizer
+    links: Sequence[ServedKnowledgeBase]
+
+    def new_types(self, options: Options) -> dict[str, Any]:
+        """The types that its models never learned, where the recognizer is asked for these options."""
+        found: dict[str, Any] = {}
+        for stage in self.stages:
+            is_asked = stage is self.recognizer.stage
+            found |= stage.loaded.task.new_types(options if is_asked else stage.settings.options)
+        return found
+
+    def chained(self, options: Options) -> list[Any]:
+        """The stages, the recognizer with these options."""
+        asked = self.recognizer.predictors.make(options)
+        return [asked if s is self.recognizer.stage else s.predictor for s in self.stages]
+
+
+class Asked(NamedTuple):
+    """What is asked of a pipeline: of the recognizer, of which knowledge bases, and how."""
 
     options: Options
-    bases: tuple[str, ...]
-    choice: Choice
+    bases: tuple[str, ...] = ()
+    choice: Choice = Choice()
 
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """All that answers. A request takes it once and keeps it to its end."""
+    """All that answers. A request takes it once and keeps it to its end.
 
-    recognizer: ServedRecognizer | None
+    Args:
+        linked: the names of the knowledge bases that the pipeline itself links to.
+    """
+
+    pipeline: ServedPipeline | None
     knowledge_bases: Mapping[str, ServedKnowledgeBase]
-    linkers: PredictorCache[Linking]
+    linked: tuple[str, ...]
+    answering: PredictorCache[Asked]
 
-    def versions(self, *, recognizer: bool = False, bases: tuple[str, ...] = ()) -> Versions:
-        """Of what made a reply."""
-        return Versions(
-            recognizer=self.recognizer.version if recognizer and self.recognizer else None,
-            knowledge_bases={name: self.knowledge_bases[name].versions for name in bases},
-        )
+    def versions(self, *, texts: bool = False, bases: tuple[str, ...] = ()) -> Versions:
+        """Of what made a reply: of the stages that read texts, and of knowledge bases."""
+        read = {stage.name: stage.version for stage in self._stages()} if texts else {}
+        return Versions(**read, knowledge_bases={name: self.knowledge_bases[name].versions for name in bases})
 
     def flat_versions(self) -> dict[str, str]:
         """Of everything, by a name each, for metrics."""
-        found = {"recognizer": self.recognizer.version} if self.recognizer else {}
+        found = {stage.name: stage.version for stage in self._stages()}
         for name, served in self.knowledge_bases.items():
             found |= {f"index {name}": served.versions.index}
             found |= {f"standardizer {name}": served.versions.standardizer}
@@ -100,10 +153,17 @@ class Models:
     def describe(self, failed_change: str | None) -> ModelsReply:
         """For `GET /v1/models`."""
         return ModelsReply(
-            recognizer=self.recognizer.describe() if self.recognizer else None,
+            stages=[
+                StageOut(stage=str(s.record.stage), task=s.record.name, version=s.version)
+                for s in (self.pipeline.settings.stages if self.pipeline else ())
+            ],
+            recognizer=self.pipeline.recognizer.describe() if self.pipeline else None,
             knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
             failed_change=failed_change,
         )
+
+    def _stages(self) -> Sequence[ServedStage]:
+        return self.pipeline.stages if self.pipeline else ()
 
 
 def load_models(
@@ -112,31 +172,109 @@ def load_models(
     """The models that the settings name; of `old`, what is the same is kept.
 
     Raises:
-        InputError: a folder that is no checkpoint of the task it is named for.
+        InputError: what cannot be read, or does not answer what it is named for.
     """
-    recognizer = None
-    if settings.recognizer is not None:
-        before = old.recognizer if old else None
-        recognizer = _recognizer(settings.recognizer, type_sets, before, device)
-    bases = load_knowledge_bases(settings.knowledge_bases, old.knowledge_bases if old else {}, device)
+    load = _remembering(old)
+    pipeline = None
+    if settings.checkpoint is not None:
+        pipeline = _pipeline(settings.checkpoint, type_sets, old, device, load)
+    bases = _knowledge_bases(settings.knowledge_bases, old, device, load)
+    linked: list[str] = []
+    for base in pipeline.links if pipeline else ():
+        linked.append(name_of(base.settings, bases))
+        bases[linked[-1]] = base
 
-    def linker(asked: Linking) -> AnyPredictor:
-        assert recognizer is not None
-        stages: list[Stage] = [recognizer.predictors.make(asked.options)]
-        return chain([*stages, *(bases[name].stages.make(asked.choice) for name in asked.bases)])
+    def answering(asked: Asked) -> AnyPredictor:
+        assert pipeline is not None
+        linking = [bases[name].stages.make(asked.choice) for name in asked.bases]
+        return chain([*pipeline.chained(asked.options), *linking])
 
-    return Models(recognizer, bases, PredictorCache(linker, 4 * type_sets))
+    return Models(pipeline, bases, tuple(linked), PredictorCache(answering, 4 * type_sets))
 
 
-def _recognizer(
-    path: str, type_sets: int, old: ServedRecognizer | None, device: str | None
-) -> ServedRecognizer:
-    version = version_of(Path(path))
-    if old is not None and (old.path, old.version) == (path, version):
-        return old
-    loaded = load_checkpoint(Path(path), device)
-    if loaded.record.stage != "mentions":
-        raise InputError("recognizer", f"{path} finds no mentions", "name a recognizer's checkpoint")
-    served = ServedRecognizer(path, version, loaded, recognizer_predictors(loaded, type_sets))
-    list(predict(served.predictors.make(served.options()), [_FIRST]))
+def served_pipeline(path: str) -> PipelineSettings:
+    """The checkpoint or the pipeline file that is to read texts.
+
+    Raises:
+        InputError: it cannot be read, or finds no mentions in texts.
+    """
+    settings = read_pipeline(path)
+    if not settings.finds_mentions:
+        what = f"a {settings.stages[0].record.name} does not find mentions in documents"
+        raise CheckpointError(path, what, "name a recognizer or a tagger, or a pipeline file")
+    return settings
+
+
+def served_base(name: str, settings: ServedBaseSettings) -> PipelineSettings:
+    """The standardizer of a knowledge base that is named in the settings.
+
+    Raises:
+        InputError: it cannot be read, or is none.
+    """
+    read = read_pipeline(settings.standardizer)
+    if read.is_file or read.stages[0].record.stage != "entities":
+        hint = f"name the one that made the index of knowledge_bases.{name}"
+        raise CheckpointError(settings.standardizer, "is no checkpoint of a standardizer", hint)
+    return read_pipeline(settings.standardizer, {"index": settings.index, "types": settings.types or None})
+
+
+def _pipeline(
+    path: str, type_sets: int, old: Models | None, device: str | None, load: Load
+) -> ServedPipeline:
+    settings = served_pipeline(path)
+    version = settings.version
+    before = old.pipeline if old else None
+    if before is not None and (before.settings, before.version) == (settings, version):
+        return before
+    pipeline = settings.pipeline(device, load)
+    stages: list[ServedStage] = []
+    links: list[ServedKnowledgeBase] = []
+    for one, loaded, predictor in zip(
+        settings.stages, pipeline.checkpoints, stages_of(pipeline.predictor), strict=True
+    ):
+        if isinstance(predictor, Entities):
+            links.append(serve_knowledge_base(one, loaded, predictor))
+        else:
+            stages.append(ServedStage(one, version_of(one.checkpoint), loaded, predictor))
+    finds = next(stage for stage in stages if stage.name == _STAGE["mentions"])
+    predictors = recognizer_predictors(finds.loaded, type_sets, finds.settings.options, finds.predictor)
+    served = ServedPipeline(settings, version, stages, ServedRecognizer(finds, predictors), links)
+    list(predict(pipeline.predictor, [_FIRST]))
     return served
+
+
+def _knowledge_bases(
+    settings: Mapping[str, ServedBaseSettings], old: Models | None, device: str | None, load: Load
+) -> dict[str, ServedKnowledgeBase]:
+    served: dict[str, ServedKnowledgeBase] = {}
+    for name, given in settings.items():
+        read = served_base(name, given)
+        (stage,) = read.stages
+        before = old.knowledge_bases.get(name) if old else None
+        if before is not None and (before.settings, before.versions) == (stage, versions_of(stage)):
+            served[name] = before
+            continue
+        pipeline = read.pipeline(device, load)
+        (loaded,) = pipeline.checkpoints
+        as_stage = cast(Entities, task_of(loaded.recipe).as_stage(pipeline.predictor, stage.options))
+        served[name] = serve_knowledge_base(stage, loaded, as_stage)
+        list(predict(pipeline.predictor, ["The first name takes longer than any other."]))
+    return served
+
+
+def _remembering(old: Models | None) -> Load:
+    """Loads what is neither loaded yet nor answers already: models are shared, and kept over a swap."""
+    known: dict[tuple[Path, str], Checkpoint] = {}
+    if old is not None:
+        stages = old.pipeline.stages if old.pipeline else ()
+        known = {(stage.settings.checkpoint, stage.version): stage.loaded for stage in stages}
+        for base in old.knowledge_bases.values():
+            known[base.settings.checkpoint, base.versions.standardizer] = base.loaded
+
+    def load(folder: Path, device: str | None) -> Checkpoint:
+        key = (folder, version_of(folder))
+        if key not in known:
+            known[key] = load_checkpoint(folder, device)
+        return known[key]
+
+    return load

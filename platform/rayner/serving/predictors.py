@@ -41,15 +41,25 @@ class PredictorCache(Generic[K]):
             found = self.get(key)
             if found is None:
                 found = self._make(key)
-                with self._looking:
-                    self._of[key] = found
-                    while len(self._of) > self._size:
-                        self._of.popitem(last=False)
+                self.keep(key, found)
             return found
 
+    def keep(self, key: K, predictor: AnyPredictor) -> None:
+        """Keep a predictor that is there already."""
+        with self._looking:
+            self._of[key] = predictor
+            while len(self._of) > self._size:
+                self._of.popitem(last=False)
 
-def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> PredictorCache[Options]:
-    """Predictors of a recognizer by options: those of the same types share their vectors."""
+
+def recognizer_predictors(
+    loaded: Checkpoint, type_sets: int, options: Options, predictor: AnyPredictor
+) -> PredictorCache[Options]:
+    """Predictors of a recognizer by options: those of the same types share their vectors.
+
+    Args:
+        predictor: that of `options`, which is there already.
+    """
     of_types = PredictorCache[Options](loaded.predictor, type_sets)
 
     def make(options: Options) -> AnyPredictor:
@@ -58,6 +68,8 @@ def recognizer_predictors(loaded: Checkpoint, type_sets: int) -> PredictorCache[
         base = of_types.make(bare)
         return base.adjusted(options) if options != bare and isinstance(base, Adjustable) else base
 
-    cache = PredictorCache(make, 4 * type_sets)
-    cache.make(loaded.record.options())
-    return cache
+    kept = PredictorCache(make, 4 * type_sets)
+    kept.keep(options, predictor)
+    if options == loaded.record.options():
+        of_types.keep(options, predictor)
+    return kept

@@ -10,11 +10,14 @@ from rayner.serving.schemas import (
     AnnotateReply,
     AnswerOut,
     CandidateOut,
+    ContextOut,
     DocumentOut,
+    FineTypeOut,
     LinkedDocumentOut,
     LinkedMentionOut,
     MentionOut,
     RecognizeReply,
+    SentenceOut,
     StandardizeReply,
     TextIn,
     Versions,
@@ -33,14 +36,15 @@ def documents_of(given: Sequence[TextIn]) -> list[Document]:
 
 
 def recognize_reply(
-    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions
+    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions, contexts: bool = False
 ) -> RecognizeReply:
-    """Documents with mentions."""
+    """Documents with mentions; with `contexts`, their sentences with those that were read with each."""
     documents = [
         DocumentOut(
             document_id=document.document_id,
             windows=windows,
             mentions=[MentionOut(**_fields(document, mention)) for mention in document.mentions],
+            sentences=_sentences(document) if contexts else None,
         )
         for document, windows in found
     ]
@@ -48,14 +52,15 @@ def recognize_reply(
 
 
 def annotate_reply(
-    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions
+    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions, contexts: bool = False
 ) -> AnnotateReply:
-    """Documents with linked mentions."""
+    """As `recognize_reply`, with linked mentions."""
     documents = [
         LinkedDocumentOut(
             document_id=document.document_id,
             windows=windows,
             mentions=[_linked(document, mention) for mention in document.mentions],
+            sentences=_sentences(document) if contexts else None,
         )
         for document, windows in found
     ]
@@ -86,4 +91,18 @@ def _fields(document: Document, mention: Mention) -> dict[str, Any]:
         "type": mention.type,
         "score": mention.score,
         "margin": mention.margin,
+        "types": [FineTypeOut(name=name, score=score) for name, score in mention.types],
     }
+
+
+def _sentences(document: Document) -> list[SentenceOut] | None:
+    if document.sentence_contexts is None:
+        return None
+    return [
+        SentenceOut(
+            start=start,
+            end=end,
+            contexts=[ContextOut(text=c.text, score=c.score, before=c.before) for c in contexts],
+        )
+        for (start, end), contexts in zip(document.sentences or (), document.sentence_contexts, strict=True)
+    ]

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import CheckpointError, InputError, RaynerError
-from rayner.retrieval.index_folder import version_of_index
+from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
 from rayner.serving.application import NAME, application_of
 from rayner.serving.gate import api_keys
+from rayner.serving.knowledge import versions_of
+from rayner.serving.models import served_base, served_pipeline
 from rayner.serving.settings import HttpSettings, ServeSettings, load_serve_settings
-from rayner.tasks.checkpoint import read_recipe, version_of
-from rayner.tasks.registry import task_of
 
 log = logging.getLogger(__name__)
 _PAUSE = 0.25
@@ -89,21 +88,11 @@ def checked(path: Path) -> ServeSettings:
         InputError: something in it cannot be used.
     """
     settings = load_serve_settings(path)
-    checkpoints = [settings.recognizer, *(kb.standardizer for kb in settings.knowledge_bases.values())]
-    for checkpoint in checkpoints:
-        if checkpoint is not None and _is_here(checkpoint):
-            version_of(Path(checkpoint))
-    if settings.recognizer is not None and _is_here(settings.recognizer):
-        record = task_of(read_recipe(Path(settings.recognizer)))
-        if record.stage != "mentions":
-            what, hint = (
-                f"a {record.name} does not find mentions in documents",
-                "name a recognizer or a tagger",
-            )
-            raise CheckpointError(settings.recognizer, what, hint)
-    for served in settings.knowledge_bases.values():
-        if _is_here(served.index):
-            version_of_index(Path(served.index))
+    if settings.checkpoint is not None and _is_here(settings.checkpoint):
+        log.info("%s has the version %s", settings.checkpoint, served_pipeline(settings.checkpoint).version)
+    for name, base in settings.knowledge_bases.items():
+        if _is_here(base.standardizer) and _is_here(base.index):
+            versions_of(served_base(name, base).stages[0])
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})

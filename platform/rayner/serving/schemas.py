@@ -28,6 +28,10 @@ NewTypes = Annotated[
 ]
 Point = Literal["balanced", "high_precision", "high_recall", "never"]
 Text = Annotated[str, AfterValidator(_encodable)]
+TopK = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=100)] | None,
+    Field(description="candidates a mention; by default as the pipeline file says, or 5"),
+]
 
 
 class Request(BaseModel):
@@ -69,17 +73,22 @@ class TypeIn(Request):
 
 
 class RecognizeRequest(Request):
-    """Texts, and what to look for; what is left out is as the model was trained."""
+    """Texts, and what to look for; what is left out is as the pipeline file says or as trained."""
 
     documents: list[TextIn]
-    types: Annotated[list[TypeIn] | None, Field(description="by default those that the model learned")] = None
+    types: Annotated[
+        list[TypeIn] | None, Field(description="by default those of the pipeline file, or all learned")
+    ] = None
     overlap: Annotated[
         Literal["flat", "nested"] | None, Field(description="whether mentions may lie within each other")
     ] = None
     shift: Annotated[
-        float,
-        Field(strict=True, ge=-1000, le=1000, description="added to every threshold: below 0 finds more"),
-    ] = 0.0
+        Annotated[float, Field(strict=True, ge=-1000, le=1000)] | None,
+        Field(description="added to every threshold: below 0 finds more"),
+    ] = None
+    contexts: Annotated[
+        bool, Field(strict=True, description="reply with the contexts that each sentence was read with")
+    ] = False
 
 
 class StandardizeRequest(Request):
@@ -87,7 +96,7 @@ class StandardizeRequest(Request):
 
     mentions: list[Text]
     knowledge_base: Annotated[Text | None, Field(description="not needed where there is only one")] = None
-    top_k: Annotated[int, Field(strict=True, ge=1, le=100, description="candidates a mention")] = 5
+    top_k: TopK = None
     operating_point: Annotated[
         Point | None,
         Field(description="how sure an entity must be, else NIL; `never` gives the first candidate always"),
@@ -98,9 +107,10 @@ class AnnotateRequest(RecognizeRequest):
     """Texts whose mentions are to be found and linked."""
 
     knowledge_base: Annotated[
-        Text | None, Field(description="by default all that the service links types to")
+        Text | None,
+        Field(description="by default those of the pipeline file, or all that the service links types to"),
     ] = None
-    top_k: Annotated[int, Field(strict=True, ge=1, le=100, description="candidates a mention")] = 5
+    top_k: TopK = None
     operating_point: Point | None = None
 
 
@@ -114,7 +124,9 @@ class KnowledgeBaseVersions(Reply):
 class Versions(Reply):
     """Everything that made an answer."""
 
+    contexts: str | None = None
     recognizer: str | None = None
+    typer: str | None = None
     knowledge_bases: dict[str, KnowledgeBaseVersions] = {}
 
 
@@ -125,9 +137,17 @@ class CandidateOut(Reply):
     score: float
 
 
+class FineTypeOut(Reply):
+    """A fine type of a mention, and how probable it is."""
+
+    name: str
+    score: float
+
+
 class MentionOut(Reply):
     """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold; `margin` is how far the
-    model's own score lies over the threshold, null for a model without thresholds."""
+    model's own score lies over the threshold, null for a model without thresholds. `types` are fine types,
+    best first, empty without a stage that finds them."""
 
     start: int
     end: int
@@ -135,6 +155,7 @@ class MentionOut(Reply):
     type: str
     score: float | None
     margin: float | None
+    types: list[FineTypeOut]
 
 
 class LinkedMentionOut(MentionOut):
@@ -148,20 +169,36 @@ class LinkedMentionOut(MentionOut):
     candidates: list[CandidateOut]
 
 
+class ContextOut(Reply):
+    """A sentence that was read with another one, before or after it; `score` is how relevant it is."""
+
+    text: str
+    score: float | None
+    before: bool
+
+
+class SentenceOut(Reply):
+    """A sentence of a text, and the contexts that were chosen for it."""
+
+    start: int
+    end: int
+    contexts: list[ContextOut]
+
+
 class DocumentOut(Reply):
-    """The mentions of a text, by start, and in how many windows it was read."""
+    """The mentions of a text, by start, and how many windows the first stage read. `sentences` where contexts
+    were asked for and a stage chose some."""
 
     document_id: str
     windows: int
     mentions: list[MentionOut]
+    sentences: list[SentenceOut] | None = None
 
 
-class LinkedDocumentOut(Reply):
+class LinkedDocumentOut(DocumentOut):
     """The linked mentions of a text."""
 
-    document_id: str
-    windows: int
-    mentions: list[LinkedMentionOut]
+    mentions: list[LinkedMentionOut]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class RecognizeReply(Reply):
@@ -213,6 +250,14 @@ class TypeOut(Reply):
     description: str | None
 
 
+class StageOut(Reply):
+    """A stage of the pipeline that answers: contexts, mentions, types or entities."""
+
+    stage: str
+    task: str
+    version: str
+
+
 class RecognizerOut(Reply):
     """The recognizer that answers now; a window holds `window_length` sub-words of a text."""
 
@@ -236,6 +281,7 @@ class KnowledgeBaseOut(Reply):
 class ModelsReply(Reply):
     """What answers now, and why the last change of models did not come in, if it did not."""
 
+    stages: list[StageOut]
     recognizer: RecognizerOut | None
     knowledge_bases: dict[str, KnowledgeBaseOut]
     failed_change: str | None

@@ -15,7 +15,7 @@ from rayner.errors import InputError
 from rayner.serving.batching import TokenBatcher
 from rayner.serving.knowledge import Choice, bases_of, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.models import Linking, Models, ServedRecognizer, load_models
+from rayner.serving.models import Asked, Models, ServedPipeline, ServedRecognizer, load_models
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
 from rayner.serving.replies import annotate_reply, documents_of, recognize_reply, standardize_reply
@@ -35,8 +35,9 @@ from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_LONG = 20_000
-"""Characters from which on a text is prepared in another thread, so that other requests go on."""
+_LONG = 2_000
+"""Characters from which on texts are prepared in another thread, so that other requests go on: about
+as many as take 2 ms. Below, the way to the thread and back is no shorter than the work."""
 
 
 class Service:
@@ -112,13 +113,11 @@ class Service:
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        recognizer = _needed(models.recognizer)
-        options = options_of(request, recognizer)
-        with _types_by_place(request):
-            predictor = await self._predictor(recognizer.predictors, options)
-        found = await self._answers(predictor, documents_of(request.documents))
-        self._answered("recognize", found, began)
-        return recognize_reply(found, recognizer.new_types(options), models.versions(recognizer=True))
+        pipeline = _needed(models.pipeline)
+        asked = Asked(options_of(request, pipeline.recognizer))
+        found = await self._read("recognize", request, models, asked, began)
+        new_types = pipeline.new_types(asked.options)
+        return recognize_reply(found, new_types, models.versions(texts=True), request.contexts)
 
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
         """Find mentions and link them.
@@ -130,16 +129,14 @@ class Service:
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        recognizer = _needed(models.recognizer)
-        options = options_of(request, recognizer)
-        bases = bases_of(models.knowledge_bases, request.knowledge_base)
-        asked = Linking(options, bases, Choice(request.top_k, request.operating_point))
-        with _types_by_place(request):
-            predictor = await self._predictor(models.linkers, asked)
-        found = await self._answers(predictor, documents_of(request.documents))
-        self._answered("annotate", found, began)
-        versions = models.versions(recognizer=True, bases=bases)
-        return annotate_reply(found, recognizer.new_types(options), versions)
+        pipeline = _needed(models.pipeline)
+        options = options_of(request, pipeline.recognizer)
+        bases = models.linked if request.knowledge_base is None else ()
+        bases = bases or bases_of(models.knowledge_bases, request.knowledge_base)
+        asked = Asked(options, bases, Choice(request.top_k, request.operating_point))
+        found = await self._read("annotate", request, models, asked, began)
+        versions = models.versions(texts=True, bases=bases)
+        return annotate_reply(found, pipeline.new_types(options), versions, request.contexts)
 
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.
@@ -164,9 +161,18 @@ class Service:
         """Stop working."""
         await self._batcher.close()
 
-    async def _predictor(self, cache: PredictorCache[Any], key: Any) -> AnyPredictor:
+    async def _read(
+        self, endpoint: str, request: RecognizeRequest, models: Models, asked: Asked, began: float
+    ) -> list[Predicted]:
+        with _types_by_place(request):
+            predictor = await self._predictor(models.answering, asked)
+        found = await self._answers(predictor, documents_of(request.documents))
+        self._answered(endpoint, found, began)
+        return found
+
+    async def _predictor(self, kept: PredictorCache[Any], key: Any) -> AnyPredictor:
         """The predictor of a key; one that must be made takes its turn with the batches."""
-        return cache.get(key) or await self._batcher.run(partial(cache.make, key))
+        return kept.get(key) or await self._batcher.run(partial(kept.make, key))
 
     async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
         """What `predict_and_count` gives, in batches that are shared with other requests."""
@@ -226,7 +232,7 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
     """
     types = None
     if request.types is not None:
-        learned = recognizer.types
+        learned = recognizer.known
         names = [given.name for given in request.types]
         twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
@@ -235,13 +241,13 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
             learned[given.name] if given.is_bare and given.name in learned else given.settings()
             for given in request.types
         )
-    return recognizer.options(types=types, shift=request.shift or None, overlap=request.overlap)
+    return recognizer.options(types=types, shift=request.shift, overlap=request.overlap)
 
 
-def _needed(recognizer: ServedRecognizer | None) -> ServedRecognizer:
-    if recognizer is None:
+def _needed(pipeline: ServedPipeline | None) -> ServedPipeline:
+    if pipeline is None:
         raise InputError("documents", "this service has no recognizer", "ask /v1/standardize")
-    return recognizer
+    return pipeline
 
 
 @contextmanager

@@ -16,7 +16,10 @@ from rayner.errors import RecipeError
 
 
 class ServedBaseSettings(Settings):
-    """An index and the standardizer that made its vectors; with `types`, only these are linked to it."""
+    """An index and the standardizer that made its vectors; with `types`, only these are linked to it.
+
+    It says what a pipeline file cannot: the name by which requests ask for it, and whether it answers alone.
+    """
 
     index: Annotated[str, Field(min_length=1)]
     standardizer: Annotated[str, Field(min_length=1)]
@@ -26,17 +29,18 @@ class ServedBaseSettings(Settings):
 class ModelSettings(Settings):
     """What answers. This is Ray Serve's `user_config`: a change of it swaps models in running replicas.
 
-    `revision` is any text; another one makes the replicas look at the same folders again.
+    `checkpoint` is what reads texts: a recognizer's or a tagger's folder, or a pipeline file. `revision` is
+    any text; another one makes the replicas look at the same files and folders again.
     """
 
-    recognizer: str | None = None
+    checkpoint: str | None = None
     knowledge_bases: Mapping[str, ServedBaseSettings] = {}
     revision: str = ""
 
     @model_validator(mode="after")
     def _something(self) -> ModelSettings:
-        if self.recognizer is None and not self.knowledge_bases:
-            raise ValueError("names neither a recognizer nor a knowledge base")
+        if self.checkpoint is None and not self.knowledge_bases:
+            raise ValueError("names neither a checkpoint nor a knowledge base")
         return self
 
 
@@ -130,7 +134,7 @@ def load_serve_settings(path: Path) -> ServeSettings:
     Raises:
         RecipeError: the file, the key that is wrong and the nearest known one.
     """
-    values = read_yaml(path)
+    values = read_yaml(path, "a configuration file of `rayner serve`")
     if not isinstance(values, dict):
-        raise RecipeError(str(path), "not a mapping of keys to values", "write `recognizer: RUN/best`")
+        raise RecipeError(str(path), "not a mapping of keys to values", "write `checkpoint: RUN/best`")
     return parse_settings(ServeSettings, values, str(path))

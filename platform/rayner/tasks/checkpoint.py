@@ -21,7 +21,14 @@ from rayner.errors import CheckpointError
 from rayner.files.fetching import local
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.card import model_card
-from rayner.tasks.checkpoint_files import MANIFEST, RECIPE, read_known_recipe, sha256_of, write_manifest
+from rayner.tasks.checkpoint_files import (
+    MANIFEST,
+    RECIPE,
+    read_known_recipe,
+    sha256_of,
+    without_manifest,
+    write_manifest,
+)
 from rayner.tasks.encoder_task import EncoderTask, load_trained
 from rayner.tasks.registry import Task, recipes, task_of, train_task
 
@@ -105,5 +112,6 @@ def version_of(folder: Path) -> str:
     folder = local(folder)
     path = folder / MANIFEST
     if not path.is_file():
-        raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
+        hint = without_manifest(folder, "name a checkpoint folder, such as RUN/best")
+        raise CheckpointError(str(path), "is missing", hint)
     return f"{read_recipe(folder).task}-{sha256_of(path)[:12]}"

@@ -106,7 +106,7 @@ def check_files(folder: Path) -> None:
         files: dict[str, str] = dict(manifest["files"])
         version = manifest["format"]
     except FileNotFoundError:
-        raise CheckpointError(str(path), "is missing", HINT) from None
+        raise CheckpointError(str(path), "is missing", without_manifest(folder, HINT)) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
@@ -121,6 +121,12 @@ def check_files(folder: Path) -> None:
             raise CheckpointError(str(file), "is missing", HINT)
         if sha256_of(file) != digest:
             raise CheckpointError(str(file), "is cut short or not the file that was saved", HINT)
+
+
+def without_manifest(folder: Path, otherwise: str) -> str:
+    """The hint where a folder has no manifest: in that of a run, which has a recipe too, its checkpoint."""
+    best = folder / "best"
+    return f"name a checkpoint folder, such as {best}" if (best / MANIFEST).is_file() else otherwise
 
 
 def sha256_of(path: Path) -> str:

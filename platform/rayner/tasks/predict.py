@@ -21,9 +21,10 @@ from rayner.tasks.base import Predictor
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
-AHEAD_VARIABLE = "RAYNER_PREPARE_AHEAD"
-_BATCHES_AHEAD = 32
-"""How many batches are sorted by length together: padding against memory and delay."""
+BATCHES_PER_ROUND = (4, 32)
+"""How many batches are sorted by length together: padding against memory and delay. Each round has twice as
+many as the one before, from the first number to the second, so that a small job has several: while the model
+works on one, the next can be prepared."""
 
 
 class Predicted(NamedTuple):
@@ -51,7 +52,10 @@ _Round = list[tuple[Piece, Any, list[Any]]]
 
 
 def predict(
-    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int | None = None
+    predictor: Predictor[Item, Any, Any, Out],
+    items: Iterable[Item],
+    tokens_per_batch: int | None = None,
+    ahead: bool = False,
 ) -> Iterator[Out]:
     """The answer to each item, in order.
 
@@ -62,16 +66,22 @@ def predict(
 
     Args:
         tokens_per_batch: padded tokens a batch; by default the predictor's.
+        ahead: whether a thread reads and prepares the next windows while the model works, which changes no
+            answer: for where `has_spare_core` says so. Where a GPU does the model's work it always does.
     """
-    return (predicted.out for predicted in predict_and_count(predictor, items, tokens_per_batch))
+    return (predicted.out for predicted in predict_and_count(predictor, items, tokens_per_batch, ahead))
 
 
 def predict_and_count(
-    predictor: Predictor[Item, Any, Any, Out], items: Iterable[Item], tokens_per_batch: int | None = None
+    predictor: Predictor[Item, Any, Any, Out],
+    items: Iterable[Item],
+    tokens_per_batch: int | None = None,
+    ahead: bool = False,
 ) -> Iterator[Predicted]:
     """As `predict`, with the number of windows that the first stage read for each answer."""
     first, *others = stages_of(predictor)
-    answers = _one_stage(first, items, tokens_per_batch)
+    # Not the others: what they read comes from the model of the stage before, which is no work for that core.
+    answers = _one_stage(first, items, tokens_per_batch, ahead)
     for stage in others:
         answers = _next_stage(stage, answers)
     return answers
@@ -83,10 +93,13 @@ def stages_of(predictor: Any) -> Sequence[Predictor[Any, Any, Any, Any]]:
 
 
 def _one_stage(
-    predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any], tokens_per_batch: int | None
+    predictor: Predictor[Any, Any, Any, Any],
+    items: Iterable[Any],
+    tokens_per_batch: int | None,
+    ahead: bool = False,
 ) -> Iterator[Predicted]:
     tokens = tokens_per_batch or predictor.tokens_per_batch
-    return joined(_answers(predictor, pieces_of(items, predictor.whole), tokens))
+    return joined(_answers(predictor, pieces_of(items, predictor.whole), tokens, ahead))
 
 
 def _next_stage(
@@ -154,17 +167,23 @@ def pieces_of(items: Iterable[Any], whole: bool) -> Iterator[Piece]:
 
 
 def _answers(
-    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[Piece], tokens_per_batch: int
+    predictor: Predictor[Any, Any, Any, Any], pieces: Iterable[Piece], tokens_per_batch: int, ahead: bool
 ) -> Iterator[tuple[Piece, Any, int]]:
     rounds = _rounds(predictor, pieces, tokens_per_batch)
-    for held in _ahead(rounds) if can_prepare_ahead() else rounds:
+    for held in _ahead(rounds) if ahead or torch.cuda.is_available() else rounds:
         yield from _answer(predictor, held, tokens_per_batch)
 
 
-def can_prepare_ahead() -> bool:
-    """Whether a thread that prepares the next windows takes nothing from the model's own: where a GPU does
-    the model's work, or where RAYNER_PREPARE_AHEAD=1 says that this process has a core to spare."""
-    return torch.cuda.is_available() or os.environ.get(AHEAD_VARIABLE) == "1"
+def has_spare_core(cpus: float | None = None) -> bool:
+    """Whether this process has more CPUs than its model has threads.
+
+    Args:
+        cpus: those that it was given; by default those that it may run on.
+    """
+    if cpus is None:
+        affinity = getattr(os, "sched_getaffinity", None)
+        cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return cpus > torch.get_num_threads()
 
 
 def _rounds(
@@ -173,15 +192,16 @@ def _rounds(
     """Pieces with their windows, as many as are sorted by length together."""
     held: _Round = []
     tokens = 0
+    batches, most = BATCHES_PER_ROUND
     for piece in pieces:
         part = piece.part
         windows = predictor.prepare(part)
         held.append((piece, part, windows))
         # One for the item: texts without words must not pile up for ever.
         tokens += 1 + sum(predictor.length_of(w) for w in windows)
-        if tokens >= _BATCHES_AHEAD * tokens_per_batch:
+        if tokens >= batches * tokens_per_batch:
             yield held
-            held, tokens = [], 0
+            held, tokens, batches = [], 0, min(2 * batches, most)
     yield held
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from rayner.files.fetching import local
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
 from rayner.tasks.checkpoint_files import check_files
-from rayner.tasks.predict import checked, predict
+from rayner.tasks.predict import checked, has_spare_core, predict
 from rayner.tasks.registry import Stage, Task, task_of, train_task
 
 ORDER = ("contexts", "mentions", "types", "entities")
@@ -95,6 +95,11 @@ class PipelineSettings:
         return self.is_file or self.stages[0].record.stage in ("mentions", "types")
 
     @property
+    def finds_mentions(self) -> bool:
+        """Whether it takes texts in which nothing is marked."""
+        return any(stage.record.stage == "mentions" for stage in self.stages)
+
+    @property
     def new_types(self) -> dict[str, Any]:
         """Types that are asked for and were never learned, each with how its threshold is had."""
         found: dict[str, Any] = {}
@@ -119,17 +124,22 @@ class PipelineSettings:
         """The predictor alone; as `pipeline`."""
         return self.pipeline(device).predictor
 
-    def pipeline(self, device: str | None = None) -> Pipeline:
+    def pipeline(
+        self,
+        device: str | None = None,
+        load: Callable[[Path, str | None], Checkpoint] = load_checkpoint,
+    ) -> Pipeline:
         """The models, ready to predict.
 
         Args:
             device: by default a GPU where there is one.
+            load: the model of a folder on a device; one that remembers lets pipelines share their models.
 
         Raises:
             CheckpointError: a checkpoint that is damaged, or has nothing to answer.
             InputError: as `check`.
         """
-        loaded = [load_checkpoint(stage.checkpoint, device) for stage in self.stages]
+        loaded = [load(stage.checkpoint, device) for stage in self.stages]
         predictors = [one.predictor(s.options) for one, s in zip(loaded, self.stages, strict=True)]
         if not self.is_file:
             return Pipeline(self, loaded, predictors[0])
@@ -173,7 +183,7 @@ class Pipeline:
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
-        return list(predict(self.predictor, given, tokens_per_batch))
+        return list(predict(self.predictor, given, tokens_per_batch, has_spare_core()))
 
 
 def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) -> PipelineSettings:
@@ -199,7 +209,7 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if asked:
         what = f"{', '.join(asked)} cannot be asked of a whole pipeline"
         raise InputError(str(path), what, "write the option to its stage in the file")
-    values = read_yaml(path)
+    values = read_yaml(path, "a checkpoint folder or a pipeline file")
     listed = values.get("stages") if isinstance(values, dict) else None
     if not isinstance(listed, list) or not listed or set(values) != {"stages"}:
         what = "is no pipeline: it needs the key `stages`, a list, and no other"
@@ -209,6 +219,10 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if order != sorted(order):
         names = ", ".join(str(stage.record.stage) for stage in stages)
         raise RecipeError(str(path), f"has its stages in the order {names}", f"write {', '.join(ORDER)}")
+    twice = [name for name in ORDER[:-1] if order.count(ORDER.index(name)) > 1]
+    if twice:
+        what = f"has more than one stage of {twice[0]}"
+        raise RecipeError(str(path), what, "keep one; only stages of entities may be several, one an index")
     if "mentions" not in [stage.record.stage for stage in stages]:
         what = "has no stage that finds mentions"
         raise RecipeError(str(path), what, "begin with the checkpoint of a recognizer or a tagger")

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rayner.errors import CheckpointError
 from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, blocks_done, here, rejects, rows, write_jsonl
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG = [text * 60 for text in TEXTS]
@@ -77,15 +77,6 @@ def driver(given: Path, out: Path, pids: Path, seconds: float, workers: str) -> 
         process.wait()
 
 
-def wait_for(ready: Callable[[], bool], process: subprocess.Popen) -> None:
-    """Wait while the process runs."""
-    deadline = time.monotonic() + 280
-    while not ready():
-        assert process.poll() is None, "the run ended too early"
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.faults
 def test_killed_actors_lose_and_double_nothing(given: Path, tmp_path: Path) -> None:
     here(given, tmp_path / "here")
@@ -94,7 +85,7 @@ def test_killed_actors_lose_and_double_nothing(given: Path, tmp_path: Path) -> N
         for kills in (1, 2):
             wait_for(
                 lambda kills=kills: blocks_done(out) >= 2 * kills and len(list(pids.iterdir())) > kills,
-                process,
+                process=process,
             )
             killed = next(int(path.name) for path in pids.iterdir() if Path("/proc", path.name).exists())
             os.kill(killed, signal.SIGKILL)
@@ -108,7 +99,7 @@ def test_a_killed_driver_goes_on_where_it_stopped(given: Path, tmp_path: Path) -
     here(given, tmp_path / "here")
     out, pids = tmp_path / "out", tmp_path / "pids"
     with driver(given, out, pids, 0.3, "2") as process:
-        wait_for(lambda: blocks_done(out) >= 3, process)
+        wait_for(lambda: blocks_done(out) >= 3, process=process)
         process.kill()
     written = {path: path.stat().st_mtime_ns for path in (out / ".work/blocks").iterdir()}
     assert len(written) < 10

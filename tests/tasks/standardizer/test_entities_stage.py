@@ -169,3 +169,17 @@ def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
     assert bare == alone
     assert any(d.mentions for d in linked)
     assert all(m.entity_id is not None for d in linked for m in d.mentions)
+
+
+def test_a_string_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[object] = []
+    prepare = Standardizer.prepare
+
+    def noted(self: Standardizer, item: Any) -> list[str]:
+        prepared.append(item)
+        return prepare(self, item)
+
+    monkeypatch.setattr(Standardizer, "prepare", noted)
+    linked = list(predict(linker(SmallIndex()), documents()))
+    assert prepared == ["We", "MySQL", "Postgres", "Android", "Zug", "MySQL", "Toothbrush"]
+    assert entities(linked[3]) == [("MySQL", "my"), ("Toothbrush", None), ("MySQL", "my")]

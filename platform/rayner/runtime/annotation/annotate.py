@@ -63,7 +63,8 @@ def annotate(
         also: write JSONL with the texts, or brat, beside Parquet.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
-        cpus: logical CPUs of an actor; also its threads, at least one.
+        cpus: logical CPUs of an actor; the whole ones are also its threads, at least one, and with a fraction
+            beyond them (1.5) it prepares windows while the model works, as with a GPU.
         gpus: GPUs of an actor; by default one where the cluster has any. Where this process does the work, 0
             keeps it from its GPU, and more than 0 asks for one.
         tokens_per_batch: padded tokens a batch: memory against speed.

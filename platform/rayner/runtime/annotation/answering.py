@@ -37,12 +37,13 @@ class Answering:
 
     Args:
         tokens_per_batch: padded tokens a batch, to begin with.
+        ahead: whether windows are prepared while the model works.
     """
 
-    def __init__(self, predictor: DocumentPredictor, tokens_per_batch: int) -> None:
+    def __init__(self, predictor: DocumentPredictor, tokens_per_batch: int, ahead: bool = False) -> None:
         stages: list[Any] = [_Halving(stage) for stage in stages_of(predictor)]
         self._first, self._predictor = stages[0], chain(stages)
-        self._tokens = tokens_per_batch
+        self._tokens, self._ahead = tokens_per_batch, ahead
 
     @torch.no_grad()
     def answers(self, documents: Sequence[Document]) -> list[Predicted]:
@@ -53,7 +54,7 @@ class Answering:
             Exception: what the predictor raised over one of the documents.
         """
         try:
-            return list(predict_and_count(self._predictor, documents, self._tokens))
+            return list(predict_and_count(self._predictor, documents, self._tokens, self._ahead))
         except Exception as error:
             if what := _fault(error):
                 raise WorkerFault(f"annotate: {what} ({type(error).__name__}: {_line(error)})") from error

@@ -27,7 +27,7 @@ from rayner.runtime.annotation.attempts import Attempts, note_fault
 from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output
 from rayner.runtime.annotation.reading import Block, Row
 from rayner.runtime.faults import WorkerFault
-from rayner.tasks.predict import Predicted
+from rayner.tasks.predict import Predicted, has_spare_core
 
 Also = Literal["jsonl", "brat"]
 
@@ -80,6 +80,7 @@ class BlockAnnotator:
         tokens_per_batch: padded tokens a batch.
         device: as in `Model.load`.
         run: what tells the driver that gives the blocks from any other; empty where it is this process.
+        cpus: those that this process was given; by default those that it may run on.
     """
 
     def __init__(
@@ -90,8 +91,9 @@ class BlockAnnotator:
         tokens_per_batch: int,
         device: str | None,
         run: str = "",
+        cpus: float | None = None,
     ) -> None:
-        self._answering = Answering(model.load(device), tokens_per_batch)
+        self._answering = Answering(model.load(device), tokens_per_batch, has_spare_core(cpus))
         self._version = model.version
         self._output, self._also = output, tuple(also)
         self._run = run

@@ -98,7 +98,10 @@ def run_on_ray(
         )
         done = blocks.map_batches(
             _Actor,
-            fn_constructor_args=(partial(annotator, run=uuid.uuid4().hex), max(1, int(pool.cpus))),
+            fn_constructor_args=(
+                partial(annotator, run=uuid.uuid4().hex, cpus=pool.cpus),
+                max(1, int(pool.cpus)),
+            ),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=pool.cpus * (1 - share),

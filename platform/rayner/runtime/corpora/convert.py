@@ -38,6 +38,7 @@ from rayner.runtime.corpora.parts import (
     unchanged,
 )
 from rayner.runtime.pipeline import code_digest
+from rayner.runtime.run_folder import check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
@@ -199,6 +200,7 @@ def _process_into(
     part_bytes: int,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
+    check_out(out)
     _guard(units, out)
     parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()

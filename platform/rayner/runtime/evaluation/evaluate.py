@@ -15,7 +15,7 @@ from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.predict import predict
+from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 PART = 64
@@ -85,7 +85,7 @@ def evaluate(
 
 def _answers(predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any]) -> Iterator[Any]:
     with torch.no_grad():
-        yield from predict(predictor, items)
+        yield from predict(predictor, items, ahead=has_spare_core())
 
 
 def _answers_of_actors(

@@ -6,11 +6,12 @@ import json
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rayner.data.mention_rows import MentionRow, read_mention_rows
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
 from rayner.files.whole import text_file
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
@@ -51,11 +52,11 @@ def standardize(
         CheckpointError: the checkpoint cannot be used.
         InputError: the index does not fit it, an operating point or proposals without a calibration, or an
             `out` that cannot be written or is the input.
-        CorpusError: the file cannot be read.
+        CorpusError: the file cannot be read, or has no row.
     """
     if out is not None:
         _check_out(out, path)
-    given = read_mention_rows(path)
+    given = _not_empty(read_mention_rows(path), path)
     task, model = load_standardizer(checkpoint, device)
     options = StandardizerOptions(index=index, top_k=top_k, operating_point=operating_point)
     standardizer = task.predictor(model, options)
@@ -107,6 +108,14 @@ def _proposals(
     counts["linked"] = len(answers) - counts["nil"]
     found = propose(answers, standardizer.encode, least_similarity)
     yield from (proposal.to_row(f"new-{number}") for number, proposal in enumerate(found, 1))
+
+
+def _not_empty(rows: Iterator[MentionRow], path: Path) -> Iterator[MentionRow]:
+    """The rows; an error before any work where there is none."""
+    first = next(rows, None)
+    if first is None:
+        raise CorpusError(str(path), "no mentions in it", "write one a line")
+    return chain([first], rows)
 
 
 def _check_out(out: Path, path: Path) -> None:

@@ -17,8 +17,10 @@ from rayner.config.reading import dump_recipe
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
+from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
 from rayner.files.working import worked_on
+from rayner.runtime.run_folder import check_out
 from rayner.runtime.tracking import LOG, MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, default_device, read_predictions
 from rayner.runtime.training.example_sets import build_examples, find_units, read_all
@@ -89,6 +91,8 @@ def train_until(
     """
     workers = recipe.scaling.workers if workers is None else workers
     _check_gpus(recipe, workers)
+    if uri_of(out) is None:
+        check_out(Path(out))
     with worked_on(out, "trains in this folder") as (folder, publication):
         return _train_in(folder.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
 

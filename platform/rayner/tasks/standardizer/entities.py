@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayner.data.mention_strings import ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.predictor import Standardizer
+
+
+class MentionText(NamedTuple):
+    """The text of a mention as it stands in a document, and as the standardizer reads it."""
+
+    text: str
+    window: str
 
 
 class Entities:
@@ -34,24 +40,31 @@ class Entities:
         self.tokens_per_batch = standardizer.tokens_per_batch
         self._types = types
 
-    def prepare(self, item: Document) -> list[str]:
+    def prepare(self, item: Document) -> list[MentionText]:
         """The strings to look up."""
-        return [window for text in self._texts(item) for window in self.standardizer.prepare(text)]
+        return [
+            MentionText(text, window)
+            for text in self._texts(item)
+            for window in self.standardizer.prepare(text)
+        ]
 
-    def length_of(self, window: str) -> int:
+    def length_of(self, window: MentionText) -> int:
         """About how many sub-words it has."""
-        return self.standardizer.length_of(window)
+        return self.standardizer.length_of(window.window)
 
-    def forward(self, windows: Sequence[str]) -> list[list[Found]]:
+    def forward(self, windows: Sequence[MentionText]) -> list[list[Found]]:
         """The candidates of each string, best first."""
-        return self.standardizer.forward(windows)
+        return self.standardizer.forward([window.window for window in windows])
 
-    def finish(self, item: Document, windows: Sequence[str], scores: Sequence[list[Found]]) -> Document:
+    def finish(
+        self, item: Document, windows: Sequence[MentionText], scores: Sequence[list[Found]]
+    ) -> Document:
         """The document whose mentions have entities, candidates and probabilities."""
-        left, answers = iter(scores), {}
-        for text in self._texts(item):
-            own = self.standardizer.prepare(text)
-            answers[text] = self.standardizer.finish(text, own, list(islice(left, len(own))))
+        found: dict[str, tuple[list[str], list[list[Found]]]] = {t: ([], []) for t in self._texts(item)}
+        for window, score in zip(windows, scores, strict=True):
+            found[window.text][0].append(window.window)
+            found[window.text][1].append(score)
+        answers = {text: self.standardizer.finish(text, *own) for text, own in found.items()}
 
         def linked(mention: Mention) -> Mention:
             answer = answers.get(item.text[mention.start : mention.end])

@@ -1,0 +1,66 @@
+"""Files and folders that are not what an argument asks for: one line that says what to name."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+
+def refused(run, *arguments):
+    """The one line on standard error."""
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1, err
+    return err
+
+
+def test_a_run_is_told_from_its_checkpoint(run, trained, examples):
+    for command in (
+        ("evaluate", trained, examples / "test.jsonl"),
+        ("annotate", trained, examples / "test.jsonl", "--out", trained / "annotated", "--workers", 0),
+    ):
+        assert f"name a checkpoint folder, such as {trained / 'best'}" in refused(run, *command)
+
+
+def test_a_damaged_checkpoint_is_to_be_copied_again(run, trained, examples, tmp_path):
+    copy = shutil.copytree(trained / "best", tmp_path / "copy")
+    (copy / "checkpoint.json").unlink()
+    assert "copy the whole checkpoint folder again" in refused(run, "evaluate", copy, examples / "test.jsonl")
+
+
+@pytest.mark.parametrize("inside", ["", "run"])
+def test_an_output_folder_that_is_a_file_is_refused(run, examples, tmp_path, inside):
+    (tmp_path / "file").write_text("mine")
+    out = tmp_path / "file" / inside
+    for command in (
+        ("corpus", "convert", examples / "test.jsonl", "--out", out),
+        ("quickstart", "--out", out),
+        ("train", examples / "recipe.yaml", "--set", f"corpus.train=[{examples}]", "--out", out),
+    ):
+        err = refused(run, *command)
+        assert f"--out {out}" in err
+        assert err.rstrip().endswith("is a file; name a folder")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_what_file_to_name(run, trained, examples, tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    best, corpus = trained / "best", examples / "test.jsonl"
+    assert "name a configuration file of `rayner serve`" in refused(run, "serve", folder)
+    assert "name a YAML list of types" in refused(run, "evaluate", best, corpus, "--types", folder)
+    assert "name a recipe file" in refused(run, "train", folder)
+
+
+def test_the_quick_start_refuses_a_key_before_it_converts(run, tmp_path):
+    assert "nope" in refused(run, "quickstart", "--set", "nope=1", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["mentions.jsonl", "mentions.txt", "mentions.csv"])
+def test_an_empty_file_of_mentions_is_refused(run, trained, tmp_path, name):
+    (tmp_path / name).write_text("mention\n" if name.endswith("csv") else "")
+    (tmp_path / "index").mkdir()
+    err = refused(run, "standardize", trained / "best", tmp_path / name, "--index", tmp_path / "index")
+    assert f"{tmp_path / name}: no mentions in it" in err

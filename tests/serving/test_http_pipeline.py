@@ -1,0 +1,220 @@
+"""A pipeline of contexts, mentions, types and entities over HTTP, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+import rayner
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError
+from rayner.retrieval.index_folder import remove_entities, version_of_index
+from rayner.serving.http import create_app
+from rayner.serving.service import Service
+from rayner.serving.settings import ApplicationSettings, ModelSettings
+from rayner.tasks.checkpoint import save_checkpoint, version_of
+from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.stages import Pipeline
+from tests.serving.checkpoints import PEOPLE, TEXTS, standardizer_folder
+from tests.tasks.small import built, corpus, recognizer, trained
+from tests.tasks.small_pairs import ranker_recipe
+
+BOOKS = [" ".join(TEXTS), TEXTS[0], "", "Nobody slept. Ada Lovelace came. Nobody slept."]
+
+
+def saved(folder: Path, values: dict[str, Any]) -> Path:
+    """A checkpoint of a model that has learned nothing."""
+    task = train_task(parse_recipe(values, "test"))
+    save_checkpoint(folder, task.recipe, task, built(task), {})
+    return folder
+
+
+def typer_folder(folder: Path) -> Path:
+    """A checkpoint of a typer that has seen the small corpus."""
+    values = {"task": "typer", "encoder": "random:32x2", "model": {"dropout": 0}}
+    values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
+    task: Any = train_task(parse_recipe(values, "test"))
+    task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
+    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline's checkpoints, index and file."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    saved(folder / "ranker", ranker_recipe(folder / "pairs"))
+    task = recognizer(windows={"length": 40, "overlap": 10, "context": 12})
+    save_checkpoint(folder / "recognizer", task.recipe, task, trained(task, corpus(), 60), {})
+    typer_folder(folder / "typer")
+    standardizer_folder(folder / "people", PEOPLE)
+    stages = [
+        {"checkpoint": "ranker", "count": 2},
+        {"checkpoint": "recognizer", "shift": -0.5},
+        {"checkpoint": "typer"},
+        {"checkpoint": "people/best", "index": "people/index", "types": ["PER"], "operating_point": "never"},
+    ]
+    (folder / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    return folder
+
+
+def client_of(**settings: Any) -> TestClient:
+    service = Service(ApplicationSettings(), device="cpu")
+    asyncio.run(service.load(ModelSettings.model_validate(settings)))
+    return TestClient(create_app(service), raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    with client_of(checkpoint=str(folder / "pipeline.yaml")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> Pipeline:
+    return rayner.load(folder / "pipeline.yaml", "cpu")
+
+
+def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json={"documents": [{"text": text} for text in BOOKS], **body})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def near(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, abs=1e-4)
+
+
+def replied(documents: list[Document], linked: bool) -> list[list[dict[str, Any]]]:
+    """The mentions of predicted documents, as a reply should have them."""
+    rows = []
+    for document in documents:
+        rows.append([])
+        for mention in document.mentions:
+            row: dict[str, Any] = {
+                "start": mention.start,
+                "end": mention.end,
+                "text": document.text[mention.start : mention.end],
+                "type": mention.type,
+                "score": near(mention.score),
+                "margin": near(mention.margin),
+                "types": [{"name": name, "score": near(score)} for name, score in mention.types],
+            }
+            if linked:
+                row |= {"entity_id": mention.entity_id, "probability": near(mention.probability)}
+                row["candidates"] = [
+                    {"entity_id": entity_id, "score": near(score)} for entity_id, score in mention.candidates
+                ]
+            rows[-1].append(row)
+    return rows
+
+
+def test_annotate_has_the_answers_of_predict(client: TestClient, loaded: Pipeline) -> None:
+    expected = loaded.predict(BOOKS)
+    reply = ask(client, "/v1/annotate")
+    assert [d["mentions"] for d in reply["documents"]] == replied(expected, linked=True)
+    mentions = [m for d in expected for m in d.mentions]
+    assert any(m.types for m in mentions)
+    assert any(m.entity_id for m in mentions)
+
+
+def test_recognize_has_them_without_entities_and_on_request_contexts(
+    client: TestClient, loaded: Pipeline
+) -> None:
+    expected = loaded.predict(BOOKS)
+    reply = ask(client, "/v1/recognize", contexts=True)
+    assert [d["mentions"] for d in reply["documents"]] == replied(expected, linked=False)
+    assert any(d.sentence_contexts and any(d.sentence_contexts) for d in expected)
+    for document, found in zip(reply["documents"], expected, strict=True):
+        assert [(s["start"], s["end"]) for s in document["sentences"]] == list(found.sentences or ())
+        assert [s["contexts"] for s in document["sentences"]] == [
+            [{"text": c.text, "score": near(c.score), "before": c.before} for c in contexts]
+            for contexts in found.sentence_contexts or ()
+        ]
+    assert ask(client, "/v1/recognize")["documents"][0]["sentences"] is None
+
+
+def test_a_request_asks_the_recognizer_for_something_else(client: TestClient, loaded: Pipeline) -> None:
+    """What the file says of its stages holds where the request says nothing."""
+    less = ask(client, "/v1/recognize", shift=1000.0)
+    assert not any(d["mentions"] for d in less["documents"])
+    assert ask(client, "/v1/recognize", shift=-0.5) == ask(client, "/v1/recognize")
+    only = ask(client, "/v1/recognize", types=[{"name": "LOC"}])
+    assert {m["type"] for d in only["documents"] for m in d["mentions"]} == {"LOC"}
+    one = ask(client, "/v1/annotate", top_k=1)
+    assert {len(m["candidates"]) for d in one["documents"] for m in d["mentions"] if m["type"] == "PER"} == {
+        1
+    }
+
+
+def test_a_reply_names_all_that_made_it(client: TestClient, folder: Path) -> None:
+    read = {name: version_of(folder / name) for name in ("recognizer", "typer")}
+    read["contexts"] = version_of(folder / "ranker")
+    base = {
+        "index": version_of_index(folder / "people/index"),
+        "standardizer": version_of(folder / "people/best"),
+    }
+    assert ask(client, "/v1/recognize")["versions"] == {**read, "knowledge_bases": {}}
+    assert ask(client, "/v1/annotate")["versions"] == {**read, "knowledge_bases": {"index": base}}
+    described = client.get("/v1/models").json()
+    assert [s["stage"] for s in described["stages"]] == ["contexts", "mentions", "types", "entities"]
+    assert described["knowledge_bases"]["index"]["types"] == ["PER"]
+
+
+def test_its_knowledge_base_answers_alone(client: TestClient, folder: Path) -> None:
+    reply = client.post("/v1/standardize", json={"mentions": ["Marie Curie", "curie"]}).json()
+    options = {"index": folder / "people/index", "operating_point": "never"}
+    expected = rayner.load(folder / "people/best", "cpu", **options).predict(["Marie Curie", "curie"])
+    assert [a["entity_id"] for a in reply["answers"]] == [a.entity_id for a in expected]
+    assert [a["score"] for a in reply["answers"]] == [near(a.score) for a in expected]
+
+
+def test_a_named_knowledge_base_is_linked_to_in_the_place_of_the_files(folder: Path) -> None:
+    people = {"index": str(folder / "people/index"), "standardizer": str(folder / "people/best")}
+    client = client_of(checkpoint=str(folder / "pipeline.yaml"), knowledge_bases={"index": people})
+    assert set(client.get("/v1/models").json()["knowledge_bases"]) == {"index", "index-2"}
+    own = ask(client, "/v1/annotate")
+    assert set(own["versions"]["knowledge_bases"]) == {"index-2"}
+    named = ask(client, "/v1/annotate", knowledge_base="index", operating_point="never")
+    assert set(named["versions"]["knowledge_bases"]) == {"index"}
+    linked = {m["type"] for d in named["documents"] for m in d["mentions"] if m["entity_id"]}
+    assert linked > {"PER"}, "which the file's stage links alone"
+
+
+def test_of_a_changed_pipeline_only_what_changed_is_loaded(folder: Path, tmp_path: Path) -> None:
+    standardizer_folder(tmp_path / "people", PEOPLE)
+    people = {"checkpoint": str(tmp_path / "people/best"), "index": str(tmp_path / "people/index")}
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({"stages": [{"checkpoint": str(folder / "recognizer")}, people]}))
+    settings = ModelSettings(checkpoint=str(path))
+    service = Service(ApplicationSettings(), device="cpu")
+    asyncio.run(service.load(settings))
+    before = service.models
+    asyncio.run(service.load(replace_revision(settings, "2")))
+    assert service.models.pipeline is before.pipeline
+    assert remove_entities(tmp_path / "people/index", ["ada"])
+    asyncio.run(service.load(replace_revision(settings, "3")))
+    after = service.models
+    assert service.describe().failed_change is None
+    old, new = (models.knowledge_bases["index"] for models in (before, after))
+    assert (len(old.base.index.entities), len(new.base.index.entities)) == (2, 1)
+    assert old.loaded is new.loaded
+    assert before.pipeline
+    assert after.pipeline
+    assert before.pipeline.stages[0].loaded is after.pipeline.stages[0].loaded
+
+
+def replace_revision(settings: ModelSettings, revision: str) -> ModelSettings:
+    return settings.model_copy(update={"revision": revision})
+
+
+def test_what_finds_no_mentions_alone_is_refused(folder: Path) -> None:
+    for name in ("typer", "ranker", "people/best"):
+        with pytest.raises(CheckpointError, match="name a recognizer or a tagger, or a pipeline"):
+            client_of(checkpoint=str(folder / name))

@@ -1,0 +1,74 @@
+"""Pipeline files: which stages, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rayner.config.reading import dump_recipe
+from rayner.errors import RecipeError
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.stages import ORDER, read_pipeline
+from tests.tasks.small import recognizer, tagger
+from tests.tasks.small_pairs import ranker_recipe
+
+CORPUS = {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is read of checkpoints before they are loaded: their recipes."""
+    folder = tmp_path_factory.mktemp("stages")
+    recipes: dict[str, Any] = {
+        "contexts": parse_recipe(ranker_recipe(folder / "pairs"), "test"),
+        "mentions": recognizer(windows={"length": 40, "overlap": 10, "context": 12}).recipe,
+        "others": tagger().recipe,
+        "types": parse_recipe({"task": "typer", "encoder": "random:32x2", **CORPUS}, "test"),
+        "entities": parse_recipe(
+            {"task": "standardizer", "encoder": "random:32x2", "knowledge_base": {"paths": ["nowhere"]}},
+            "test",
+        ),
+    }
+    for name, recipe in recipes.items():
+        (folder / name).mkdir()
+        (folder / name / "recipe.yaml").write_text(dump_recipe(recipe))
+    return folder
+
+
+def written(folder: Path, stages: Sequence[str]) -> Path:
+    path = folder / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({"stages": [{"checkpoint": name} for name in stages]}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "stages", [ORDER, ORDER[1:], ("mentions", "entities", "entities"), ("others",), ("mentions", "types")]
+)
+def test_stages_that_add_to_each_other(folder: Path, stages: Sequence[str]) -> None:
+    read = read_pipeline(written(folder, stages))
+    assert [stage.checkpoint.name for stage in read.stages] == list(stages)
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        (("mentions", "mentions"), "has more than one stage of mentions"),
+        (("mentions", "others"), "has more than one stage of mentions"),
+        (("mentions", "types", "types"), "has more than one stage of types"),
+        (("contexts", "contexts", "mentions"), "has more than one stage of contexts"),
+        (("entities", "mentions"), "in the order entities, mentions; write contexts, mentions, types, ent"),
+        (("types", "mentions"), "in the order types, mentions"),
+        (("mentions", "contexts"), "in the order mentions, contexts"),
+        (("mentions", "entities", "types"), "in the order mentions, entities, types"),
+        (("types",), "has no stage that finds mentions"),
+        (("contexts", "others"), "no stage that reads them"),
+    ],
+)
+def test_stages_that_make_no_sense_are_refused(folder: Path, stages: Sequence[str], message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as error:
+        read_pipeline(written(folder, stages))
+    assert "\n" not in str(error.value)
