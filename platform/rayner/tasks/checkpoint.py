@@ -20,7 +20,7 @@ from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.tokenizer import tokenizer_from
-from rayner.tasks.base import Options, Predictor
+from rayner.tasks.base import Options, Predictor, RunTask
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import ENCODER, HINT, MANIFEST, check_files, sha256_of, write_manifest
 from rayner.tasks.encoder_task import EncoderTask
@@ -64,7 +64,7 @@ class Checkpoint:
 def save_checkpoint(
     folder: Path,
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     model: nn.Module,
     metrics: Mapping[str, Any],
 ) -> None:
@@ -105,7 +105,7 @@ def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> C
     return Checkpoint(recipe, task, model.to(device), folder)
 
 
-def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
+def load_model(folder: Path, task: RunTask) -> nn.Module:
     """The model in the folder.
 
     Raises:

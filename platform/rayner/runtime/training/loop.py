@@ -41,9 +41,8 @@ from rayner.runtime.training.run_state import (
 )
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
-from rayner.tasks.base import Examples, Progress, State
+from rayner.tasks.base import Examples, Progress, RunTask, State
 from rayner.tasks.checkpoint import load_model, save_checkpoint
-from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import task_of
 from rayner.tasks.sharing import from_first
 
@@ -59,7 +58,7 @@ class Run:
     """
 
     recipe: BaseRecipe
-    task: EncoderTask[Any]
+    task: RunTask
     examples: Examples
     key: str
     dev: Sequence[Any]

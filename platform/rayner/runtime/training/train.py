@@ -23,9 +23,8 @@ from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
 from rayner.runtime.training.run_state import BEST, LAST, TrainState, read_state
-from rayner.tasks.base import Unit
+from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint import METRICS, RECIPE, load_model
-from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
@@ -109,7 +108,7 @@ def train_until(
 
 def _train(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     out: Path,
     workers: int,
     cache: Path,
@@ -131,7 +130,7 @@ def _train(
 
 
 def conclude(
-    recipe: BaseRecipe, task: EncoderTask[Any], dev: Sequence[Unit], out: Path, state: TrainState
+    recipe: BaseRecipe, task: RunTask, dev: Sequence[Unit], out: Path, state: TrainState
 ) -> dict[str, Any]:
     """Complete `OUT/best` with confidence intervals and the tables of the report, and write the result."""
     best = out / BEST
