@@ -70,9 +70,8 @@ def told_apart(tree: ast.Module, tasks: set[str]) -> Iterator[int]:
         elif isinstance(node, ast.Compare):
             names, constants = names_in(node), constants_in(node)
             classes = [side for side in compared(node) if _CLASS.search(last_name(side))]
-            if classes and any(map(_is_class_of, compared(node))):
-                yield node.lineno
-            elif tasks & constants and _ASKED & {*names, *constants}:
+            by_class = classes and any(map(_is_class_of, compared(node)))
+            if by_class or (tasks & constants and _ASKED & {*names, *constants}):
                 yield node.lineno
         elif isinstance(node, ast.Dict):
             keys = [key for key in node.keys if key is not None]
