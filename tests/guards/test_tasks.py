@@ -15,17 +15,20 @@ ABOUT_ONE = {
     "platform/rayner/runtime/linking/loading.py",
     "platform/rayner/runtime/quickstart.py",
 }
+"""Who may ask, as the architecture allows: all else takes what it needs from the record of the task."""
+BELOW = {"platform/rayner/config"}
+"""Recipes are defined there."""
 _CLASS = re.compile(r"(Recipe|Task)$")
+_ASKED = {"task", "name", "__name__"}
 
 
 def sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    folders = ("platform/rayner/tasks", "platform/rayner/runtime", "platform/rayner/serving", "jobs", "serve")
-    files = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
-    files += sorted((root / "platform/rayner").glob("cli*.py")) + sorted(
-        (root / "platform/rayner").glob("cli/*.py")
-    )
-    for path in files:
-        yield str(path.relative_to(root)), ast.parse(path.read_text(encoding="utf-8"))
+    """The modules of every package above `config`."""
+    for folder in ("platform/rayner", "jobs", "serve", "tune_spaces"):
+        for path in sorted((root / folder).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            if not any(name.startswith(f"{below}/") for below in BELOW):
+                yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
 def names_in(node: ast.AST) -> list[str]:
@@ -33,8 +36,26 @@ def names_in(node: ast.AST) -> list[str]:
     return [n.id if isinstance(n, ast.Name) else n.attr for n in found]
 
 
+def constants_in(node: ast.AST) -> set[str]:
+    found = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+    return {value for value in found if isinstance(value, str)}
+
+
+def compared(node: ast.Compare) -> list[ast.expr]:
+    sides = [node.left, *node.comparators]
+    return [x for side in sides for x in (side.elts if isinstance(side, (ast.Tuple, ast.Set)) else [side])]
+
+
+def last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_class_of(node: ast.expr) -> bool:
+    return last_name(node.func if isinstance(node, ast.Call) else node) in ("type", "__class__")
+
+
 def told_apart(tree: ast.Module, tasks: set[str]) -> Iterator[int]:
-    """Lines that test the class of a recipe or task, or compare with a task's name."""
+    """Lines that test the class of a recipe or task, compare with a task's name, or look up by it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and names_in(node.func)[-1:] in (["isinstance"], ["issubclass"]):
             if any(_CLASS.search(name) for name in names_in(node.args[1])):
@@ -42,11 +63,20 @@ def told_apart(tree: ast.Module, tasks: set[str]) -> Iterator[int]:
         elif isinstance(node, ast.MatchClass):
             if any(_CLASS.search(name) for name in names_in(node.cls)):
                 yield node.lineno
+        elif isinstance(node, ast.Match):
+            asked = _ASKED & {*names_in(node.subject), *constants_in(node.subject)}
+            if asked and any(tasks & constants_in(case.pattern) for case in node.cases):
+                yield node.lineno
         elif isinstance(node, ast.Compare):
-            constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
-            if tasks & {c for c in constants if isinstance(c, str)} and "task" in names_in(node) + [
-                c for c in constants if isinstance(c, str)
-            ]:
+            names, constants = names_in(node), constants_in(node)
+            classes = [side for side in compared(node) if _CLASS.search(last_name(side))]
+            by_class = classes and any(map(_is_class_of, compared(node)))
+            if by_class or (tasks & constants and _ASKED & {*names, *constants}):
+                yield node.lineno
+        elif isinstance(node, ast.Dict):
+            keys = [key for key in node.keys if key is not None]
+            classes = [key for key in keys if any(map(_CLASS.search, names_in(key)))]
+            if classes or sum(bool(tasks & constants_in(key)) for key in keys) > 1:
                 yield node.lineno
 
 
@@ -68,10 +98,36 @@ def test_the_guard_sees_what_it_forbids():
         "recipe.task == 'tagger'",
         "recipe.get('task') in ('tagger', 'x')",
         "match recipe:\n    case TaggerRecipe():\n        pass",
+        "match recipe.task:\n    case 'tagger' | 'x':\n        pass",
+        "type(recipe) is TaggerRecipe",
+        "type(recipe) in (config.TaggerRecipe, DocumentRecipe)",
+        "recipe.__class__ == TaggerRecipe",
+        "record.name == 'tagger'",
+        "'tagger' != task_of(recipe).name",
+        "{'tagger': one, 'ranker': other}[recipe.task]",
+        "{TaggerRecipe: one}[type(recipe)]",
     )
     for text in forbidden:
-        assert list(told_apart(ast.parse(text), {"tagger"})), text
-    assert not list(told_apart(ast.parse("isinstance(x, Plan)\nkind == 'tagger'"), {"tagger"}))
+        assert list(told_apart(ast.parse(text), {"tagger", "ranker"})), text
+    allowed = (
+        "isinstance(x, Plan)",
+        "kind == 'tagger'",
+        "type(count) is int",
+        "type(self).contrast is not EncoderTask.contrast",
+        "record.name == other.name",
+        "{'tagger': version, 'device': device}",
+        "match kind:\n    case 'tagger':\n        pass",
+    )
+    for text in allowed:
+        assert not list(told_apart(ast.parse(text), {"tagger", "ranker"})), text
+
+
+def test_it_reads_every_package_above_config(root):
+    packages = {path.split("/")[2] for path, _ in sources(root) if path.count("/") > 2}
+    there = {path.parent.name for path in (root / "platform/rayner").glob("*/__init__.py")}
+    assert packages >= there - {"config"}
+    assert {path.split("/")[0] for path, _ in sources(root)} == {"platform", "jobs", "serve", "tune_spaces"}
+    assert set(ABOUT_ONE) <= {path for path, _ in sources(root)}
 
 
 def test_a_record_has_the_recipe_of_its_name():

@@ -1,7 +1,11 @@
-"""A recipe for each task that is small enough to train within a second, with the files it names."""
+"""A recipe for each task that is small enough to train within a second, with the files it names.
+
+Some steps of two workers, or of three for the tasks in `OF_THREE`, leave one of them without an example.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,21 +15,36 @@ from tests.tasks.chains.small_chains import chains_recipe
 from tests.tasks.small_pairs import ranker_recipe
 from tests.tasks.standardizer.small_names import small_recipe
 
+OF_THREE = ("chains", "standardizer")
+"""Their steps hold two examples at least, which are shared out among two workers."""
 
-def _of_documents(task: str, **parts: Any) -> Callable[[Path], dict[str, Any]]:
+
+def _of_documents(
+    task: str, training: Mapping[str, Any] | None = None, **parts: Any
+) -> Callable[[Path], dict[str, Any]]:
     # Some steps hold a single window: of two workers, one has none.
     def values(folder: Path) -> dict[str, Any]:
-        found = tiny_recipe(folder, task, tokens_per_step=12, epochs=1) | parts
+        found = tiny_recipe(folder, task, **{"tokens_per_step": 12, "epochs": 1, **(training or {})}) | parts
         return {key: value for key, value in found.items() if value is not None}
 
     return values
 
 
+def _chains(folder: Path) -> dict[str, Any]:
+    # Most stories are one window, and some steps two of them.
+    return chains_recipe(folder, windows={"length": 32})
+
+
 def _standardizer(folder: Path) -> dict[str, Any]:
-    # Steps of two entities, the last of few strings.
-    return small_recipe(
+    # Steps of two entities, some with a string that is longer than twice the others together.
+    values = small_recipe(
         folder, groups={"group_size": 2, "groups_per_step": 2}, training={"tokens_per_forward": 60}
     )
+    with (folder / "train.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"mention": "a web server of the Apache foundation " * 6, "entity_id": "2"}) + "\n"
+        )
+    return values
 
 
 def _coreference(folder: Path) -> dict[str, Any]:
@@ -36,10 +55,10 @@ def _coreference(folder: Path) -> dict[str, Any]:
 
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
-    "tagger": _of_documents("tagger"),
+    "tagger": _of_documents("tagger", {"average": 0.9}),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
-    "chains": chains_recipe,
+    "chains": _chains,
     "coreference": _coreference,
     "typer": _of_documents("typer"),
     "ranker": ranker_recipe,

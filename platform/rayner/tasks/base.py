@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 from pydantic import ValidationError
 from torch import Tensor, nn
 
@@ -150,7 +151,7 @@ class Options(Settings):
 
 class TrainTask(Protocol[Given, Example, Batch]):
     """How a system learns: what is its own. `encoder_task.EncoderTask` gives defaults for all but four of
-    these, and what else the runtime asks of a task.
+    these, and for what else the runtime asks of a task: see `RunTask`.
 
     Examples are plain rows (numbers, strings, lists) that Parquet can hold, with the columns `length` (the
     tokens that the example takes up in a batch), and, where there are any, `group` (what must share a batch
@@ -218,6 +219,74 @@ class TrainTask(Protocol[Given, Example, Batch]):
         Raises:
             InputError: an option that cannot be had.
         """
+        ...
+
+
+class RunTask(TrainTask[Any, Any, Any], Protocol):
+    """All that the runtime calls of a task: how it learns, and how its data, its loss, its evaluation and its
+    checkpoints are had. `encoder_task.EncoderTask` gives defaults of these members.
+
+    Attributes:
+        metric: which metric chooses the best checkpoint, where there is a development set.
+        weights: the parts of the loss, and the weight of each.
+        examples_version: raised with every change of the code by which `examples` come out differently.
+        checkpoint: the folder that the model was loaded from.
+    """
+
+    metric: Metric
+    weights: Mapping[str, float]
+    examples_version: int
+    checkpoint: Path | None
+
+    @property
+    def contrasts(self) -> bool:
+        """Whether there are parts of the loss over all vectors of a step."""
+        ...
+
+    def units(
+        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """The items of a split as what each worker reads of them."""
+        ...
+
+    def read(self, unit: Unit) -> Iterable[Any]:
+        """The items of a unit, in order: as many as it has sizes."""
+        ...
+
+    def example_settings(self) -> Mapping[str, Any]:
+        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
+        ...
+
+    def counts(self, batch: Any, progress: Progress) -> Counts:
+        """What the sum of each part of the loss is divided by, after adding it up over the whole step."""
+        ...
+
+    def size_of(self, batch: Any) -> Size:
+        """How large a batch is, for the log."""
+        ...
+
+    def fit(self, model: nn.Module, dev: Sequence[Any]) -> None:
+        """Fit on dev what is not learned by gradients, before each evaluation, on every worker."""
+        ...
+
+    def scorer(self, model: nn.Module) -> Predictor[Any, Any, Any, Any] | None:
+        """What is scored on dev while it learns: its predictor, if it has one."""
+        ...
+
+    def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
+        """Tables about a trained model for the report, by file name; may be empty."""
+        ...
+
+    def new_types(self, options: Any) -> Mapping[str, Any]:
+        """Types among the options that the model never learned, each with how its threshold is had."""
+        ...
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """Write the model into a checkpoint folder."""
+        ...
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model of a checkpoint folder that `save` wrote."""
         ...
 
 

@@ -19,7 +19,7 @@ from rayner.config import BaseRecipe
 from rayner.config.reading import dump_recipe
 from rayner.errors import CheckpointError
 from rayner.files.fetching import local
-from rayner.tasks.base import Options, Predictor
+from rayner.tasks.base import Options, Predictor, RunTask
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
@@ -69,7 +69,7 @@ class Checkpoint:
 def save_checkpoint(
     folder: Path,
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     model: nn.Module,
     metrics: Mapping[str, Any],
 ) -> None:

@@ -29,6 +29,7 @@ from rayner.tasks.base import (
     Parts,
     Predictor,
     Progress,
+    RunTask,
     Seed,
     Size,
     State,
@@ -232,7 +233,7 @@ def load_trained(
     return task, model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
+def load_model(folder: Path, task: RunTask) -> nn.Module:
     """The model in the folder.
 
     Raises:

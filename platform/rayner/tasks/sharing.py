@@ -9,6 +9,16 @@ import numpy as np
 import torch.distributed as dist
 
 T = TypeVar("T")
+U = TypeVar("U")
+
+
+def shares(work: Callable[[Sequence[T]], U], items: Sequence[T]) -> list[U]:
+    """What each worker makes of its part of the items, every n-th one; by worker, the same on all workers."""
+    if _workers() == 1:
+        return [work(items)]
+    found: list[Any] = [None] * _workers()
+    dist.all_gather_object(found, work(items[dist.get_rank() :: _workers()]))
+    return found
 
 
 def shared_out(encode: Callable[[Sequence[str]], np.ndarray], texts: Sequence[str]) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from safetensors.torch import load_file, save_file
 
 from rayner.data.example_sets import ExampleSet
+from rayner.runtime.training import learner
+from rayner.runtime.training.distributed import rank
 from rayner.runtime.training.example_sets import build_examples
 from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
@@ -33,9 +37,9 @@ def spawn(function: Callable[..., None], workers: int, folder: Path, *arguments:
     mp.spawn(_enter, (function, workers, str(folder / "meeting"), arguments), nprocs=workers)  # type: ignore[attr-defined]
 
 
-def _enter(rank: int, function: Callable[..., None], workers: int, meeting: str, arguments: Any) -> None:
+def _enter(number: int, function: Callable[..., None], workers: int, meeting: str, arguments: Any) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=workers)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=number, world_size=workers)
     function(*arguments)
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -49,7 +53,7 @@ def train_toy(out: Path, fail_at: int | None, settings: dict[str, Any]) -> None:
 
 def lose_the_group(out: Path, at: int) -> None:
     """A run whose process group is destroyed in a step, as by Ray Train when a worker of it died."""
-    task, rank = LoopTask(), dist.get_rank()
+    task, own = LoopTask(), dist.get_rank()
     forward = task.forward
 
     def losing(model: torch.nn.Module, batch: Any, progress: Progress) -> Any:
@@ -60,11 +64,14 @@ def lose_the_group(out: Path, at: int) -> None:
     task.forward = losing  # type: ignore[method-assign]
     with pytest.raises(GroupLostError):
         work(toy_run(out, task, checkpoint_every=1))
-    (out.parent / f"raised-{rank}").touch()
+    (out.parent / f"raised-{own}").touch()
 
 
 def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:
-    """Train what a recipe describes, without dropout in its encoders."""
+    """Train what a recipe describes, without dropout in its encoders.
+
+    `OUT/gradients-RANK` has a file for each step, with the gradients of all workers together.
+    """
     recipe = parse_recipe(values, "recipe")
     task = train_task(recipe)
     build = task.build
@@ -80,7 +87,31 @@ def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:
     found = ExampleSet(examples)
     dev = list(task.items("dev"))
     out.mkdir(parents=True, exist_ok=True)
-    work(Run(recipe, task, found, "key", dev, out, torch.device("cpu")))
+    with keeping_gradients(out / f"gradients-{rank()}"):
+        work(Run(recipe, task, found, "key", dev, out, torch.device("cpu")))
+
+
+@contextmanager
+def keeping_gradients(folder: Path) -> Iterator[None]:
+    """Within it, every step writes its gradients, those of all workers together, before they are clipped."""
+    folder.mkdir()
+    sum_gradients = learner.sum_gradients
+
+    def keeping(parameters: Sequence[torch.nn.Parameter]) -> None:
+        sum_gradients(parameters)
+        found = {str(i): p.grad.clone() for i, p in enumerate(parameters) if p.grad is not None}
+        save_file(found, folder / f"{len(list(folder.iterdir())):04}.safetensors")
+
+    learner.sum_gradients = keeping
+    try:
+        yield
+    finally:
+        learner.sum_gradients = sum_gradients
+
+
+def gradients_of(folder: Path) -> list[dict[str, torch.Tensor]]:
+    """By step, what `keeping_gradients` wrote."""
+    return [load_file(path) for path in sorted(folder.iterdir())]
 
 
 def tiny_recipe(folder: Path, task: str, **training: Any) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from rayner.data.plans import Plan
 from rayner.data.schema import Document, Mention
 from rayner.runtime.training.loop import Run
-from rayner.tasks.base import Output, Progress, Seed
+from rayner.tasks.base import Examples, Output, Progress, Seed, State
 from tests.toy import ToyBatch, ToyModel, ToyRecipe, ToyTask
 
 WORDS = 50
@@ -47,6 +49,36 @@ class LoopTask(ToyTask):
         if progress.step == self.fail_at:
             output = Output({name: total * float("nan") for name, total in output.sums.items()})
         return output
+
+
+class HardFirstTask(LoopTask):
+    """Takes the steps of an epoch by how wrong the model is about their examples when the epoch begins, the
+    worst first, and counts each word of an example by the same: its state is used by `plan` and `forward`."""
+
+    def __init__(self, recipe: ToyRecipe | None = None, double: bool = False) -> None:
+        super().__init__(recipe, double)
+        self.prepared: list[int] = []
+
+    def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> State:
+        self.prepared.append(epoch)
+        batch = self.collate(examples.fetch(np.arange(len(examples.lengths))), [])
+        scores = model(batch.ids)
+        losses = F.binary_cross_entropy_with_logits(scores, batch.gold.to(scores.dtype), reduction="none")
+        return {"wrong": (losses * batch.mask).sum(1), "mean": losses[batch.mask].mean()}
+
+    def plan(
+        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
+    ) -> Plan:
+        steps = list(super().plan(lengths, groups, epoch))
+        if state is not None:
+            wrong = state["wrong"].cpu().numpy()
+            steps.sort(key=lambda indices: -float(wrong[indices].mean()))
+        return Plan(np.concatenate(steps), np.cumsum([0, *map(len, steps)]))
+
+    def forward(self, model: nn.Module, batch: ToyBatch, progress: Progress) -> Output:
+        output = super().forward(model, batch, progress)
+        assert progress.state is not None
+        return Output({name: total * progress.state["mean"] for name, total in output.sums.items()})
 
 
 class ToyExamples:

@@ -50,8 +50,8 @@ def test_with_the_threshold_apart_mentions_beat_every_other_span() -> None:
     for document, gold in zip(everything, documents, strict=True):
         for kind in task.names:
             of_type = [m for m in document.mentions if m.type == kind]
-            right = [m.score or 0.0 for m in of_type if (m.start, m.end, kind) in spans(gold)]
-            wrong = [m.score or 0.0 for m in of_type if (m.start, m.end, kind) not in spans(gold)]
+            right = [m.margin for m in of_type if (m.start, m.end, kind) in spans(gold)]
+            wrong = [m.margin for m in of_type if (m.start, m.end, kind) not in spans(gold)]
             assert wrong
             assert not right or min(right) > max(wrong)
 
@@ -65,7 +65,7 @@ def test_flat_output_keeps_the_best_of_what_overlaps() -> None:
         assert spans(kept) < spans(nested)
         ordered = sorted(kept.mentions, key=lambda m: m.start)
         assert all(a.end <= b.start for a, b in pairwise(ordered))
-        scores = {(m.start, m.end, m.type): m.score or 0.0 for m in nested.mentions}
+        margins = {(m.start, m.end, m.type): m.margin for m in nested.mentions}
         for dropped in spans(nested) - spans(kept):
             over = [s for s in spans(kept) if s[0] < dropped[1] and dropped[0] < s[1]]
-            assert max(scores[s] for s in over) >= scores[dropped]
+            assert max(margins[s] for s in over) >= margins[dropped]

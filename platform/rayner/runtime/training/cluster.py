@@ -25,9 +25,8 @@ from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.progress import watched
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState
-from rayner.tasks.base import Unit
+from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
-from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.registry import parse_recipe
 
 TRAINING = "rayner_training"
@@ -38,7 +37,7 @@ SECONDS_TO_FETCH = 600
 
 def work_on_cluster(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     examples: ExampleSet,
     dev: Sequence[Unit],
     out: Path,
@@ -172,7 +171,7 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     if publication is not None:
         out = publication.folder
     _check_storage(out, device)
-    task: EncoderTask[Any] = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
+    task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     return Run(
         recipe=recipe,
         task=task,

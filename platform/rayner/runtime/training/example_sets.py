@@ -21,8 +21,7 @@ from rayner.files.folders import place_folder
 from rayner.files.locks import locked
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
-from rayner.tasks.base import Unit
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.base import RunTask, Unit
 
 Split = Literal["train", "dev"]
 
@@ -43,7 +42,7 @@ class _Part:
     sizes: tuple[int, ...]
 
 
-def build_examples(task: EncoderTask[Any], split: Split, cache: Path, workers: int = 0) -> ExampleSet:
+def build_examples(task: RunTask, split: Split, cache: Path, workers: int = 0) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
     An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
@@ -78,7 +77,7 @@ def build_examples(task: EncoderTask[Any], split: Split, cache: Path, workers: i
     return found
 
 
-def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
+def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
     """The units of a split. What was seen of files is kept in `cache`, and looked at again if they change.
 
     Args:
@@ -94,7 +93,7 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
     return found
 
 
-def read_all(task: EncoderTask[Any], units: Sequence[Unit]) -> list[Any]:
+def read_all(task: RunTask, units: Sequence[Unit]) -> list[Any]:
     """The items of all units, in memory."""
     return [item for unit in units for item in task.read(unit)]
 
@@ -103,9 +102,7 @@ def _all_or_none(workers: int) -> int | None:
     return None if workers else 0
 
 
-def _build(
-    task: EncoderTask[Any], split: Split, units: Sequence[Unit], folder: Path, key: str, workers: int
-) -> None:
+def _build(task: RunTask, split: Split, units: Sequence[Unit], folder: Path, key: str, workers: int) -> None:
     partial_folder = folder.with_name(f"{folder.name}.partial")
     partial_folder.mkdir(parents=True, exist_ok=True)
     parts: list[_Part] = []
@@ -131,7 +128,7 @@ def _numbers(part: _Part) -> range:
     return range(part.first, part.first + len(part.sizes))
 
 
-def _build_shards(task: EncoderTask[Any], folder: Path, part: _Part) -> None:
+def _build_shards(task: RunTask, folder: Path, part: _Part) -> None:
     items = iter(task.read(part.unit))
     for shard, size in zip(_numbers(part), part.sizes, strict=True):
         taken = list(itertools.islice(items, size))
@@ -139,7 +136,7 @@ def _build_shards(task: EncoderTask[Any], folder: Path, part: _Part) -> None:
             _build_shard(task, folder, shard, taken)
 
 
-def _build_shard(task: EncoderTask[Any], folder: Path, shard: int, items: Sequence[Any]) -> None:
+def _build_shard(task: RunTask, folder: Path, shard: int, items: Sequence[Any]) -> None:
     rejects: list[dict[str, str]] = []
     try:
         examples = list(task.examples(items))
@@ -154,7 +151,7 @@ def _build_shard(task: EncoderTask[Any], folder: Path, shard: int, items: Sequen
     write_shard(folder, shard, examples, lengths, groups, rejects)
 
 
-def _one_by_one(task: EncoderTask[Any], items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
+def _one_by_one(task: RunTask, items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
     for item in items:
         try:
             examples = list(task.examples([item]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +19,8 @@ from rayner.runtime.training.optimization import (
     seed_step,
 )
 from rayner.runtime.training.steps import Step
-from rayner.tasks.base import Examples, Plan, Progress
-from rayner.tasks.encoder_task import EncoderTask, head_parameters
+from rayner.tasks.base import Examples, Plan, Progress, RunTask
+from rayner.tasks.encoder_task import head_parameters
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
@@ -36,7 +35,7 @@ class Learner:
     """
 
     recipe: BaseRecipe
-    task: EncoderTask[Any]
+    task: RunTask
     model: nn.Module
     parameters: list[nn.Parameter]
     optimizer: torch.optim.Optimizer
@@ -49,7 +48,7 @@ class Learner:
 
 def build_learner(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     model: nn.Module,
     divisors: Mapping[str, float] | None,
     device: torch.device,
@@ -103,7 +102,7 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
 
 def mean_counts(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     examples: Examples,
     plan: Plan,
     steps: int,

@@ -42,9 +42,9 @@ from rayner.runtime.training.run_state import (
 )
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
-from rayner.tasks.base import Examples, Progress, State
+from rayner.tasks.base import Examples, Progress, RunTask, State
 from rayner.tasks.checkpoint import save_checkpoint
-from rayner.tasks.encoder_task import EncoderTask, load_model
+from rayner.tasks.encoder_task import load_model
 from rayner.tasks.registry import task_of
 from rayner.tasks.sharing import from_first
 
@@ -65,7 +65,7 @@ class Run:
     """
 
     recipe: BaseRecipe
-    task: EncoderTask[Any]
+    task: RunTask
     examples: Examples
     key: str
     dev: Sequence[Any]

@@ -23,10 +23,9 @@ from rayner.config.reading import changed_keys
 from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.runtime.training.optimization import Average
-from rayner.tasks.base import State
+from rayner.tasks.base import RunTask, State
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST, check_files
-from rayner.tasks.encoder_task import EncoderTask
 
 LAST, BEST = "last", "best"
 EPOCH = "epoch.safetensors"
@@ -63,7 +62,7 @@ class TrainState:
 def save_last(
     out: Path,
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     average: Average | None,

@@ -17,8 +17,7 @@ from torch import Tensor
 from rayner.config import BaseRecipe
 from rayner.data import batches
 from rayner.runtime.training.distributed import rank, world_size
-from rayner.tasks.base import Examples, Size
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.base import Examples, RunTask, Size
 
 LOOK_AHEAD = 2
 
@@ -42,7 +41,7 @@ class Step:
 
 def epoch_steps(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     examples: Examples,
     epoch: int,
     plan: Sequence[np.ndarray],

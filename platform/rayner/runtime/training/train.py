@@ -28,10 +28,10 @@ from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.progress import watcher
 from rayner.runtime.training.run_state import BEST, LAST, RAY_SNAPSHOT, TrainState, read_state
-from rayner.tasks.base import Unit
+from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint import METRICS
 from rayner.tasks.checkpoint_files import RECIPE
-from rayner.tasks.encoder_task import EncoderTask, load_model
+from rayner.tasks.encoder_task import load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
@@ -136,7 +136,7 @@ def _check_gpus(recipe: BaseRecipe, workers: int) -> None:
 
 def _train(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     out: Path,
     publication: Publication | None,
     workers: int,
@@ -163,7 +163,7 @@ def _train(
 
 def conclude(
     recipe: BaseRecipe,
-    task: EncoderTask[Any],
+    task: RunTask,
     dev: Sequence[Unit],
     out: Path,
     state: TrainState,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.windows import Gold, TextWindow, gold_of, known_rows, known_types
 
 NEAR = 40
@@ -108,10 +110,15 @@ def tuned_thresholds(task: DocumentTask[Any], recognizer: Recognizer, dev: Seque
 
     Only spans are tuned: starts and ends have no threshold of their own (negative infinity), so that joint
     inference asks for nothing more. A type without a mention on dev that can be found has the mean of the
-    others. Mentions that cannot (wider than the model's spans, or of parts of words) count as missed.
+    others. Mentions that cannot (wider than the model's spans, or of parts of words) count as missed. Each
+    worker of a training reads its part of dev.
     """
+    found = shares(lambda part: list(scored_spans(task, recognizer, part)), dev)
+    return from_first(lambda: _tuned(task, list(chain.from_iterable(found)), dev))
+
+
+def _tuned(task: DocumentTask[Any], parts: Sequence[ScoredSpans], dev: Sequence[Document]) -> Tensor:
     best: dict[str, float] = {}
-    parts = list(scored_spans(task, recognizer, dev))
     if parts:
         spans = ScoredSpans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         types = np.array(task.names)[spans.type]

@@ -87,6 +87,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         super().__init__(recipe, tokenizer)
         self.fitted = Fitted()
         self._index: EntityIndex | None = None
+        self._encoded: Mapping[str, np.ndarray] = {}
 
     @cached_property
     def strings(self) -> EntityStrings:
@@ -221,10 +222,25 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
         """Fit the weight of the lexical side and the thresholds for NIL on dev."""
-        # The predictor that scores the same model next takes the index over.
+        # The predictor that scores the same model next takes over the index and the vectors.
         self._index = self._build_index(model)
-        vectors = self._encode_shared(model, [mention.text for mention in dev])
+        texts = [" ".join(mention.text.split()) for mention in dev]
+        vectors = self._encode_shared(model, texts)
+        self._encoded = dict(zip(texts, vectors, strict=True))
         self.fitted = from_first(lambda index=self._index: fit(index, dev, vectors))
+
+    def scorer(self, model: nn.Module) -> Standardizer:
+        """As `predictor`; what `fit` has encoded is not encoded again."""
+        known, self._encoded = self._encoded, {}
+        found = self.predictor(model)
+
+        def encode(texts: Sequence[str]) -> np.ndarray:
+            new = [text for text in dict.fromkeys(texts) if text not in known]
+            of = {**known, **dict(zip(new, self.encode(model, new), strict=True))} if new else known
+            return np.stack([of[text] for text in texts])
+
+        found.encode = encode
+        return found
 
     def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:
         """The model as it answers, from an index or from the recipe's knowledge base.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rayner.config import TyperRecipe, TypeSettings
 from rayner.data.batches import TOKENS_PER_BATCH, forwards
 from rayner.data.fine_types import gold_types, spoken
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
 from rayner.errors import InputError, RecipeError
 from rayner.losses.typing import typing_loss
 from rayner.models.encoder import Tokenizer
@@ -24,11 +24,13 @@ from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.predict import predict
+from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import split_documents
 from rayner.tasks.typer.batches import TypeBatch, by_tokens, joined, known_groups, stored_states
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScores,
+    Scored,
     TypePredictor,
     logit,
     tuned_per_type,
@@ -213,12 +215,9 @@ class TyperTask(EncoderTask[TyperRecipe]):
         looser = GoldScores(
             self, model, self.names, model.head.table(), torch.full_like(model.thresholds, logit(FLOOR))
         )
-        answers = predict(looser, [d for d in dev if d.mentions])
-        mentions = [pair for of_document in answers for pair in of_document]
-        if settings.threshold == "tuned":
-            model.thresholds.fill_(logit(tuned_threshold(mentions, settings, frozenset(self.names))))
-        else:
-            model.thresholds.copy_(torch.from_numpy(tuned_per_type(mentions, settings, self.names)))
+        found = shares(lambda part: list(predict(looser, part)), [d for d in dev if d.mentions])
+        mentions = [pair for part in found for of_document in part for pair in of_document]
+        model.thresholds.copy_(torch.from_numpy(from_first(lambda: self._tuned(mentions))))
 
     def predictor(self, model: nn.Module, options: Any = None) -> TypePredictor:
         """The model as it answers.
@@ -262,6 +261,12 @@ class TyperTask(EncoderTask[TyperRecipe]):
         """The model of a checkpoint folder, with its own types."""
         self.vocabulary = read_vocabulary(folder)
         return super().load(folder)
+
+    def _tuned(self, mentions: Sequence[tuple[Scored, Mention]]) -> np.ndarray:
+        settings = self.recipe.decoding
+        if settings.threshold == "per_type":
+            return tuned_per_type(mentions, settings, self.names)
+        return np.full(len(self.names), logit(tuned_threshold(mentions, settings, frozenset(self.names))))
 
     def _encoded(self, model: Typer, types: Sequence[TypeSettings]) -> Tensor:
         """[K, H] the encoded names of types, with their descriptions where they have some."""
