@@ -36,6 +36,7 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes share the tests: one has all of the common cluster, and begins with it, one all
     that start clusters of their own; of the others a file is not divided, as its fixtures are not."""
