@@ -38,20 +38,19 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests: one has all of the common cluster, and begins with it, one all
-    that start clusters of their own; of the others a file is not divided, as its fixtures are not."""
+    """Where several processes share the tests: one has the files with tests on the common cluster, and begins
+    with them, one those that start clusters of their own. No file is divided, as its fixtures are not."""
+    first = ("the common cluster", "own clusters")
+    on_cluster = {item.path for item in items if "ray_cluster" in getattr(item, "fixturenames", ())}
 
     def group_of(item: pytest.Item) -> str:
-        if "ray_cluster" in getattr(item, "fixturenames", ()):
-            return "the common cluster"
-        if item.path.parent.name == "faults":
-            return "own clusters"
-        return str(item.path)
+        if item.path in on_cluster:
+            return first[0]
+        return first[1] if item.path.parent.name == "faults" else str(item.path)
 
     groups = {item: group_of(item) for item in items}
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
-    first = ("the common cluster", "own clusters")
     items.sort(key=lambda item: first.index(groups[item]) if groups[item] in first else len(first))
 
 
