@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 # The tests are shared by two processes: many of them wait.
-SHARED := -n 2 --dist loadgroup
+SHARED := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: install quickstart test test-faults check format clean
 

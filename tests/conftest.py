@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -36,22 +37,35 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
-@pytest.hookimpl(tryfirst=True)
+GROUPS = ("the common cluster", "own clusters")
+
+
+@cache
+def group_of(file: str) -> str:
+    """Which tests stay together where several processes share them: the files with tests on the common
+    cluster, those that start clusters of their own, and else a file, as its fixtures are not divided."""
+    path = Path(file)
+    if "ray_cluster" in (ROOT / path).read_text("utf-8"):
+        return GROUPS[0]
+    return GROUPS[1] if path.parent.name == "faults" else file
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests: one has the files with tests on the common cluster, and begins
-    with them, one those that start clusters of their own. No file is divided, as its fixtures are not."""
-    first = ("the common cluster", "own clusters")
-    on_cluster = {item.path for item in items if "ray_cluster" in getattr(item, "fixturenames", ())}
+    """Begin with what takes longest."""
+    order = {group: place for place, group in enumerate(GROUPS)}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid.split("::")[0]), len(order)))
 
-    def group_of(item: pytest.Item) -> str:
-        if item.path in on_cluster:
-            return first[0]
-        return first[1] if item.path.parent.name == "faults" else str(item.path)
 
-    groups = {item: group_of(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: first.index(groups[item]) if groups[item] in first else len(first))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests out by `group_of` (the groups of pytest-xdist 3.8 do not work with pytest 9.2)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.split("::")[0])
+
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")
