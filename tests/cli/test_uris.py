@@ -74,8 +74,8 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     assert scores["f1"] == trained["metrics"]["f1"]
     (document,) = rayner.load(best).predict(["We use Python and Redis."])
     assert document.text
-    served = load_models(ModelSettings(recognizer=best), 4)
-    assert served.recognizer is not None
+    served = load_models(ModelSettings(checkpoint=best), 4)
+    assert served.pipeline is not None
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("stages:\n  - checkpoint: ../runs/one/best\n")
     at_uri = upload(storage, pipeline, "pipelines/p.yaml")

@@ -217,6 +217,7 @@ def contexts(
     print_result(result, as_json, show)
 
 
+@app.command()
 def resolve(
     inputs: Annotated[list[Path], typer.Argument(metavar="TEXTS", exists=True, help="Files or folders.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the stories and the rejects.")],

@@ -324,7 +324,7 @@ def test_what_cannot_be_had_is_one_clear_line(
     (other / "notes.txt").write_text("mine")
     with pytest.raises(CorpusError, match="holds files that are not from here"):
         convert([files], other, to="iob2")
-    with pytest.raises(CorpusError, match="is no folder"):
+    with pytest.raises(InputError, match="is a file; name a folder"):
         convert([files], other / "notes.txt", to="iob2")
     monkeypatch.setitem(sys.modules, "spacy.vocab", None)
     with pytest.raises(InputError, match=r"--to docbin: needs spaCy.*pip install 'rayner\[spacy\]'"):
