@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -251,9 +253,8 @@ def test_a_folder_is_put_in_place_when_the_work_is_done(storage: Storage) -> Non
     assert shown_at(out, folder, {"a": [f"{folder}/b", 1]}) == {"a": [uri("work/b"), 1]}
 
 
-def test_who_is_taken_over_is_interrupted(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("heeds", [signal.default_int_handler, signal.SIG_IGN])
+def test_who_is_taken_over_is_interrupted(storage: Storage, tmp_path: Path, heeds: Any) -> None:
     def work() -> None:
         with kept_in_place(Path(uri("sweep")), "sweeps", 0.05) as folder:
             write(folder, FILES)
@@ -263,8 +264,12 @@ def test_who_is_taken_over_is_interrupted(
             while True:
                 fetching.time.sleep(0.05)
 
-    with pytest.raises(TakenOverError, match="this one stops"):
-        work()
+    before = signal.signal(signal.SIGINT, heeds)
+    try:
+        with pytest.raises(TakenOverError, match="this one stops"):
+            work()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_folders_without_a_manifest_are_read_as_they_lie(storage: Storage) -> None:

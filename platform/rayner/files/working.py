@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import _thread
 import logging
+import signal
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
     Raises:
         TakenOverError: another process took the place over; the work was interrupted.
     """
-    with worked_on(out, doing) as (folder, publication):
+    with worked_on(out, doing) as (folder, publication), _interruptible() as interrupt:
         if publication is None:
             yield folder
             return
@@ -61,7 +62,7 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
                     publication.push()
                 except TakenOverError as error:
                     lost.append(error)
-                    _thread.interrupt_main()
+                    interrupt()
                     return
                 except (RaynerError, OSError) as error:
                     log.warning("%s is not put in place now, but later (%s)", publication.uri, error)
@@ -80,6 +81,24 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
             raise error
         over.set()
         thread.join()
+
+
+@contextmanager
+def _interruptible() -> Generator[Callable[[], None]]:
+    """What interrupts the work in the main thread, also of a process that ignores Ctrl-C, as those do which a
+    script starts in the background."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    ):
+        yield _thread.interrupt_main
+        return
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR2, signal.default_int_handler)
+    try:
+        yield lambda: signal.pthread_kill(main, signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def shown_at(given: Path, folder: Path, value: Any) -> Any:
