@@ -52,7 +52,7 @@ def checkpoint_in(folder: Path, bias: float) -> Path:
 def test_memory_does_not_grow_with_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = checkpoint_in(tmp_path, bias=-9.0)
     monkeypatch.setattr(scans, "PART_BYTES", 10 * DOCUMENT_BYTES)
-    monkeypatch.setattr(predict, "_BATCHES_AHEAD", 1)
+    monkeypatch.setattr(predict, "BATCHES_PER_ROUND", (1, 1))
 
     def peak(given: Path) -> int:
         tracemalloc.start()
