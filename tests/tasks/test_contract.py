@@ -6,7 +6,7 @@ import json
 import pickle
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,11 +20,12 @@ from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training import loop as worker
 from rayner.runtime.training.gradients import Backward
 from rayner.runtime.training.train import train
-from rayner.serving.models import ServedRecognizer
+from rayner.serving.models import ServedRecognizer, ServedStage
 from rayner.tasks.base import Metric, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, tasks, train_task
+from rayner.tasks.stages import StageSettings
 from tests.runtime.training.several_workers import gradients_of, spawn, tiny_examples, train_in_float64
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.tasks.small_recipes import OF_THREE, SMALL
@@ -254,8 +255,9 @@ def test_an_option_that_it_lacks_is_refused_by_name(checkpoints: dict[str, Path]
 
 def served_of(checkpoint: Path) -> ServedRecognizer:
     """As a replica holds it; nothing is answered here."""
-    predictors: Any = None
-    return ServedRecognizer(str(checkpoint), "", load_checkpoint(checkpoint, "cpu"), predictors)
+    loaded, nothing = load_checkpoint(checkpoint, "cpu"), cast(Any, None)
+    settings = StageSettings(checkpoint, loaded.record.options())
+    return ServedRecognizer(ServedStage(settings, "", loaded, nothing), nothing)
 
 
 @pytest.mark.parametrize("name", TASKS)

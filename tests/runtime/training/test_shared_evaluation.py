@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from rayner.runtime.evaluation.evaluate import score
+from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.distributed import rank
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import spawn, tiny_recipe
