@@ -37,17 +37,18 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
-GROUPS = ("the common cluster", "own clusters")
+GROUPS = ("a common cluster: the runtime", "a common cluster: what uses it", "own clusters")
 
 
 @cache
 def group_of(file: str) -> str:
     """Which tests stay together where several processes share them: the files with tests on the common
-    cluster, those that start clusters of their own, and else a file, as its fixtures are not divided."""
+    cluster, about as long in two parts, those that start clusters of their own, and else a file, as its
+    fixtures are not divided."""
     path = Path(file)
     if "ray_cluster" in (ROOT / path).read_text("utf-8"):
-        return GROUPS[0]
-    return GROUPS[1] if path.parent.name == "faults" else file
+        return GROUPS["runtime" not in path.parts]
+    return GROUPS[2] if path.parent.name == "faults" else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,7 +85,7 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """One local cluster for the whole run. Its workers find the package as the test process does.
+    """One local cluster for all tests of a process. Its workers find the package as the test process does.
 
     By its environment: workers with a runtime environment are not those that Ray starts ahead.
     """

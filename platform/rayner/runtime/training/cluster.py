@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -147,6 +148,11 @@ def _interrupted_as_usual() -> Iterator[None]:
 
 
 def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
+    import ray
+
+    # It tells each report, by a logger with the name of its file, which no setting of Ray Train reaches.
+    teller = Path(ray.__file__).parent / "train/v2/_internal/execution/context.py"
+    logging.getLogger(str(teller)).setLevel(logging.WARNING)
     workers = None
     try:
         with same_workers() as workers:
