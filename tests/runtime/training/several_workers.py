@@ -22,7 +22,7 @@ from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe, train_task
-from tests.runtime.training.toy_task import LoopTask, toy_run
+from tests.runtime.training.toy_task import LoopTask, largest_difference, toy_run, weights_of
 
 NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
 PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
@@ -112,6 +112,27 @@ def keeping_gradients(folder: Path) -> Iterator[None]:
 def gradients_of(folder: Path) -> list[dict[str, torch.Tensor]]:
     """By step, what `keeping_gradients` wrote."""
     return [load_file(path) for path in sorted(folder.iterdir())]
+
+
+def losses(out: Path) -> list[float]:
+    """Of each step; of each evaluation its F1, or its accuracy of linking."""
+    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    scores = [row.get("metrics", {}) for row in rows]
+    return [
+        row["loss"] if "loss" in row else score["f1" if "f1" in score else "top1"]
+        for row, score in zip(rows, scores, strict=True)
+    ]
+
+
+def assert_two_equal_one(folder: Path, values: dict[str, Any], examples: Path) -> None:
+    """Two workers leave the weights and losses of one, in float64."""
+    for workers in (1, 2):
+        out = folder / str(workers)
+        spawn(train_in_float64, workers, out, values, examples, out)
+    one, two = (weights_of(folder / str(workers) / "last") for workers in (1, 2))
+    assert next(iter(one.values())).dtype == torch.float64
+    assert largest_difference(one, two) < 1e-9
+    assert losses(folder / "1") == pytest.approx(losses(folder / "2"), abs=1e-9)
 
 
 def tiny_recipe(folder: Path, task: str, **training: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import torch.distributed as dist
 
 from rayner.errors import StorageError
@@ -16,19 +15,15 @@ from rayner.runtime.training.distributed import same_on_all
 from rayner.runtime.training.steps import epoch_steps
 from rayner.tasks.base import Size
 from tests.runtime.training.several_workers import (
+    assert_two_equal_one,
     lose_the_group,
+    losses,
     spawn,
     tiny_examples,
     tiny_recipe,
-    train_in_float64,
     train_toy,
 )
 from tests.runtime.training.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, weights_of
-
-
-def losses(out: Path) -> list[float]:
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [row["loss"] if "loss" in row else row["metrics"]["f1"] for row in rows]
 
 
 @pytest.mark.parametrize("normalization", ["step", "corpus"])
@@ -48,13 +43,7 @@ def test_two_workers_equal_one_on_the_toy_task(tmp_path: Path, normalization: st
 def test_two_workers_equal_one(tmp_path: Path, task: str) -> None:
     values = tiny_recipe(tmp_path, task, normalization="step", tokens_per_forward=40, epochs=1)
     examples = tiny_examples(values, tmp_path / "cache")
-    for workers in (1, 2):
-        out = tmp_path / str(workers)
-        spawn(train_in_float64, workers, out, values, examples, out)
-    one, two = (weights_of(tmp_path / str(workers) / "last") for workers in (1, 2))
-    assert next(iter(one.values())).dtype == torch.float64
-    assert largest_difference(one, two) < 1e-9
-    assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "2"), abs=1e-9)
+    assert_two_equal_one(tmp_path, values, examples)
 
 
 def test_a_run_of_two_workers_goes_on_with_one(tmp_path: Path) -> None:

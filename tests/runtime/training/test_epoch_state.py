@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from safetensors.torch import load_file
 
 from rayner.runtime.training import loop
 from rayner.runtime.training.loop import work
-from tests.runtime.training.several_workers import spawn
+from tests.runtime.training.several_workers import losses, spawn
 from tests.runtime.training.toy_task import HardFirstTask, largest_difference, toy_run, weights_of
 
 SETTINGS: dict[str, Any] = {
@@ -42,11 +41,6 @@ def train(out: Path, double: bool = False) -> HardFirstTask:
     task = HardFirstTask(double=double)
     work(toy_run(out, task, **SETTINGS))
     return task
-
-
-def losses(out: Path) -> list[float]:
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,17 @@ from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask
-from tests.runtime.training.several_workers import spawn, tiny_examples, train_in_float64
-from tests.runtime.training.toy_task import largest_difference, weights_of
+from tests.runtime.training.several_workers import (
+    assert_two_equal_one,
+    losses,
+    spawn,
+    tiny_examples,
+)
+from tests.runtime.training.toy_task import largest_difference
 from tests.tasks.standardizer.small_names import small_recipe
 
 PROGRESS = Progress(0, 10, 0, 2)
 CPU = torch.device("cpu")
-
-
-def losses(out: Path) -> list[float]:
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +36,7 @@ def test_two_workers_equal_one(tmp_path: Path, loss: dict[str, Any]) -> None:
     # A step of few strings: the shares differ, and one worker takes two passes where the other takes one.
     values = small_recipe(tmp_path, loss=loss, training={"tokens_per_forward": 60})
     examples = tiny_examples(values, tmp_path / "cache")
-    for workers in (1, 2):
-        out = tmp_path / str(workers)
-        spawn(train_in_float64, workers, out, values, examples, out)
-    one, two = (weights_of(tmp_path / str(workers) / "last") for workers in (1, 2))
-    assert next(iter(one.values())).dtype == torch.float64
-    assert largest_difference(one, two) < 1e-9
-    assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "2"), abs=1e-9)
+    assert_two_equal_one(tmp_path, values, examples)
     assert max(losses(tmp_path / "1")) > 0
 
 

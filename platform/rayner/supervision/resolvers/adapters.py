@@ -95,14 +95,18 @@ def _chains_of_coreferee(pipeline: Any, document: Document) -> list[list[Span]]:
     return chains
 
 
+def _loaded(module: str, distribution: str, name: str, model: str, argument: str) -> Any:
+    hint = f"pip install {distribution}, and name a model that is in the cache or a folder"
+    package = _imported(module, module, hint)
+    try:
+        return getattr(package, name)(**{argument: model}, device="cpu")
+    except (OSError, ValueError) as error:
+        raise _missing(module, f"{model} cannot be loaded ({_line(error)})", hint) from None
+
+
 @cache
 def _fastcoref(model: str) -> Any:
-    hint = "pip install fastcoref, and name a model that is in the cache or a folder"
-    package = _imported("fastcoref", "fastcoref", hint)
-    try:
-        return package.FCoref(model_name_or_path=model, device="cpu")
-    except (OSError, ValueError) as error:
-        raise _missing("fastcoref", f"{model} cannot be loaded ({_line(error)})", hint) from None
+    return _loaded("fastcoref", "fastcoref", "FCoref", model, "model_name_or_path")
 
 
 def _chains_of_fastcoref(model: Any, document: Document) -> list[list[Span]]:
@@ -112,12 +116,7 @@ def _chains_of_fastcoref(model: Any, document: Document) -> list[list[Span]]:
 
 @cache
 def _maverick(model: str) -> Any:
-    hint = "pip install maverick-coref, and name a model that is in the cache or a folder"
-    package = _imported("maverick", "maverick", hint)
-    try:
-        return package.Maverick(hf_name_or_path=model, device="cpu")
-    except (OSError, ValueError) as error:
-        raise _missing("maverick", f"{model} cannot be loaded ({_line(error)})", hint) from None
+    return _loaded("maverick", "maverick-coref", "Maverick", model, "hf_name_or_path")
 
 
 def _chains_of_maverick(model: Any, document: Document) -> list[list[Span]]:
