@@ -26,7 +26,13 @@ from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, tasks, train_task
 from rayner.tasks.stages import StageSettings
-from tests.runtime.training.several_workers import gradients_of, spawn, tiny_examples, train_in_float64
+from tests.runtime.training.several_workers import (
+    gradients_of,
+    losses,
+    spawn,
+    tiny_examples,
+    train_in_float64,
+)
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.tasks.small_recipes import OF_THREE, SMALL
 
@@ -64,11 +70,6 @@ def train_all(recipes: dict[str, dict[str, Any]], examples: dict[str, Path], out
 
 def workers_of(name: str) -> int:
     return 3 if name in OF_THREE else 2
-
-
-def losses(out: Path) -> list[float]:
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.mark.parametrize("name", TASKS)

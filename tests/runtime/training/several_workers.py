@@ -115,17 +115,22 @@ def gradients_of(folder: Path) -> list[dict[str, torch.Tensor]]:
 
 
 def losses(out: Path) -> list[float]:
-    """Of each step; of each evaluation its F1, or its accuracy of linking."""
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    scores = [row.get("metrics", {}) for row in rows]
-    return [
-        row["loss"] if "loss" in row else score["f1" if "f1" in score else "top1"]
-        for row, score in zip(rows, scores, strict=True)
-    ]
+    """Of each step that the log tells of."""
+    return [row["loss"] for row in _log(out) if "loss" in row]
+
+
+def scores(out: Path) -> list[float]:
+    """Of each evaluation during a training its F1, or its accuracy of linking."""
+    found = [row["metrics"] for row in _log(out) if "metrics" in row]
+    return [score["f1" if "f1" in score else "top1"] for score in found]
+
+
+def _log(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
 
 
 def assert_two_equal_one(folder: Path, values: dict[str, Any], examples: Path) -> None:
-    """Two workers leave the weights and losses of one, in float64."""
+    """Two workers leave the weights, losses and scores of one, in float64."""
     for workers in (1, 2):
         out = folder / str(workers)
         spawn(train_in_float64, workers, out, values, examples, out)
@@ -133,6 +138,7 @@ def assert_two_equal_one(folder: Path, values: dict[str, Any], examples: Path) -
     assert next(iter(one.values())).dtype == torch.float64
     assert largest_difference(one, two) < 1e-9
     assert losses(folder / "1") == pytest.approx(losses(folder / "2"), abs=1e-9)
+    assert scores(folder / "1") == pytest.approx(scores(folder / "2"), abs=1e-9)
 
 
 def tiny_recipe(folder: Path, task: str, **training: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tests.runtime.training.several_workers import (
     assert_two_equal_one,
     lose_the_group,
     losses,
+    scores,
     spawn,
     tiny_examples,
     tiny_recipe,
@@ -37,6 +38,7 @@ def test_two_workers_equal_one_on_the_toy_task(tmp_path: Path, normalization: st
         one, two = (weights_of(tmp_path / str(workers) / folder) for workers in (1, 2))
         assert largest_difference(one, two) < 1e-9
     assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "2"), abs=1e-9)
+    assert scores(tmp_path / "1") == pytest.approx(scores(tmp_path / "2"), abs=1e-9)
 
 
 @pytest.mark.parametrize("task", ["recognizer", "tagger"])
