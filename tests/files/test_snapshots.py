@@ -27,7 +27,7 @@ def test_a_folder_that_is_replaced_meanwhile_is_of_one_time(tmp_path: Path) -> N
 
     def replaces() -> None:
         number = 0
-        while not over.is_set():
+        while not over.wait(0.01):
             number += 1
             replace_folder(run / "last", lambda folder: write(folder, str(number)))  # noqa: B023
 
@@ -49,11 +49,25 @@ def test_a_folder_that_is_replaced_meanwhile_is_of_one_time(tmp_path: Path) -> N
 
 def test_what_is_under_way_or_of_this_machine_is_left_out(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    for name in ("kept/x", ".lock", ".winner.lock", "ray/x", ".examples/x", ".last.new/x", partial_name("x")):
+    aside = (".lock", ".winner.lock", "ray/x", ".examples/x", ".kept.new/x", partial_name("x"))
+    for name in ("kept/x", *aside):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
     with snapshot(run) as taken:
         assert [path.name for path in taken.iterdir()] == ["kept"]
+
+
+def test_a_folder_between_two_names_is_taken_by_its_own(tmp_path: Path) -> None:
+    """As `replace_folder` leaves it for a moment, or where it is killed: the old one away, the new complete."""
+    run = tmp_path / "run"
+    for name in (".last.old", ".last.new", "best", ".best.new"):
+        (run / name).mkdir(parents=True)
+        (run / name / "x").write_text(name)
+    with snapshot(run) as taken:
+        assert {path.name: (path / "x").read_text() for path in taken.iterdir()} == {
+            "last": ".last.new",
+            "best": "best",
+        }
 
 
 def test_large_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ _PAUSE = 0.05
 _COPIED = 2**24
 _ASIDE = re.compile(r"\..*\.(partial|new|old|lock)|\.lock|\.examples|ray")
 """What is under way, or of this machine alone: Ray's own files, and examples that can be made again."""
+_NEW = re.compile(r"\.(.*)\.new")
+"""A folder as `folders.replace_folder` calls it before it takes the place of the old one."""
 
 
 def is_aside(name: str) -> bool:
@@ -42,22 +44,44 @@ def snapshot(folder: Path) -> Generator[Path]:
 
 def _snap(folder: Path, target: Path) -> None:
     for _ in range(_TRIES):
-        target.mkdir(parents=True)
-        before = folder.stat().st_ino
         try:
-            for path in folder.iterdir():
-                if is_aside(path.name):
-                    continue
-                if path.is_dir():
-                    _snap(path, target / path.name)
-                elif path.stat().st_size < _COPIED:
-                    shutil.copyfile(path, target / path.name)
-                else:
-                    # Large files are replaced, and not written to.
-                    os.link(path, target / path.name)
-            if folder.stat().st_ino == before:
-                return
+            return _snap_once(folder, target)
         except FileNotFoundError:
+            shutil.rmtree(target)
             time.sleep(_PAUSE)
-        shutil.rmtree(target)
     raise StorageError(str(folder), "changes all the time", "run the same command again")
+
+
+def _snap_once(folder: Path, target: Path) -> None:
+    """Raise FileNotFoundError if another folder has taken the name meanwhile."""
+    target.mkdir(parents=True)
+    with _held(folder) as opened:
+        _copy(folder, target)
+        if not os.path.samestat(folder.stat(), opened):
+            raise FileNotFoundError(folder)
+
+
+def _copy(folder: Path, target: Path) -> None:
+    for path in folder.iterdir():
+        if (new := _NEW.fullmatch(path.name)) and not (folder / new[1]).exists():
+            # Complete, and about to get its name, which no other folder has in this moment.
+            _snap_once(path, target / new[1])
+        elif is_aside(path.name):
+            continue
+        elif path.is_dir():
+            _snap(path, target / path.name)
+        elif path.stat().st_size < _COPIED:
+            shutil.copyfile(path, target / path.name)
+        else:
+            # Large files are replaced, and not written to.
+            os.link(path, target / path.name)
+
+
+@contextmanager
+def _held(folder: Path) -> Generator[os.stat_result]:
+    """The folder that has the name now, open: as long as it is, no other one gets its number."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield os.fstat(opened)
+    finally:
+        os.close(opened)
