@@ -17,10 +17,9 @@ from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.metrics.spans import score_spans
 from rayner.tasks.base import Output, Progress, Seed
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.registry import Task
-from rayner.tasks.splits import split_documents
 
 
 class ToyRecipe(DocumentRecipe):
@@ -45,11 +44,8 @@ class ToyModel(nn.Module):
         return self.head(self.dropout(self.norm(self.embedding(ids))))[..., 0]
 
 
-class ToyTask(EncoderTask[ToyRecipe]):
+class ToyTask(CorpusTask[ToyRecipe]):
     weights: Mapping[str, float] = {"word": 1.0, "mention": 0.5}
-
-    def items(self, split: Literal["train", "dev"]) -> Sequence[Document]:
-        return split_documents(self.recipe.corpus, split)
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         for document in items:

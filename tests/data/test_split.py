@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document
-from rayner.data.split import FRACTIONS, split, split_keys, splits_of
+from rayner.data.split import split_keys, splits_of
 from rayner.errors import CorpusError
+from tests.whole_corpora import FRACTIONS, split
 
 
 def split_of(document: Document, fractions: Mapping[str, float] = FRACTIONS, seed: int = 0) -> str:

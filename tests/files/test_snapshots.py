@@ -58,7 +58,7 @@ def test_what_is_under_way_or_of_this_machine_is_left_out(tmp_path: Path) -> Non
 
 
 def test_a_folder_between_two_names_is_taken_by_its_own(tmp_path: Path) -> None:
-    """As `replace_folder` leaves it for a moment, or where it is killed: the old one away, the new complete."""
+    """As `replace_folder` leaves it for a moment, or where it is killed: the old away, the new one whole."""
     run = tmp_path / "run"
     for name in (".last.old", ".last.new", "best", ".best.new"):
         (run / name).mkdir(parents=True)

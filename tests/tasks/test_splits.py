@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from rayner.config import CorpusSettings
-from rayner.tasks.splits import split_documents
+from tests.whole_corpora import split_documents
 
 
 def test_several_types_of_a_corpus_may_be_one_of_the_recipe(tmp_path: Path) -> None:

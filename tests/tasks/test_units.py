@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from rayner.config import CorpusSettings
 from rayner.data import scans
+from rayner.data.fine_types import gold_types
 from rayner.data.readers import files
-from rayner.data.schema import Document
+from rayner.data.schema import Document, chained, story_of
 from rayner.errors import CorpusError, FileError
 from rayner.tasks.base import Unit
 from rayner.tasks.splits import (
@@ -27,15 +28,22 @@ from rayner.tasks.splits import (
     document_units,
     read_documents,
     require_mentions,
-    split_documents,
 )
+from tests.whole_corpora import split_documents
 
 rows = st.fixed_dictionaries(
     {
         "document_id": st.integers(0, 30).map(lambda n: f"é{n}"),
         "text": st.sampled_from(["Ulm", "Ulm  Ada", "Ulm Ada", " ", "Ada", "Bonn", "Köln"]),
         "group": st.sampled_from([None, None, None, "g", "h"]),
-        "mentions": st.sampled_from([[], [{"start": 0, "end": 1, "type": "A"}]]),
+        "mentions": st.sampled_from(
+            [
+                [],
+                [{"start": 0, "end": 1, "type": "A"}],
+                [{"start": 0, "end": 1, "type": kind, "chain": "c"} for kind in "AB"],
+                [{"start": 0, "end": 1, "type": "A", "types": [{"name": "/a/b", "score": 1.0}]}],
+            ]
+        ),
     }
 )
 
@@ -93,8 +101,10 @@ def test_units_are_the_documents_of_the_split(
                 continue
             assert read_in_units(corpus, split) == expected
             assert read_in_units(corpus, split, backwards) == expected
-            counts = document_units(corpus, split, change_of(corpus, split)).mentions
-            assert counts == Counter(m.type for d in expected for m in d.mentions)
+            found = document_units(corpus, split, change_of(corpus, split))
+            assert found.mentions == Counter(m.type for d in expected for m in d.mentions)
+            assert found.fine_types == Counter(t for d in expected for m in d.mentions for t in gold_types(m))
+            assert found.stories == len({story_of(d) for d in expected if chained(d)})
 
 
 @pytest.mark.parametrize("second", [["f", "g"], ["g", "e"], ["e", "f"]])

@@ -19,23 +19,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.example_shards import canonical
+from rayner.data.fine_types import gold_types
 from rayner.data.readers import Reading, Unit, find_parts, read_unit
 from rayner.data.readers.files import PART_BYTES, unreadable
 from rayner.data.readers.merge import merge
-from rayner.data.schema import Document
+from rayner.data.schema import Document, chained
 from rayner.data.split import KEY_SCHEMA, codes_of, split_keys
 from rayner.errors import FileError
 from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 
-VERSION = 1
+VERSION = 2
 PART_UNITS = 256
 
 SCHEMA = pa.schema(
-    [*KEY_SCHEMA, ("content", pa.binary(16)), ("size", pa.int32()), ("types", pa.list_(pa.int32()))]
+    [
+        *KEY_SCHEMA,
+        ("content", pa.binary(16)),
+        ("size", pa.int32()),
+        ("types", pa.list_(pa.int32())),
+        ("fine_types", pa.list_(pa.int32())),
+        ("chained", pa.bool_()),
+    ]
 )
 """Beside the keys of the split: a hash of all of the document and its length in characters as JSON, as it was
-read; and the type of each mention after the change, a number in the list of the scan."""
+read; and, after the change, the type and the gold types of each mention, numbers in the list of the scan, and
+whether any two of them corefer."""
 
 Change = Callable[[Document], Document]
 Stamp = tuple[int, int]
@@ -61,7 +70,7 @@ class Scan:
 
     Attributes:
         table: a row of `SCHEMA` for each document, in order.
-        types: of its mentions.
+        types: of its mentions, fine ones included.
         rejected: how much could not be read; `first` is where and what it was, and what to do about it.
     """
 
@@ -152,14 +161,20 @@ def scan(change: Change, part: Part) -> Scan:
         if _stamp(path) != stamp:
             raise FileError(path, "changed while it was read", "start again")
     types: dict[str, int] = {}
-    contents, sizes, rows = [], [], []
+    rows = []
     for document in reading.documents:
-        content, size = _content(document)
-        contents.append(content)
-        sizes.append(size)
-        rows.append([types.setdefault(mention.type, len(types)) for mention in change(document).mentions])
+        changed = change(document)
+        of_mentions, fine = (
+            [types.setdefault(name, len(types)) for name in names]
+            for names in (
+                [mention.type for mention in changed.mentions],
+                [name for mention in changed.mentions for name in gold_types(mention)],
+            )
+        )
+        rows.append((*_content(document), of_mentions, fine, bool(chained(changed))))
     table = split_keys(reading.documents)
-    for field, values in zip(list(SCHEMA)[len(KEY_SCHEMA) :], (contents, sizes, rows), strict=True):
+    fields = list(SCHEMA)[len(KEY_SCHEMA) :]
+    for field, values in zip(fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True):
         table = table.append_column(field, pa.array(values, field.type))
     first = next(((reject.where, reject.what, reject.hint) for reject in reading.rejects), None)
     return Scan(table, tuple(types), len(reading.rejects), first)

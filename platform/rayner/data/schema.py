@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,17 @@ class Entity:
     type: str | None = None
     description: str | None = None
     other_ids: tuple[str, ...] = ()
+
+
+def story_of(document: Document) -> str:
+    """What a document is a part of: no split cuts it, and entities are not told apart within it."""
+    return document.document_id if document.group is None else document.group
+
+
+def chained(document: Document) -> list[Mention]:
+    """The mentions that corefer with another one of the document."""
+    sizes = Counter(mention.chain for mention in document.mentions)
+    return [m for m in document.mentions if m.chain is not None and sizes[m.chain] > 1]
 
 
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])

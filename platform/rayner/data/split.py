@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rayner.data.schema import Document
+from rayner.data.schema import Document, story_of
 from rayner.errors import CorpusError
-
-FRACTIONS: Mapping[str, float] = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
 KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64()), ("text", pa.binary(16))])
 """What decides the split of a document: `place` in [0, 1) by its group, or else its id; `text`, a hash that
@@ -72,19 +70,6 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
     return found
 
 
-def split(
-    documents: Iterable[Document], fractions: Mapping[str, float] = FRACTIONS, seed: int = 0
-) -> dict[str, list[Document]]:
-    """The documents of each split, in their order, as `splits_of` has it."""
-    documents = list(documents)
-    found = splits_of(split_keys(documents, seed), fractions).tolist()
-    parts: dict[str, list[Document]] = {name: [] for name in fractions}
-    of_number = list(parts.values())
-    for document, number in zip(documents, found, strict=True):
-        of_number[number].append(document)
-    return parts
-
-
 def codes_of(column: pa.ChunkedArray) -> np.ndarray:
     """A number for each value, counted from 0 in the order of their first rows; -1 for null: int64 [N]."""
     found = column.combine_chunks().dictionary_encode()
@@ -93,8 +78,7 @@ def codes_of(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _place(document: Document, seed: int) -> float:
-    key = document.document_id if document.group is None else document.group
-    digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{seed}:{story_of(document)}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64
 
 

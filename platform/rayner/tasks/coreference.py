@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ from rayner.supervision.heads import head_limits, head_of, is_possessive
 from rayner.supervision.partitions import Joined
 from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
 from rayner.tasks.chains.stories import label
-from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.splits import split_documents
+from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.splits import Documents
 from rayner.tasks.windows import SPECIAL_TOKENS, TextWindow, confidence, text_windows
 
 _UNCOUNTED = frozenset({"the", "a", "an"})
@@ -51,29 +51,18 @@ class CoreferenceBatch:
     chains: Tensor
 
 
-class CoreferenceTask(EncoderTask[CoreferenceRecipe]):
+class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     """Learns which spans are mentions, and with which mention before it each corefers."""
 
     metric = Metric("conll_f1")
+    keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
 
-    def items(self, split: Literal["train", "dev"]) -> Sequence[Document]:
-        """The documents of a split; those of dev are left out of training where a path holds both.
-
-        Raises:
-            RecipeError: a path that does not exist.
-            CorpusError: no training document has a chain.
-        """
-        documents = split_documents(self.recipe.corpus, split)
-        if split == "dev":
-            return documents
-        if self.recipe.corpus.dev:
-            held_out = {document.document_id for document in split_documents(self.recipe.corpus, "dev")}
-            documents = [document for document in documents if document.document_id not in held_out]
-        if not any(mention.chain is not None for document in documents for mention in document.mentions):
-            what = f"none of {len(documents)} documents has a coreference chain"
+    def require(self, found: Documents) -> None:
+        """Refuse documents without a chain of two mentions."""
+        if not found.stories:
+            what = "none of its documents has a coreference chain of two mentions"
             raise CorpusError("corpus.train", what, "name an annotated corpus, such as LitBank or GUM")
-        return documents
 
     def example_settings(self) -> Mapping[str, Any]:
         """Encoder, windows and the widest span."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import nn
@@ -17,16 +16,9 @@ from rayner.config.reading import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Encoder, Tokenizer
-from rayner.tasks.base import Each, Unit
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.sentence_contexts import SentenceContexts, check_ranker
-from rayner.tasks.splits import (
-    Change,
-    change_of,
-    document_units,
-    read_documents,
-    require_mentions,
-)
+from rayner.tasks.splits import Documents, require_mentions
 from rayner.tasks.windows import (
     SPECIAL_TOKENS,
     Gold,
@@ -44,7 +36,7 @@ RANKER = "ranker"
 """The folder of a checkpoint in which that of its context ranker lies."""
 
 
-class DocumentTask(EncoderTask[R]):
+class DocumentTask(CorpusTask[R]):
     """A task that learns mentions in windows of documents."""
 
     examples_version = 2
@@ -54,44 +46,10 @@ class DocumentTask(EncoderTask[R]):
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self.names = [t.name for t in recipe.types]
-        self._changes: dict[str, Change] = {}
 
-    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
-        """The documents of a split; none of `dev` where the recipe has no such split.
-
-        Raises:
-            InputError: as `units` and `read`.
-        """
-        return chain.from_iterable(map(self.read, self.units(split)))
-
-    def units(
-        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
-    ) -> Sequence[Unit]:
-        """Files, small ones together and large ones in parts, with the documents of them that are in it.
-
-        Raises:
-            RecipeError: a path that does not exist.
-            CorpusError: a corpus without documents, or, to learn from, without a mention of any of the types.
-            FileError: a file that cannot be read.
-        """
-        found = document_units(self.recipe.corpus, split, self._change(split), each, cache)
-        if split == "train":
-            require_mentions(found.mentions, self.names)
-        return found.units
-
-    def read(self, unit: Unit) -> Iterable[Document]:
-        """The documents of a unit.
-
-        Raises:
-            FileError: a file that cannot be read, or was changed since the units were found.
-        """
-        return read_documents(unit, self._change(unit.source.split))
-
-    def _change(self, split: Literal["train", "dev"]) -> Change:
-        # Kept, with the dictionary that it has read, for the workers that the task is sent to.
-        if split not in self._changes:
-            self._changes[split] = change_of(self.recipe.corpus, split)
-        return self._changes[split]
+    def require(self, found: Documents) -> None:
+        """Refuse documents without a mention of any of the types."""
+        require_mentions(found.mentions, self.names)
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, windows, contexts, type names, width limit."""

@@ -18,8 +18,8 @@ import pyarrow as pa
 from rayner.config import CorpusSettings
 from rayner.config.reading import corpus_paths
 from rayner.data.example_shards import canonical
-from rayner.data.readers import Reading, find_units, merge, read_corpus
 from rayner.data.readers import Unit as FileUnit
+from rayner.data.readers import find_units
 from rayner.data.scans import (
     DistinctDocuments,
     Part,
@@ -36,7 +36,7 @@ from rayner.data.scans import (
     scan,
 )
 from rayner.data.schema import Document
-from rayner.data.split import split, splits_of
+from rayner.data.split import splits_of
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
@@ -74,10 +74,17 @@ class Change:
 
 
 class Documents(NamedTuple):
-    """The documents of a split as units, and how many mentions each type has in them."""
+    """The documents of a split as units, and what is in them.
+
+    Attributes:
+        mentions: of each type, those of that type; `fine_types`, those that have it among their gold types.
+        stories: how many have a chain of two mentions.
+    """
 
     units: list[Unit]
     mentions: Counter[str]
+    fine_types: Counter[str]
+    stories: int
 
 
 class Chosen(NamedTuple):
@@ -106,7 +113,12 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
 
 
 def document_units(
-    corpus: CorpusSettings, part: Split, change: Change, each: Each = map, folder: Path | None = None
+    corpus: CorpusSettings,
+    part: Split,
+    change: Change,
+    each: Each = map,
+    folder: Path | None = None,
+    apart: bool = False,
 ) -> Documents:
     """The documents of a split as units: of each document, a few bytes are held.
 
@@ -114,6 +126,7 @@ def document_units(
         change: that of the split.
         each: how the files are read, which is done once to see what is in them.
         folder: keeps what was seen of files, for as long as they do not change.
+        apart: leave out of train what belongs to a story of dev, where the recipe names files of dev.
 
     Raises:
         RecipeError: a path that does not exist.
@@ -121,13 +134,10 @@ def document_units(
         FileError: a file that cannot be read.
     """
     if part == "dev" and not corpus.dev and not corpus.dev_fraction:
-        return Documents([], Counter())
+        return Documents([], Counter(), Counter(), 0)
     named = corpus.dev if part == "dev" and corpus.dev else corpus.train
-    # Absolute, because the workers of a cluster have another working directory.
-    paths = [path.absolute() for path in corpus_paths(named)]
-    parts = _parts(find_units(paths, corpus.format), each, folder)
-    scans = _scans(parts, change, each, folder)
-    keys = pa.concat_tables([found.table.drop_columns(["types", "size"]) for found in scans])
+    parts, scans = _scanned(corpus, named, change, each, folder)
+    keys = _keys(scans)
     kept = keep(keys)
     _tell_rejects(named, parts, scans, kept)
     if not len(keys):
@@ -138,21 +148,27 @@ def document_units(
         fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}
         of_kept = splits_of(keys.filter(pa.array(rows)), fractions)
         rows[rows] = of_kept == list(fractions).index(part)
+    if apart and part == "train" and corpus.dev:
+        of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), each, folder)[1])
+        held_out = rows & np.isin(keys["place"].to_numpy(), of_dev["place"].to_numpy())
+        if count := np.count_nonzero(held_out):
+            log.info("%d of %d documents are of dev: not learned from", count, np.count_nonzero(rows))
+        rows = rows & ~held_out
+    stories = keys["place"].filter(pa.array(rows & keys["chained"].to_numpy()))
+    units, mentions, fine_types = [], Counter[str](), Counter[str]()
     begins = np.cumsum([0, *(len(found.table) for found in scans)])
-    units, mentions = [], Counter[str]()
     for one, found, begin, end in zip(parts, scans, begins, begins[1:], strict=False):
         chosen = rows[begin:end]
         if not chosen.any():
             continue
-        table = found.table.select(["content", "size", "types"]).filter(pa.array(chosen))
+        table = found.table.filter(pa.array(chosen))
         # A copy: a slice would be pickled with all that it was cut from.
         source = Chosen(part, one, chosen.copy())
         name = f"{digest_of(table['content'])} {change.digest}"
         units.append(Unit(source, name, table["size"].to_numpy()))
-        numbers = table["types"].combine_chunks().flatten().to_numpy()
-        for number, count in enumerate(np.bincount(numbers, minlength=len(found.types)).tolist()):
-            mentions[found.types[number]] += count
-    return Documents(units, +mentions)
+        mentions += _counted(table["types"], found.types)
+        fine_types += _counted(table["fine_types"], found.types)
+    return Documents(units, mentions, fine_types, len(stories.unique()))
 
 
 def read_documents(unit: Unit, change: Change) -> list[Document]:
@@ -172,23 +188,6 @@ def read_documents(unit: Unit, change: Change) -> list[Document]:
         what = "does not hold what it held when it was first read"
         raise FileError(where, what, "give all nodes the same files, and start again")
     return [change.at(document, place) for document, place in zip(taken, places, strict=True)]
-
-
-def split_documents(corpus: CorpusSettings, part: Split) -> Sequence[Document]:
-    """The documents of a split, all of them in memory, labelled by the recipe's dictionary if they are to be
-    learned from.
-
-    Raises:
-        RecipeError: a path that does not exist.
-        CorpusError: a corpus without documents, or a dictionary that cannot be read.
-    """
-    if part == "dev" and not corpus.dev and not corpus.dev_fraction:
-        return []
-    change = change_of(corpus, part)
-    documents = _read(corpus.dev if part == "dev" and corpus.dev else corpus.train, corpus)
-    if corpus.dev_fraction:
-        documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
-    return [change(document) for document in documents]
 
 
 def require_mentions(counts: Mapping[str, int], types: Sequence[str]) -> None:
@@ -214,6 +213,26 @@ def renamed(document: Document, names: Mapping[str, str]) -> Document:
     types = document.annotated_types
     annotated = None if types is None else tuple(dict.fromkeys(names.get(t, t) for t in types))
     return replace(document, mentions=mentions, annotated_types=annotated)
+
+
+def _scanned(
+    corpus: CorpusSettings, named: Sequence[str], change: Change, each: Each, folder: Path | None
+) -> tuple[list[Part], list[Scan]]:
+    # Absolute, because the workers of a cluster have another working directory.
+    paths = [path.absolute() for path in corpus_paths(named)]
+    parts = _parts(find_units(paths, corpus.format), each, folder)
+    return parts, _scans(parts, change, each, folder)
+
+
+def _keys(scans: Sequence[Scan]) -> pa.Table:
+    """What is compared over all scans."""
+    return pa.concat_tables([found.table.drop_columns(["types", "fine_types", "size"]) for found in scans])
+
+
+def _counted(numbers: pa.ChunkedArray, names: Sequence[str]) -> Counter[str]:
+    flat = numbers.combine_chunks().flatten().to_numpy()
+    counts = np.bincount(flat, minlength=len(names)).tolist()
+    return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
 
 
 def _parts(units: Sequence[FileUnit], each: Each, folder: Path | None) -> list[Part]:
@@ -281,35 +300,6 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
             return reading.documents[row].document_id, reading.places[row]
         row -= len(found.table)
     raise IndexError(row)
-
-
-def read_annotated(paths: Sequence[str], corpus: CorpusSettings) -> Reading:
-    """What paths of a recipe hold, each document with the types that the recipe says its path was annotated
-    for.
-
-    Raises:
-        RecipeError: a path that does not exist.
-        CorpusError: no documents.
-    """
-    if not corpus.annotated:
-        return read_corpus(corpus_paths(paths), corpus.format)
-    return merge(_of_types(path, corpus) for path in paths)
-
-
-def _of_types(path: str, corpus: CorpusSettings) -> Reading:
-    reading = read_corpus(corpus_paths([path]), corpus.format)
-    types = corpus.annotated.get(path)
-    if types is not None:
-        reading.documents[:] = [replace(d, annotated_types=types) for d in reading.documents]
-    return reading
-
-
-def _read(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Document]:
-    reading = read_annotated(paths, corpus)
-    if reading.rejects:
-        first = reading.rejects[0]
-        _tell(paths, len(reading.rejects), f"{first.where}: {first.what}")
-    return reading.documents
 
 
 def _tell(paths: Sequence[str], rejected: int, first: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rayner.data.readers import read_corpus
+from rayner.data.schema import chained
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.runtime.corpora import parts
 from rayner.runtime.corpora import resolve as command
@@ -16,7 +17,6 @@ from rayner.runtime.corpora.resolve import resolve_texts
 from rayner.runtime.training.train import train
 from rayner.supervision.resolvers.rules import RuleResolver
 from rayner.tasks import resolvers as known
-from rayner.tasks.chains.stories import chained
 from rayner.tasks.registry import parse_recipe
 from tests.tasks.chains.small_chains import chains_recipe
 

@@ -17,7 +17,7 @@ from rayner.tasks import predict
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.splits import split_documents
+from tests.whole_corpora import split_documents
 
 WORD = "x" * 199
 DOCUMENT_BYTES = 100 * 200

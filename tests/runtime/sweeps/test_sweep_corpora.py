@@ -13,13 +13,13 @@ from rayner.config.reading import with_settings
 from rayner.data import scans
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
-from rayner.data.split import split
 from rayner.data.writers import parquet
 from rayner.errors import InputError
 from rayner.runtime.sweeps.corpora import cut_corpora
 from rayner.tasks.kinds import documents
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe
+from tests.whole_corpora import split
 
 
 def ids(paths: Any) -> set[str]:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Mention, chained
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.models.encoder import load_encoder
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
-from rayner.tasks.chains.stories import chained, label
+from rayner.tasks.chains.stories import label
 from rayner.tasks.chains.task import ChainsTask, mention_vectors
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
@@ -84,8 +84,8 @@ def test_one_story_is_too_few(tmp_path: Path) -> None:
     made = task(tmp_path / "a", corpus={"train": [str(tmp_path / "one.jsonl")]})
     source = (tmp_path / "a" / "train.jsonl").read_text().splitlines()
     (tmp_path / "one.jsonl").write_text(source[0] + "\n")
-    with pytest.raises(CorpusError, match="1 of 1 documents have a chain of two mentions"):
-        made.items("train")
+    with pytest.raises(CorpusError, match="1 of its stories have a chain of two mentions"):
+        list(made.items("train"))
 
 
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_it_learns_to_find_mentions_of_a_chain(tmp_path: Path) -> None:
     parts = {"loss": {"mlm_weight": 0.0}, "masking": {"mention_rate": 0.0}, "training": training}
     made = task(tmp_path, **parts)
     torch.manual_seed(1)
-    before, _ = score(made.scorer(made.build()), made.items("dev"))
+    before, _ = score(made.scorer(made.build()), list(made.items("dev")))
     after = train(made.recipe, tmp_path / "run")["metrics"]
     assert after["mentions"] == before["mentions"] > 20
     assert after["mrr"] > before["mrr"] + 0.1

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
-from rayner.data.schema import Document
+from rayner.data.schema import Document, chained
 from rayner.metrics.retrieval import reciprocal_ranks
-from rayner.tasks.chains.stories import chained, rows
+from rayner.tasks.chains.stories import rows
 
 if TYPE_CHECKING:
     from rayner.tasks.chains.task import ChainsTask

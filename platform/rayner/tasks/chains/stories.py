@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, chained, story_of
 from rayner.data.windows import SubWords, locate, owner
 from rayner.supervision.heads import head_of
 from rayner.tasks.windows import SPECIAL_TOKENS, TextWindow
@@ -21,17 +20,6 @@ class Place(NamedTuple):
     chain: int
     head: tuple[int, int]
     span: tuple[int, int]
-
-
-def story_of(document: Document) -> str:
-    """What a document is a part of: entities are not told apart within it."""
-    return document.document_id if document.group is None else document.group
-
-
-def chained(document: Document) -> list[Mention]:
-    """The mentions that corefer with another one of the document."""
-    sizes = Counter(mention.chain for mention in document.mentions)
-    return [m for m in document.mentions if m.chain is not None and sizes[m.chain] > 1]
 
 
 def rows(document: Document, windows: Sequence[TextWindow]) -> Iterator[dict[str, Any]]:

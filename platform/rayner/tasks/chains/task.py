@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.masked_lm import MaskedLanguageModel
 from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
 from rayner.tasks.chains.scorer import ChainScorer
-from rayner.tasks.chains.stories import chained, rows, story_of
+from rayner.tasks.chains.stories import chained, rows
 from rayner.tasks.checkpoint_files import ENCODER, WEIGHTS
-from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.splits import split_documents
+from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.splits import Documents
 from rayner.tasks.windows import TextWindow, text_windows
 
 log = logging.getLogger(__name__)
@@ -59,10 +59,11 @@ class StoryBatch:
     keys: Tensor
 
 
-class ChainsTask(EncoderTask[ChainsRecipe]):
+class ChainsTask(CorpusTask[ChainsRecipe]):
     """Learns to place the mentions of a chain near each other, and to predict masked sub-words."""
 
     metric = Metric("mrr")
+    keeps_stories_apart = True
 
     def __init__(self, recipe: ChainsRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -70,28 +71,12 @@ class ChainsTask(EncoderTask[ChainsRecipe]):
         if recipe.loss.mlm_weight:
             self.weights = {**self.weights, "mlm": recipe.loss.mlm_weight}
 
-    def items(self, split: Literal["train", "dev"]) -> Sequence[Document]:
-        """The documents of a split. Stories of dev are left out of training where a path holds both.
-
-        Raises:
-            RecipeError: a path that does not exist.
-            CorpusError: fewer than two stories to learn from have a chain of two mentions.
-        """
-        documents = split_documents(self.recipe.corpus, split)
-        if split == "dev":
-            return documents
-        if self.recipe.corpus.dev:
-            held_out = {story_of(document) for document in split_documents(self.recipe.corpus, "dev")}
-            kept = [document for document in documents if story_of(document) not in held_out]
-            if left_out := len(documents) - len(kept):
-                log.info("%d of %d documents are of dev: not learned from", left_out, len(documents))
-            documents = kept
-        stories = {story_of(document) for document in documents if chained(document)}
-        if len(stories) < 2:
-            what = f"{len(stories)} of {len(documents)} documents have a chain of two mentions"
+    def require(self, found: Documents) -> None:
+        """Refuse documents of which fewer than two stories have a chain of two mentions."""
+        if found.stories < 2:
+            what = f"{found.stories} of its stories have a chain of two mentions"
             hint = "give two at least: negatives are of other stories"
             raise CorpusError("corpus.train", what, hint)
-        return documents
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder and windows."""

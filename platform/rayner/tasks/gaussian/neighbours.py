@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
-from rayner.data.schema import Document
+from rayner.data.schema import Document, story_of
 from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
@@ -60,8 +60,9 @@ class Support(NamedTuple):
 
 def group_of(document: Document) -> int:
     """A number for a document's group (book, patient), or for the document."""
-    name = document.document_id if document.group is None else document.group
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(story_of(document).encode(), digest_size=8).digest(), "big", signed=True
+    )
 
 
 class GroupedWindow(NamedTuple):

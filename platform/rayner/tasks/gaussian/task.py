@@ -19,7 +19,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.gaussian import GaussianEncoder
 from rayner.tasks.base import Output, Parts, Progress
 from rayner.tasks.gaussian.neighbours import Neighbours, Support, group_of
-from rayner.tasks.sharing import from_first
+from rayner.tasks.sharing import shares
 from rayner.tasks.tags import TagBatch, TagTask
 
 
@@ -72,7 +72,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
 
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
         """Take some documents of dev, chosen by the seed, as the neighbours that answers are taken from."""
-        self.support = from_first(lambda: self._support(model, dev))
+        self.support = self._support(model, dev)
 
     def predictor(self, model: nn.Module, options: Any = None) -> Neighbours | None:
         """Labels of nearest neighbours; None where there was no development set to take them from."""
@@ -93,7 +93,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def _support(self, model: nn.Module, dev: Sequence[Document]) -> Support | None:
         rows: list[dict[str, Any]] = []
         groups: list[int] = []
-        words, device = 0, next(model.parameters()).device
+        words = 0
         for number in np.random.default_rng(self.recipe.seed).permutation(len(dev)):
             for row in self.examples([dev[number]]):
                 rows.append(row)
@@ -101,16 +101,27 @@ class GaussianTask(TagTask[GaussianRecipe]):
                 words += len(row["labels"])
             if words >= self.recipe.support_words:
                 break
-        parts = []
         lengths = np.array([row["length"] for row in rows])
-        for chosen in forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH):
-            batch = self.collate([rows[i] for i in chosen], [])
-            found = model(*(part.to(device) for part in (batch.ids, batch.mask, batch.word_start)))
-            of_words = np.repeat([groups[i] for i in chosen], [len(rows[i]["labels"]) for i in chosen])
-            labels = self._contrasted_of[batch.labels]
-            parts.append(Support(found.rows().float().cpu(), labels, torch.from_numpy(of_words)))
-        if not parts:
+        batches = list(forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH))
+
+        def encoded(own: Sequence[np.ndarray]) -> list[Support]:
+            return [self._support_of([rows[i] for i in b], [groups[i] for i in b], model) for b in own]
+
+        found = shares(encoded, batches)
+        if not batches:
             return None
+        parts = [found[number % len(found)][number // len(found)] for number in range(len(batches))]
         return Support(
             *(torch.cat(column)[: self.recipe.support_words] for column in zip(*parts, strict=True))
         )
+
+    def _support_of(
+        self, rows: Sequence[Mapping[str, Any]], groups: Sequence[int], model: nn.Module
+    ) -> Support:
+        device = next(model.parameters()).device
+        batch = self.collate(rows, [])
+        with torch.no_grad():
+            found = model(*(part.to(device) for part in (batch.ids, batch.mask, batch.word_start)))
+        of_words = np.repeat(groups, [len(row["labels"]) for row in rows])
+        labels = self._contrasted_of[batch.labels]
+        return Support(found.rows().float().cpu(), labels, torch.from_numpy(of_words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,10 +22,10 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
-from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.predict import predict
 from rayner.tasks.sharing import from_first, shares
-from rayner.tasks.splits import split_documents
+from rayner.tasks.splits import Documents
 from rayner.tasks.typer.batches import TypeBatch, by_tokens, joined, known_groups, stored_states
 from rayner.tasks.typer.predictor import (
     FLOOR,
@@ -52,7 +52,7 @@ class TyperOptions(Options):
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
 
 
-class TyperTask(EncoderTask[TyperRecipe]):
+class TyperTask(CorpusTask[TyperRecipe]):
     """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
 
     metric = Metric("macro_f1")
@@ -65,7 +65,8 @@ class TyperTask(EncoderTask[TyperRecipe]):
     @cached_property
     def vocabulary(self) -> Mapping[str, int]:
         """The types in their order, and the mentions of each in training."""
-        return vocabulary_of(self.recipe, split_documents(self.recipe.corpus, "train"))
+        self.units("train")
+        return self.vocabulary
 
     @property
     def names(self) -> list[str]:
@@ -77,17 +78,9 @@ class TyperTask(EncoderTask[TyperRecipe]):
         """The windows of a document that hold its mentions."""
         return MentionWindows(self.recipe.windows, self.recipe.model.mention_encoding, self.tokenizer)
 
-    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
-        """The documents of a split; none of `dev` where the recipe has no such split.
-
-        Raises:
-            RecipeError: a path that does not exist.
-            CorpusError: a corpus without documents, or, to learn from, without a mention of any of the types.
-        """
-        documents = split_documents(self.recipe.corpus, split)
-        if split == "train":
-            _ = self.vocabulary
-        return documents
+    def require(self, found: Documents) -> None:
+        """Refuse documents without a mention of any of the types."""
+        self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, windows, where a mention is read, types."""

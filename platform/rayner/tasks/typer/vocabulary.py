@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from rayner.config import TyperRecipe
 from rayner.config.reading import corpus_paths
-from rayner.data.fine_types import gold_types
-from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.tasks.checkpoint_files import HINT
 
@@ -19,14 +17,16 @@ FILE = "types.json"
 """In a checkpoint: type -> mentions of it in training."""
 
 
-def vocabulary_of(recipe: TyperRecipe, training: Iterable[Document]) -> dict[str, int]:
-    """The types in their order, with the number of mentions of each in the training documents.
+def vocabulary_of(recipe: TyperRecipe, counts: Counter[str]) -> dict[str, int]:
+    """The types in their order, with the number of mentions of each in training.
+
+    Args:
+        counts: of all gold types of the training documents.
 
     Raises:
         RecipeError: the file of names is missing, holds none or one twice.
         CorpusError: no mention has a type that is to be learned.
     """
-    counts = Counter(name for d in training for m in d.mentions for name in gold_types(m))
     if recipe.types:
         names = [t.name for t in recipe.types]
     elif recipe.type_list is not None:

@@ -1,0 +1,79 @@
+"""What tasks share that learn from documents: which ones, and how they reach the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from rayner.config import BaseRecipe
+from rayner.config.documents import CorpusSettings
+from rayner.data.schema import Document
+from rayner.models.encoder import Tokenizer
+from rayner.tasks.base import Each, Unit
+from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.splits import Change, Documents, change_of, document_units, read_documents
+
+R = TypeVar("R", bound=BaseRecipe)
+
+
+class CorpusTask(EncoderTask[R]):
+    """A task whose recipe has a `corpus`. No process holds all of its documents."""
+
+    keeps_stories_apart = False
+    """Whether nothing is learned of the stories that have a document in dev."""
+
+    def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        self._changes: dict[str, Change] = {}
+
+    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
+        """The documents of a split; none of `dev` where the recipe has no such split.
+
+        Raises:
+            InputError: as `units` and `read`.
+        """
+        return chain.from_iterable(map(self.read, self.units(split)))
+
+    def units(
+        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """Files, small ones together and large ones in parts, with the documents of them that are in it.
+
+        Raises:
+            RecipeError: a path that does not exist.
+            CorpusError: a corpus without documents, or, to learn from, without what the task needs.
+            FileError: a file that cannot be read.
+        """
+        found = document_units(
+            self._corpus, split, self._change(split), each, cache, self.keeps_stories_apart
+        )
+        if split == "train":
+            self.require(found)
+        return found.units
+
+    def read(self, unit: Unit) -> Iterable[Document]:
+        """The documents of a unit.
+
+        Raises:
+            FileError: a file that cannot be read, or was changed since the units were found.
+        """
+        return read_documents(unit, self._change(unit.source.split))
+
+    def require(self, found: Documents) -> None:
+        """Refuse documents of which nothing can be learned.
+
+        Raises:
+            CorpusError: it says what they have, and what they lack.
+        """
+
+    def _change(self, split: Literal["train", "dev"]) -> Change:
+        # Kept, with the dictionary that it has read, for the workers that the task is sent to.
+        if split not in self._changes:
+            self._changes[split] = change_of(self._corpus, split)
+        return self._changes[split]
+
+    @property
+    def _corpus(self) -> CorpusSettings:
+        return self.recipe.corpus  # type: ignore[attr-defined]
