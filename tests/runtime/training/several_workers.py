@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,19 +27,34 @@ from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.toy_task import LoopTask, largest_difference, toy_run, weights_of
 
 NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
+# Of torch, what the first step of an optimizer imports.
+multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
 PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
 
 
 def spawn(function: Callable[..., None], workers: int, folder: Path, *arguments: Any) -> None:
-    """Call `function(*arguments)` in each of some processes; one worker is this process."""
+    """Call `function(*arguments)` in each of some processes; one worker is this process.
+
+    They are forked from a process that has imported what takes seconds to import.
+    """
     if workers == 1:
         function(*arguments)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    mp.spawn(_enter, (function, workers, str(folder / "meeting"), arguments), nprocs=workers)  # type: ignore[attr-defined]
+    given = (function, workers, str(folder / "meeting"), dict(os.environ), arguments)
+    mp.start_processes(_enter, given, nprocs=workers, start_method="forkserver")  # type: ignore[attr-defined]
 
 
-def _enter(number: int, function: Callable[..., None], workers: int, meeting: str, arguments: Any) -> None:
+def _enter(
+    number: int,
+    function: Callable[..., None],
+    workers: int,
+    meeting: str,
+    environment: dict[str, str],
+    arguments: Any,
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=number, world_size=workers)
     function(*arguments)

@@ -59,7 +59,7 @@ def endings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    start = mp.get_context("spawn").Process
+    start = mp.get_context("forkserver").Process
     processes = [start(target=run_cases, args=(rank, port, folder)) for rank in range(2)]
     for process in processes:
         process.start()
