@@ -9,8 +9,8 @@ EXTRAS := cpu,offline,coreference,ontology,track,spacy,bench,test,dev
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-# The tests are shared by two processes: many of them wait.
-SHARED := -n 2 --dist loadscope --no-loadscope-reorder
+# Several processes share the tests: many of them wait.
+SHARED := --dist loadscope --no-loadscope-reorder
 
 .PHONY: install quickstart test test-faults check format clean
 
@@ -26,10 +26,10 @@ quickstart: $(STAMP)
 	$(BIN)/rayner quickstart
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not faults" $(SHARED) --durations=15
+	$(BIN)/python -m pytest -m "not faults" -n 3 $(SHARED) --durations=15
 
 test-faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults $(SHARED) --durations=15
+	$(BIN)/python -m pytest -m faults -n 2 $(SHARED) --durations=15
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -28,7 +28,7 @@ from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.files.places import place_of
 from rayner.runtime.annotation.finish import finish
-from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output, block_name
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, Output, block_name
 
 PER_BLOCK = 4096
 ONE_IN = 100

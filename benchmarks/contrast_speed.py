@@ -26,7 +26,7 @@ from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.infonce import infonce
-from rayner.losses.pairs import pairs
+from rayner.losses.positives import pairs
 
 WIDTH = {"chains": 384, "gaussians": 128}
 TOKENS_OF_A_CHAIN, CHAINS_OF_A_STORY = 5, 8

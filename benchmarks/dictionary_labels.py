@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.command import call_main
 from benchmarks.figures import add_out, measured, record
 from rayner.config import LabelSettings
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.runtime.corpora.convert import label
 
 CORPUS = "$RAYNER_DATA/bc5cdr-pubtator/CDR_TrainingSet.PubTator.txt"

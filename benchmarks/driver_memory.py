@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import add_out, measured, record
-from rayner.runtime.training.example_sets import build_examples, find_units
+from rayner.runtime.training.example_building import build_examples, find_units
 from rayner.tasks.registry import parse_recipe, train_task
 
 WORDS = ("the", "of", "kelp", "growth", "storm", "harbour", "letters", "was", "seven", "and", "tides", "in")

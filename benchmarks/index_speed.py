@@ -4,6 +4,9 @@
 
 Vectors are synthetic: members of clusters within clusters, queries are members that were moved by half their
 length. All methods run in one process on one thread; times are CPU seconds. Recall is of the ten nearest.
+
+The last rows are of the whole search: made-up names beside these vectors, asked by misspelled names, by
+the sum of both scores. Their recall is of the 64 highest sums, over all names.
 """
 
 from __future__ import annotations
@@ -22,9 +25,14 @@ import torch
 
 from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
+from benchmarks.synthetic_index import made_up_names
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
 from rayner.retrieval.approximate import build_approximate, measure_recall
+from rayner.retrieval.build import build_index
 from rayner.retrieval.candidates import POOL
 from rayner.retrieval.dense import DenseSide
+from rayner.retrieval.entity_index import EntityIndex
 
 DIMENSIONS = 384
 QUERIES = 1000
@@ -32,6 +40,7 @@ SLOW_QUERIES = 64
 SINGLE = 20
 K = 10
 RECALL = 0.99
+TOGETHER, DEEP, WEIGHT = 100, 64, 1.0
 BLOCK = 65_536
 
 UNITS = {
@@ -41,6 +50,7 @@ UNITS = {
     "queries_per_second": "queries/s",
     "single_query_ms": "ms",
     "recall": "%",
+    "ratio_to_dense_product": "x",
 }
 
 Search = Callable[[np.ndarray], np.ndarray]
@@ -57,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    rows = [row for number in chosen.vectors for row in measure(number, chosen.hnsw)]
+    rows = [
+        row for number in chosen.vectors for row in (*measure(number, chosen.hnsw), *whole_search(number))
+    ]
     record(
         "index_speed",
         chosen.out,
@@ -100,6 +112,56 @@ def measure(number: int, hnsw: bool) -> list[dict[str, Any]]:
 
         rows.append(row(f"FAISS {rule}, default", vectors, queries, true, default, theirs))
     return rows
+
+
+def whole_search(number: int) -> list[dict[str, Any]]:
+    """The rows of searches by vectors and n-grams, of `search: auto` and of `search: exact`."""
+    names = made_up_names(number)
+    vectors = of_words(names)
+    asked = np.arange(TOGETHER) * (number // TOGETHER)
+    texts = [names[i][:3] + names[i][4:] for i in asked]
+    queries = moved(vectors[asked])
+    entities = [Entity(f"e{number}", name) for number, name in enumerate(names)]
+    index = build_index(entities, lambda _: vectors, IndexSettings(), "cosine")
+    meter, product = Meter("cpu", "float32"), ours(vectors, None)
+    product(queries[:2])
+    dense = meter.seconds(lambda: product(queries))
+    exactly = IndexSettings(search="exact")
+    exact_dense = DenseSide(vectors, "cosine", device="cpu")
+    whole = EntityIndex(index.entities, index.names, exact_dense, index.lexical, {}, exactly)
+    true = _highest_sums(index, texts, queries)
+    rows = []
+    for kind, searched in (("auto", index), ("exact", whole)):
+
+        def ask(rows: slice, k: int = K, searched: EntityIndex = searched) -> list[list[str]]:
+            found = searched.search(texts[rows], queries[rows], k, WEIGHT)
+            return [[f.entity_id for f in of] for of in found]
+
+        ask(slice(2))
+        batch = meter.seconds(lambda ask=ask: ask(slice(None)))
+        single = meter.seconds(lambda ask=ask: [ask(slice(i, i + 1)) for i in range(SINGLE)])
+        found = ask(slice(None), DEEP)
+        shared = [len(set(of) & right) / DEEP for of, right in zip(found, true, strict=True)]
+        rows.append(
+            {
+                "method": f"vectors and n-grams, search: {kind}",
+                "vectors": len(vectors),
+                "queries_per_second": round(len(queries) / batch, 1),
+                "single_query_ms": round(1000 * single / SINGLE, 2),
+                "recall": round(float(np.mean(shared)), 4),
+                "ratio_to_dense_product": round(batch / dense, 2),
+            }
+        )
+        log.info("%s", rows[-1])
+    return rows
+
+
+def _highest_sums(index: EntityIndex, texts: Sequence[str], queries: np.ndarray) -> list[set[str]]:
+    found = []
+    for text, query in zip(texts, queries, strict=True):
+        sums = index.dense.vectors @ query + WEIGHT * index.lexical.scores([text])[0]
+        found.append({f"e{number}" for number in np.argpartition(-sums, DEEP)[:DEEP]})
+    return found
 
 
 def row(
@@ -178,10 +240,28 @@ def clustered(number: int) -> tuple[np.ndarray, np.ndarray]:
         block = vectors[begin : begin + BLOCK]
         block[:] = clusters[rng.integers(0, 5000, len(block))] + 0.5 * _noise(rng, len(block))
         block /= np.linalg.norm(block, axis=1, keepdims=True)
-    chosen = vectors[rng.integers(0, number, QUERIES)]
-    moved = _noise(rng, QUERIES)
-    queries = chosen + moved / np.linalg.norm(moved, axis=1, keepdims=True) / 2
-    return vectors, queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    return vectors, moved(vectors[rng.integers(0, number, QUERIES)])
+
+
+def of_words(names: Sequence[str]) -> np.ndarray:
+    """Unit vectors of names: names that share a word are near each other."""
+    rng = np.random.default_rng(3)
+    words: dict[str, int] = {}
+    of_name = np.array([[words.setdefault(word, len(words)) for word in name.split()] for name in names])
+    of_word = _noise(rng, len(words))
+    vectors = np.empty((len(names), DIMENSIONS), np.float32)
+    for begin in range(0, len(names), BLOCK):
+        block = vectors[begin : begin + BLOCK]
+        block[:] = of_word[of_name[begin : begin + BLOCK]].sum(1) + _noise(rng, len(block))
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    return vectors
+
+
+def moved(vectors: np.ndarray) -> np.ndarray:
+    """Unit vectors at half the length of these in a random direction."""
+    noise = _noise(np.random.default_rng(4), len(vectors))
+    queries = vectors + noise / np.linalg.norm(noise, axis=1, keepdims=True) / 2
+    return queries / np.linalg.norm(queries, axis=1, keepdims=True)
 
 
 def _noise(rng: np.random.Generator, rows: int) -> np.ndarray:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.unseen_mentions import Fold, fold, folds
 from rayner.config import MentionSettings, StandardizerRecipe
+from rayner.config.recipe_files import DATA_VARIABLE, corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.tasks.standardizer.strings import load_entity_strings
 
-ROOT = Path(__file__).resolve().parents[1]
 UNUSUAL = {"esappmod": 0.85, "ncbi": 1.0, "bc5cdr": 1.0}
 """The share of possible queries that are asked, the most unusual first.
 
@@ -69,6 +67,6 @@ def _unmarked(name: str) -> str:
 
 
 def _strangers() -> list[MentionString]:
-    data = Path(os.environ.get("RAYNER_DATA", ROOT.parent / "shared" / "data"))
-    texts = sorted({m.text for path in STRANGERS for m in read_mention_strings(data / path).mentions})
+    paths = corpus_paths([f"${DATA_VARIABLE}/{path}" for path in STRANGERS], "strangers")
+    texts = sorted({m.text for m in read_mention_strings(paths).mentions})
     return [MentionString(text, ()) for text in random.Random(0).sample(texts, MOST_STRANGERS)]

@@ -34,7 +34,7 @@ from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of,
 from benchmarks.linking_material import Material, load_material
 from benchmarks.results_page import table as tables
 from rayner.config import StandardizerRecipe
-from rayner.config.reading import changed_keys
+from rayner.config.recipe_files import changed_keys
 from rayner.data.mention_strings import MentionString
 from rayner.metrics.linking import score_linking
 from rayner.retrieval.build import build_index
@@ -89,15 +89,16 @@ class Run(NamedTuple):
         return runs / f"{self.corpus}_{self.fold}_{self.seed}"
 
 
-def _recipe(run: Run, changes: Sequence[str] = ()) -> StandardizerRecipe:
+def recipe_of(run: Run, changes: Sequence[str] = ()) -> StandardizerRecipe:
+    """A run's recipe, less the files of its fold."""
     recipe = load_recipe(run.recipe, changes)
     assert isinstance(recipe, StandardizerRecipe)
     return recipe
 
 
 def settings_of(run: Run, changes: Sequence[str]) -> StandardizerRecipe:
-    """The recipe of a run, less the files of its fold."""
-    return _recipe(run, [f"seed={run.seed}", *changes])
+    """What a finished run is compared by."""
+    return recipe_of(run, [f"seed={run.seed}", *changes])
 
 
 def changed_since(run: Run, runs: Path, changes: Sequence[str]) -> list[str]:
@@ -114,34 +115,45 @@ def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> i
     out = run.out(runs)
     if (out / FIGURES).exists():
         return 0
-    out.mkdir(parents=True, exist_ok=True)
-    rows = [{"mention": m.text, "entity_id": list(m.entity_ids)} for m in material.folds[run.fold].train]
-    _write(out / "train.jsonl", rows)
-    _write(out / "entities.jsonl", [asdict(entity) for entity in material.entities])
-    set_ = [
-        f"knowledge_base.paths=[{out / 'entities.jsonl'}]",
-        f"mentions.train=[{out / 'train.jsonl'}]",
-        "mentions.types=[]",
-        f"seed={run.seed}",
-        *changes,
-    ]
-    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out / "run")]
-    command += ["--workers", "0", "--json", *(word for change in set_ for word in ("--set", change))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
-    with (out / "train.log").open("a") as log:
-        status = subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
-    if status:
+    set_ = changes_of(run, runs, changes)
+    if status := train_fold(run, runs, material, set_):
         return status
     loaded = load_checkpoint(out / "run" / "best")
     seconds = json.loads((out / "run" / "result.json").read_text("utf-8"))["seconds"]
     found = {"seconds": seconds, "trained": ask(loaded.task, loaded.model, material, run.fold)}
     found[SETTINGS] = settings_of(run, changes).model_dump(mode="json")
     if run.seed == 1:
-        task = StandardizerTask(_recipe(run, set_))
+        task = StandardizerTask(recipe_of(run, set_))
         found["untrained"] = ask(task, task.build().eval(), material, run.fold)
     keep_origin(out)
     (out / FIGURES).write_text(json.dumps(found, indent=1), encoding="utf-8")
     return 0
+
+
+def changes_of(run: Run, runs: Path, changes: Sequence[str]) -> list[str]:
+    """What a run changes of its recipe: the files of its fold, its seed, and further `changes`."""
+    out = run.out(runs)
+    return [
+        f"knowledge_base.paths=[{out / 'entities.jsonl'}]",
+        f"mentions.train=[{out / 'train.jsonl'}]",
+        "mentions.types=[]",
+        f"seed={run.seed}",
+        *changes,
+    ]
+
+
+def train_fold(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> int:
+    """Train, or go on with, a run by all its changes, in a process of its own; the exit status."""
+    out = run.out(runs)
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [{"mention": m.text, "entity_id": list(m.entity_ids)} for m in material.folds[run.fold].train]
+    _write(out / "train.jsonl", rows)
+    _write(out / "entities.jsonl", [asdict(entity) for entity in material.entities])
+    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out / "run")]
+    command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
+    with (out / "train.log").open("a") as log:
+        return subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
 
 
 def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str, Any]:
@@ -166,7 +178,7 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str,
     kinds |= {f"nil_auc_{kind}": nil for kind, nil in material.nil.items()}
     scores: dict[str, Any] = {}
     for name, fitting, indexed in (("names", [], []), ("names and mentions", kept, train)):
-        fitted = fit(index_of(fitting), held_out, encode([mention.text for mention in held_out]))
+        fitted = fit(index_of(fitting), held_out, encode([m.text for m in held_out]))
         index = index_of(indexed)
         for way, weight in WAYS.items():
             weight = fitted.weight if weight is None else weight
@@ -277,7 +289,7 @@ def main() -> None:
     failed = []
     if not options.table:
         torch.set_num_threads(1)
-        material = {corpus: load_material(corpus, _recipe(Run(corpus, 0, 1))) for corpus in options.only}
+        material = {corpus: load_material(corpus, recipe_of(Run(corpus, 0, 1))) for corpus in options.only}
         with ThreadPoolExecutor(options.parallel) as pool:
             codes = pool.map(lambda run: train(run, runs, material[run.corpus], options.set), planned)
             failed = [run for run, code in zip(planned, codes, strict=True) if code]

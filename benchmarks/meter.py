@@ -26,18 +26,21 @@ class Meter:
         return torch.autocast(self.device.type, self._precision, enabled=self._precision != torch.float32)
 
     def seconds(self, step: Callable[[], object]) -> float:
-        """The time that a step takes; under the precision's autocast."""
+        """The time that a step takes; each under an autocast of its own, which rounds the weights anew."""
+        if self.device.type == "cpu":
+            begin = time.process_time()
+            self._once(step)
+            return time.process_time() - begin
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(_REPEATS_ON_GPU):
+            self._once(step)
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / _REPEATS_ON_GPU
+
+    def _once(self, step: Callable[[], object]) -> None:
         with self.autocast():
-            if self.device.type == "cpu":
-                begin = time.process_time()
-                step()
-                return time.process_time() - begin
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(_REPEATS_ON_GPU):
-                step()
-            torch.cuda.synchronize()
-            return (time.perf_counter() - begin) / _REPEATS_ON_GPU
+            step()
 
     def peak_mb(self, step: Callable[[], object]) -> float:
         """How far a step raises the memory of this process, or of the GPU's allocator; CPU: Linux only."""

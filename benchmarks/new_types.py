@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.command import call_main
 from benchmarks.figures import Row, add_out, keep_origin, measured, origin_of, record
-from rayner.config.reading import corpus_paths, load_types
+from rayner.config.recipe_files import corpus_paths, load_types
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_parquet

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.command import call_main
 from benchmarks.figures import ROOT, add_out, measured, record
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.metrics.coreference import score_chains

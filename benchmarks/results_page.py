@@ -52,7 +52,7 @@ def _headlines(results: Sequence[Result]) -> list[str]:
     for result in results:
         keys = dict.fromkeys(key for row in result.rows for key in row if _is_headline(row, key))
         if keys:
-            what = f"[{result.title}](#{_anchor(result.title)})"
+            what = f"[{result.title}](#{anchor_of(result.title)})"
             told = (_machine(result.hardware), result.commit, f"`{result.command}`")
             cells.append((result.task, what, "; ".join(_headline(result.rows, key) for key in keys), *told))
     return lines_of(("task", "what", "figures", "hardware", "commit", "command"), cells)
@@ -128,6 +128,11 @@ def _digits(figures: Sequence[Figure]) -> int:
     return max((len(repr(v).partition(".")[2]) for v in values if isinstance(v, float)), default=0)
 
 
+def shown_value(figure: Figure) -> str:
+    """A figure by itself, with its unit."""
+    return _value(figure, _digits([figure]), with_unit=figure.unit != "ratio")
+
+
 def _value(figure: Figure, digits: int, with_unit: bool) -> str:
     def shown(value: Number) -> str:
         # A whole number was told as one.
@@ -154,7 +159,7 @@ def _machine(hardware: Hardware) -> str:
     return ("hardware " if hardware.cpu == NOT_RECORDED else "") + ", ".join(told)
 
 
-def _anchor(title: str) -> str:
+def anchor_of(title: str) -> str:
     """As GitHub makes it from a heading."""
     kept = (c for c in title.lower() if c.isalnum() or c in " -_")
     return "".join(kept).replace(" ", "-")

@@ -22,7 +22,7 @@ import torch
 from benchmarks.command import call_main
 from benchmarks.figures import add_out, measured, record
 from rayner.runtime.annotation.annotate import annotate
-from rayner.runtime.annotation.inputs import cut_shards, find_sources
+from rayner.runtime.annotation.input_shards import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
 from rayner.tasks.stages import read_pipeline
 

@@ -31,7 +31,7 @@ from benchmarks.command import call_main
 from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
 from rayner.config import StandardizerRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity

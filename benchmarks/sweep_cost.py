@@ -27,12 +27,12 @@ import typer
 
 from benchmarks.figures import RESULTS, measured, record
 from rayner.config import BaseRecipe
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.runtime.sweeps.plan import plan_of
-from rayner.runtime.sweeps.run import sweep
 from rayner.runtime.sweeps.sampling import key_of
-from rayner.runtime.sweeps.settings import Scheduler, SweepSettings, resolve_settings
 from rayner.runtime.sweeps.space import Space, load_space
+from rayner.runtime.sweeps.sweep import sweep
+from rayner.runtime.sweeps.sweep_settings import Scheduler, SweepSettings, resolve_settings
 from rayner.runtime.sweeps.trials import read_trials
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import load_recipe

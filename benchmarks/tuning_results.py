@@ -25,12 +25,12 @@ from benchmarks.figures import Row, add_out_folder, keep_origin, measured, origi
 from benchmarks.results_page import table as tables
 from benchmarks.tuning_figures import FIGURES, Figure
 from rayner.config import BaseRecipe
-from rayner.config.reading import dump_recipe, with_settings
+from rayner.config.recipe_files import dump_recipe, with_settings
+from rayner.files.run_checkpoints import LOG
 from rayner.runtime.sweeps.corpora import cut_corpora
 from rayner.runtime.sweeps.plan import TRIALS, plan_of
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.trials import Trial, rank_of, read_lines, read_trials
-from rayner.runtime.tracking import LOG
 from rayner.tasks.registry import load_recipe, task_of
 
 ROOT = Path(__file__).resolve().parents[1]

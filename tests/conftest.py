@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.object_storage import Storage
 
 # Before torch and Ray are imported: a process with as many threads as cores slows the others down.
@@ -94,6 +96,18 @@ def ray_cluster() -> Iterator[None]:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; the test is skipped where there is none."""
+    from tests.browser import chromium, started
+
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium: apt-get install chromium, or name one with RAYNER_CHROMIUM")
+    with started(path) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
-from rayner.config.reading import changed_keys, corpus_paths, dump_recipe
+from rayner.config.recipe_files import changed_keys, corpus_paths, dump_recipe
 from rayner.errors import RecipeError
 from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.registry import load_recipe, parse_recipe
@@ -72,7 +72,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"training": {"epochs": 0}}, r"training\.epochs: .*greater than 0"),
         ({"training": []}, "training: "),
         ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
-        ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' stands twice"),
+        ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' occurs twice"),
         ({"model": {"threshold": "tuned"}}, r"tuned needs corpus\.dev"),
         ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),
         ({"windows": {"length": 40, "overlap": 30}}, "at most half of the window, 19"),
@@ -105,9 +105,9 @@ def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
         (b"task: recognizer\ntypes: [\n", r"recipe\.yaml:3: not valid YAML"),
         (
             b"training: {epochs: 3}\ntask: tagger\ntraining: {clip: 2}\n",
-            r"recipe\.yaml:3: .*'training' stands twice",
+            r"recipe\.yaml:3: .*'training' occurs twice",
         ),
-        (b"training:\n  epochs: 3\n  clip: 2\n  epochs: 5\n", r"recipe\.yaml:4: .*'epochs' stands twice"),
+        (b"training:\n  epochs: 3\n  clip: 2\n  epochs: 5\n", r"recipe\.yaml:4: .*'epochs' occurs twice"),
         (b"task: recognizer\nencoder: a: b\n", r"recipe\.yaml:2: not valid YAML"),
         (b"task: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
         (b"1: 2\ntask: recognizer\n", r": 1: .*string"),

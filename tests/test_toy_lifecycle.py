@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 
 import rayner
 from rayner.cli import main
-from rayner.runtime.sweeps.run import sweep
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
+from rayner.runtime.sweeps.sweep import sweep
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
-from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.registry import load_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 

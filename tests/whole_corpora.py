@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rayner.config import CorpusSettings
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.readers import Reading, merge, read_corpus
 from rayner.data.schema import Document
 from rayner.data.split import split_keys, splits_of
-from rayner.tasks.splits import Split, _tell, change_of
+from rayner.tasks.splits import Split, change_of, tell_rejects
 
 FRACTIONS: Mapping[str, float] = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
@@ -70,5 +70,5 @@ def read_split(paths: Sequence[str], corpus: CorpusSettings) -> Sequence[Documen
     reading = read_annotated(paths, corpus)
     if reading.rejects:
         first = reading.rejects[0]
-        _tell(paths, len(reading.rejects), f"{first.where}: {first.what}")
+        tell_rejects(paths, len(reading.rejects), f"{first.where}: {first.what}")
     return reading.documents

@@ -13,12 +13,13 @@ SCHEDULER = "asha"
 
 
 def space() -> dict[str, Any]:
-    """Learning rate, batch composition, mining and its margin, temperature."""
+    """Learning rate, batch composition with and without neighbours, mining and its margin, temperature."""
     return {
         "training.learning_rate": tune.loguniform(1e-6, 1e-3),
         "groups.groups_per_step": tune.choice([4, 8, 16, 32]),
         "groups.group_size": tune.choice([2, 5, 10, 20]),
-        "loss.mining": tune.choice(["batch_all", "batch_hard", "hybrid", "infonce"]),
+        "groups.neighbours": tune.choice([0, 8]),
+        "loss.mining": tune.choice(["batch_all", "batch_hard", "hybrid", "infonce", "multi_similarity"]),
         "loss.margin": tune.loguniform(0.05, 1.0),
         "loss.temperature": tune.loguniform(0.02, 0.2),
         "model.pooling": tune.choice(["mean", "cls", "max"]),

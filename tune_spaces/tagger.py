@@ -36,6 +36,6 @@ def losses() -> dict[str, Any]:
 def decoding() -> dict[str, Any]:
     """Whether labels are chosen one by one or as a sequence, in both schemes."""
     return {
-        "decoding": tune.grid_search(["greedy", "constrained"]),
+        "decoding": tune.grid_search(["greedy", "constrained", "crf"]),
         "model.scheme": tune.grid_search(["BIO", "BIOES"]),
     }

@@ -14,8 +14,8 @@ from benchmarks.tuning_figures import FIGURES, Figure
 from benchmarks.tuning_results import conditions, figures, rows, write
 from rayner.runtime.sweeps.plan import plan_of
 from rayner.runtime.sweeps.sampling import grid
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import check_space, load_space
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import write_json, write_outcome
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial

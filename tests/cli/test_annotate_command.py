@@ -158,7 +158,7 @@ def test_what_the_user_can_correct_is_one_line_and_status_2(
         ([tmp_path / "broken", given, "--out", out], "recipe.yaml: is missing"),
         ([checkpoint, given, "--out", out, "--workers", "-1"], "--workers"),
         ([checkpoint, given, "--out", out, "--shift", "nan"], "shift: "),
-        ([checkpoint, given, "--out", out, "--workers", 2, "--max-workers", 4], "beside --max-workers"),
+        ([checkpoint, given, "--out", out, "--workers", 2, "--max-workers", 4], "conflicts with --max"),
         ([checkpoint, given], "--out"),
     ):
         status, printed, err = run(capsys, *arguments)

@@ -29,8 +29,8 @@ def test_help_names_every_command(run, option):
     assert status == 0
     commands = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
     assert commands == {
-        *("train", "tune", "evaluate", "report", "annotate", "standardize", "serve", "quickstart", "doctor"),
-        *("corpus", "kb", "index"),
+        *("train", "tune", "evaluate", "report", "predict", "annotate", "standardize", "serve"),
+        *("quickstart", "doctor", "corpus", "kb", "index"),
     }
 
 
@@ -71,7 +71,7 @@ def test_the_version_is_the_packages(run, root):
         (["train", "no-such.yaml"], "no-such.yaml"),
         (["train", "x.yaml", "--fresch"], "Did you mean '--fresh'"),
         (["report", ".", "--bogus"], "--bogus; see rayner report --help"),
-        (["evaluate", ".", ".", "--format", "xml"], "'xml' is not one of 'auto', 'parquet'"),
+        (["evaluate", ".", ".", "--format", "xml"], "'xml' is not one of 'auto', 'huggingface'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(run, arguments, named):

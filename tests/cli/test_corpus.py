@@ -66,7 +66,8 @@ def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_p
 
 def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced, tmp_path):
     def finding(severity, line):
-        return {"severity": severity, "where": f"x:{line}", "what": "[wrong]", "hint": "fix it"}
+        where = f"x:{line}"
+        return {"kind": severity, "severity": severity, "where": where, "what": "[wrong]", "hint": "fix it"}
 
     found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
     replaced("corpora.convert", "check", lambda paths, recipe: found)
@@ -77,6 +78,23 @@ def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced
         "x:1: warning: [wrong]; fix it",
         "documents: 2",
         "errors:    1",
+    ]
+
+
+def test_check_says_each_kind_of_finding_once(run, replaced, tmp_path):
+    def finding(severity, kind, line):
+        return {"kind": kind, "severity": severity, "where": f"x:{line}", "what": kind, "hint": ""}
+
+    notes = [finding("note", "nested", line) for line in range(9)]
+    found = {"errors": 0, "findings": [*notes, finding("warning", "b", 1), finding("warning", "b", 2)]}
+    replaced("corpora.convert", "check", lambda paths, recipe: found)
+    status, out, _ = run("corpus", "check", tmp_path)
+    assert status == 0
+    assert out.splitlines()[:-1] == [
+        "x:1: warning: b",
+        "  and 1 more of this kind (b): x:2",
+        "x:0: note: nested",
+        "  and 8 more of this kind (nested): x:1, x:2, x:3, x:4, x:5, ...; --json lists all",
     ]
 
 
@@ -156,3 +174,18 @@ def test_resolve_writes_stories_and_names_an_unknown_resolver(run, tmp_path):
     status, printed, _ = run(*arguments, "--resolver", "rules", "--fresh")
     assert status == 0
     assert "chains:" in printed
+
+
+def test_rank_orders_documents_by_what_a_checkpoint_does_not_know(run, examples, trained, tmp_path):
+    arguments = ["corpus", "rank", examples / "dev.jsonl", "--checkpoint", trained / "best"]
+    status, printed, err = run(*arguments, "--out", tmp_path / "ranked", "--json")
+    assert status == 0, err
+    result = json.loads(printed.splitlines()[-1])
+    documents = read_corpus(examples / "dev.jsonl").documents
+    assert result["documents"] == len(documents)
+    lines = (tmp_path / "ranked/ranking.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["document_id"] for line in lines} == {d.document_id for d in documents}
+    assert [json.loads(line) for line in lines[:10]] == result["first"]
+    status, printed, err = run(*arguments)
+    assert status == 0, err
+    assert printed.splitlines()[0].split()[2] == result["first"][0]["document_id"]

@@ -8,7 +8,7 @@ from rayner.data.readers import read_corpus
 
 
 def test_tables_show_percentages(run, replaced, tmp_path):
-    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8}
+    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8, "compute_precision": "float32"}
     replaced("evaluation.evaluate", "evaluate", lambda *_, **__: {**scores, "per_type": {"PER": scores}})
     _, out, _ = run("evaluate", tmp_path, tmp_path)
     assert all(number in out for number in ("50.0", "25.0", "33.3", "PER"))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, get_args, get_origin
 
-from rayner.cli.options import CorpusFormatName, KnowledgeBaseFormat, OperatingPoint, ScoredFormat
+import pytest
+from typer import BadParameter
+
+from rayner.cli.options import CorpusFormatName, KnowledgeBaseFormat, OperatingPoint, ScoredFormat, share
 from rayner.data import knowledge_bases, readers
 from rayner.data.mention_readers import READERS
 from rayner.tasks.standardizer.predictor import NilChoice
@@ -26,3 +29,10 @@ def test_formats_are_those_that_can_be_read():
 
 def test_operating_points_are_those_of_a_standardizer():
     assert set(choices(OperatingPoint)) == set(choices(NilChoice))
+
+
+@pytest.mark.parametrize("text", ["nan", "1.01", "-0.1", "inf", "a tenth", ""])
+def test_what_is_no_share_is_refused(text: str):
+    assert [share(value) for value in ("0", "1", "0.25")] == [0, 1, 0.25]
+    with pytest.raises(BadParameter, match="is no share: a number between 0 and 1"):
+        share(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rayner.cli import main
-from rayner.cli.output import print_result, print_summary
+from rayner.cli.printing import print_result, print_summary, without_collection
 from rayner.errors import InputError
 
 
@@ -122,3 +123,17 @@ def test_a_full_disk_is_an_error_of_one_line_and_a_missing_file_of_ours_is_not(r
     replaced("corpora.convert", "convert", lambda *_: Path("no such file").read_text())
     with pytest.raises(FileNotFoundError):
         main(["corpus", "convert", path, "--out", "out"])
+
+
+def test_garbage_is_collected_again_after_what_is_loaded_or_fails_to():
+    with without_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), without_collection():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+def test_an_error_shows_no_escape_sequence_of_a_name(run, tmp_path):
+    status, _, err = run("train", tmp_path / "\x1b[31mred.yaml")
+    assert (status, "\x1b" in err, "red.yaml" in err) == (2, False, True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from rayner.cli.marked import COLOURS, colours_of, marked_text
+from rayner.cli.marked import COLOURS, colours_of, label_of, marked_text
 from rayner.cli.tables import scores_table
 from rayner.data.schema import Document, Mention
 
@@ -17,20 +19,57 @@ def printed(*things) -> str:
     return console.file.getvalue()
 
 
+def plain(text, *mentions) -> str:
+    return marked_text(Document("d", text, mentions), {}, lambda mention: mention.type).plain
+
+
 def test_marked_text_keeps_every_character_and_names_the_types():
-    document = Document("d", "Ana ran GNU Emacs.", (Mention(8, 17, "APP"), Mention(0, 3, "PER")))
-    assert marked_text(document, {}).plain == "Ana [PER] ran GNU Emacs [APP]."
+    marked = plain("Ana ran GNU Emacs.", Mention(8, 17, "APP"), Mention(0, 3, "PER"))
+    assert marked == "[Ana](PER) ran [GNU Emacs](APP)."
 
 
-def test_marked_text_shows_the_longest_of_nested_mentions_once():
-    document = Document("d", "GNU Emacs", (Mention(0, 3, "ORG"), Mention(0, 9, "APP"), Mention(4, 9, "APP")))
-    assert marked_text(document, {}).plain == "GNU Emacs [APP]"
+def test_marked_text_shows_mentions_inside_others_and_of_two_types():
+    nested = (Mention(0, 3, "ORG"), Mention(0, 9, "APP"), Mention(4, 9, "APP"), Mention(4, 9, "NAME"))
+    assert plain("GNU Emacs 2", *nested) == "[[GNU](ORG) [[Emacs](NAME)](APP)](APP) 2"
+
+
+def test_marked_text_has_crossing_mentions_after_the_text():
+    assert plain("a b c.", Mention(0, 3, "X"), Mention(2, 5, "Y")) == "[a b](X) c. +[b c](Y)"
+
+
+@given(st.text("ab ]\n", max_size=12), st.data())
+def test_without_what_it_adds_marked_text_is_the_text(text, data):
+    ends = st.integers(0, len(text))
+    spans = data.draw(st.lists(st.tuples(ends, ends).filter(lambda span: span[0] < span[1]), max_size=5))
+    marked = plain(text, *(Mention(start, end, "\u2020") for start, end in spans))
+    shown, *crossing = marked.split(" +[")
+    assert shown.count("](\u2020)") + len(crossing) == len(spans)
+    assert shown.replace("](\u2020)", "").replace("[", "") == text
 
 
 def test_a_mention_has_the_colour_of_its_type():
     colours = colours_of(["PER", "APP"])
-    text = marked_text(Document("d", "Emacs", (Mention(0, 5, "APP"),)), colours)
+    document = Document("d", "Emacs", (Mention(0, 5, "APP"),))
+    text = marked_text(document, colours, lambda mention: mention.type)
     assert any(colours["APP"] in str(span.style) for span in text.spans)
+
+
+def test_a_label_has_what_is_known_of_a_mention():
+    mention = Mention(0, 5, "APP", "e1", score=0.875, types=(("editor", 0.5),), probability=0.25)
+    names = {"e1": "GNU Emacs"}
+    assert label_of(mention, names) == "APP: editor = e1 GNU Emacs"
+    assert label_of(mention, names, scores=True) == "APP 0.88: editor 0.50 = e1 GNU Emacs 0.25"
+    unlinked = Mention(0, 5, "APP")
+    assert label_of(unlinked, {}, is_linked=True) == "APP = NIL"
+    assert label_of(unlinked, {}, scores=True) == "APP"
+
+
+def test_no_escape_sequence_of_a_text_or_a_name_reaches_the_terminal():
+    document = Document("d", "\x1b[31mE\x9b\u202ea\nb\t", (Mention(5, 6, "A\x1bB"),))
+    marked = marked_text(document, {}, lambda mention: mention.type)
+    assert marked.plain == "\\x1b[31m[E](A\\x1bB)\\x9b\\u202ea\nb\t"
+    marked = marked_text(document, {}, lambda mention: mention.type, one_line=True)
+    assert marked.plain.endswith("a\\nb\\t")
 
 
 def test_there_are_colours_for_any_number_of_types():

@@ -20,13 +20,16 @@ def test_train_passes_its_arguments_on(run, replaced, recipe, monkeypatch):
 
     def train(recipe, out, fresh, workers):
         seen.update(epochs=recipe.training.epochs, out=out, fresh=fresh, workers=workers)
-        return {"checkpoint": out / "best", "metrics": {"f1": 0.9}, "steps": 3, "seconds": 1.0}
+        told = {"checkpoint": out / "best", "metrics": {"f1": 0.9}, "steps": 3, "seconds": 1.0}
+        return {**told, "compute_precision": "float32", "bfloat16_time": 0.44}
 
     replaced("training.train", "train", train)
     status, out, _ = run("train", recipe, "--set", "training.epochs=3", "--workers", "2", "--fresh")
     assert status == 0
     assert seen == {"epochs": 3, "out": Path("runs/mine"), "fresh": True, "workers": 2}
     assert "rayner evaluate runs/mine/best" in out
+    assert "float32; bfloat16 takes 0.44 of its time here (--precision auto)" in " ".join(out.split())
+    assert "bfloat16_time" not in out
 
 
 def test_a_run_leaves_its_checkpoint_and_refuses_another_recipe(run, trained, examples):

@@ -20,8 +20,8 @@ from rayner.files.publishing import Publication
 from rayner.models.sources import locate
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.training import train as training
+from rayner.serving.application_settings import ModelSettings
 from rayner.serving.models import load_models
-from rayner.serving.settings import ModelSettings
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import load_recipe, parse_recipe, train_task
 from tests.object_storage import BUCKET, Storage
@@ -74,8 +74,9 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     assert scores["f1"] == trained["metrics"]["f1"]
     (document,) = rayner.load(best).predict(["We use Python and Redis."])
     assert document.text
-    served = load_models(ModelSettings(checkpoint=best), 4)
+    served = load_models(ModelSettings(checkpoint=place), 4)
     assert served.pipeline is not None
+    assert [stage.checkpoint for stage in served.pipeline.settings.stages] == [Path.cwd() / best]
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("stages:\n  - checkpoint: ../runs/one/best\n")
     at_uri = upload(storage, pipeline, "pipelines/p.yaml")
@@ -87,6 +88,8 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     page = tmp_path / "report.html"
     result(run, "report", place, "--out", page)
     assert "<html" in page.read_text()
+    assert result(run, "report", place, "--out", f"{HOME}/report.html")["report"] == f"{HOME}/report.html"
+    assert storage_get(storage, "report.html").decode() == page.read_text()
     status, _, err = run("report", place)
     assert (status, err.count("\n")) == (2, 1)
 
@@ -119,7 +122,8 @@ def test_a_killed_run_goes_on_on_another_machine(
     assert resumed["steps"] == whole["steps"]
     for name in ("last", "best"):
         ours, theirs = (
-            load_file(folder / name / "model.safetensors") for folder in (local(place), tmp_path / "whole")
+            load_file(folder / name / "encoder" / "model.safetensors")
+            for folder in (local(place), tmp_path / "whole")
         )
         assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
     # Nothing of the first state, and no temporary file.
@@ -164,6 +168,14 @@ def test_corpora_and_knowledge_bases_at_uris(
     at_uri = upload(storage, base, f"bases/{base.name}")
     converted = result(run, "kb", "convert", at_uri, "--out", tmp_path / "base.parquet")
     assert converted["entities"] == len(read_knowledge_base(tmp_path / "base.parquet").entities)
+    again = result(run, "kb", "convert", at_uri, "--out", f"{HOME}/base.parquet")
+    assert again == converted
+    assert storage_get(storage, "base.parquet") == (tmp_path / "base.parquet").read_bytes()
+    assert storage_get(storage, "base.parquet.rejects.jsonl") == b""
+    chains = result(run, "corpus", "resolve", corpus, "--resolver", "rules", "--out", f"{HOME}/chains")
+    assert result(run, "corpus", "check", f"{HOME}/chains")["documents"] == chains["documents"]
+    result(run, "corpus", "contexts", corpus, "--out", f"{HOME}/pairs")
+    assert local(f"{HOME}/pairs/rows.jsonl").read_text()
 
 
 @pytest.fixture

@@ -15,12 +15,18 @@ def refused(run, *arguments):
     return err
 
 
-def test_a_run_is_told_from_its_checkpoint(run, trained, examples):
+def test_a_run_without_a_checkpoint_is_told_how_to_go_on(run, trained, examples, tmp_path):
+    begun = shutil.copytree(trained, tmp_path / "begun", ignore=shutil.ignore_patterns("best"))
     for command in (
-        ("evaluate", trained, examples / "test.jsonl"),
-        ("annotate", trained, examples / "test.jsonl", "--out", trained / "annotated", "--workers", 0),
+        ("evaluate", begun, examples / "test.jsonl"),
+        ("annotate", begun, examples / "test.jsonl", "--out", tmp_path / "annotated"),
+        ("predict", begun, "a text"),
+        ("train", examples / "recipe.yaml", "--set", f"encoder={begun}", "--out", tmp_path / "next"),
     ):
-        assert f"name a checkpoint folder, such as {trained / 'best'}" in refused(run, *command)
+        err = refused(run, *command)
+        assert f"{begun}: is a run without best/" in err
+        assert f"rayner train RECIPE --out {begun}" in err
+        assert f"or name {begun / 'last'}" in err
 
 
 def test_a_damaged_checkpoint_is_to_be_copied_again(run, trained, examples, tmp_path):

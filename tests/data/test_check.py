@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayner.data.check import check
+from rayner.data.corpus_check import check
 from rayner.data.schema import Document, Mention
 
 
@@ -36,6 +36,20 @@ def test_words_that_overlap_or_are_not_in_order() -> None:
 def test_duplicate_nested_and_crossing_mentions() -> None:
     counts = _kinds(_document((0, 7, "PER"), (0, 7, "PER"), (0, 3, "PER"), (4, 11, "X")))
     assert counts == {"duplicate mention": 1, "crossing mentions": 2, "nested mentions": 1}
+
+
+def test_nested_mentions_matter_where_a_task_loses_them() -> None:
+    nested = _document((0, 7, "PER"), (0, 3, "PER"))
+
+    def finding(**options):
+        (found,) = check({"train": [nested]}, **options).findings
+        return found
+
+    assert finding(overlap="nested").severity == "note"
+    for overlap in ("unknown", "outer", "flat"):
+        assert finding(overlap=overlap).severity == "warning"
+    assert "--recipe" in finding().hint
+    assert "decoding.overlap=nested" in finding(overlap="flat").hint
 
 
 def test_documents_that_are_empty_or_repeat() -> None:

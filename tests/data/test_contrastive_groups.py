@@ -56,6 +56,41 @@ def test_all_epochs_have_equally_many_steps_and_none_ends_with_a_single_entity(
     assert len(counts) == 1 or all(len({entities[i] for i in steps[-1]}) > 1 for steps in plans)
 
 
+@given(sizes, shapes, st.integers(0, 5), st.data())
+def test_neighbours_change_the_order_of_groups_alone(
+    counts: list[int], shape: tuple[int, int, bool], epoch: int, data: st.DataObject
+) -> None:
+    entities = entities_of(counts)
+    table = [
+        data.draw(st.permutations([e for e in range(len(counts)) if e != own]))[:3]
+        for own in range(len(counts))
+    ]
+    plain = plan(entities, 1, epoch, *shape)
+    beside = plan(entities, 1, epoch, *shape, np.array(table))
+    assert len(plain) == len(beside)
+    assert set(beside.order.tolist()) == set(range(len(entities)))
+    assert all(len(set(step.tolist())) == len(step) for step in beside)
+    again = plan(entities, 1, epoch, *shape, np.array(table))
+    assert [step.tolist() for step in beside] == [step.tolist() for step in again]
+    names = {entities.index(entity) for entity in entities}
+    seen = Counter(int(i) for step in beside for i in step)
+    assert all(count == 1 for i, count in seen.items() if not (shape[2] and i in names))
+
+
+def test_neighbours_share_a_step_and_their_neighbours_fill_it() -> None:
+    entities = entities_of([3] * 12)
+    partner = np.arange(12)[:, None] ^ 1
+    for epoch in range(3):
+        steps = plan(entities, 1, epoch, 4, 2, True, partner)
+        assert sorted(sorted({int(entities[i]) for i in step}) for step in steps) == [
+            [e, e + 1] for e in range(0, 12, 2)
+        ]
+    ring = (np.arange(12)[:, None] // 4) * 4 + (np.arange(12)[:, None] + 1) % 4
+    for step in plan(entities, 1, 0, 4, 4, True, ring):
+        assert len({int(entities[i]) // 4 for i in step}) == 1
+    assert {len(step) for step in plan(entities, 1, 0, 4, 4, True, ring)} == {12}
+
+
 def test_numbers_of_entities_do_for_their_names() -> None:
     entities = entities_of([7, 1, 12, 30])
     named, numbered = plan(entities, 1, 2, 5, 3, True), plan(np.array(entities, int), 1, 2, 5, 3, True)

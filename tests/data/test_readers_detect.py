@@ -55,7 +55,7 @@ def test_errors_name_what_was_seen(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(CorpusError, match=r"several formats: columns .*a\.txt\), jsonl .*b\.jsonl\)"):
         detect(tmp_path)
-    with pytest.raises(CorpusError, match="no format 'xml'; one of auto, parquet"):
+    with pytest.raises(CorpusError, match="no format 'xml'; one of auto, huggingface, parquet"):
         find_units(tmp_path, "xml")
     (tmp_path / "a.txt").unlink()
     with pytest.raises(CorpusError, match="no brat files"):

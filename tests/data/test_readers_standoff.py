@@ -88,9 +88,9 @@ def test_offsets_in_bytes_are_recognized(tmp_path: Path) -> None:
     [
         ("\U0001f600 gout", 3, 7, "UTF-16"),
         ("a\r\nb gout", 4, 8, "CRLF as one"),
-        ("is gout", 4, 8, "it stands at 3 7: correct the offsets (do they count from 1?)"),
+        ("is gout", 4, 8, "it is at 3 7: correct the offsets (do they count from 1?)"),
         ("is gout.", 3, 6, "include the end"),
-        ("gout, far off", 6, 10, "it stands at 0 4"),
+        ("gout, far off", 6, 10, "it is at 0 4"),
         ("a text", 0, 4, "correct the offsets or"),
         ("a text", -3, 99, "correct the offsets or"),
     ],

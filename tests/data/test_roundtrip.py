@@ -14,6 +14,8 @@ from rayner.data.readers import Reading, read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import (
     Written,
+    write_bioc,
+    write_bioc_json,
     write_brat,
     write_iob2,
     write_jsonl,
@@ -87,6 +89,36 @@ def test_pubtator(documents: list[Document]) -> None:
         assert not reading.rejects or any(
             "outside" in r.what or "end after" in r.what for r in reading.rejects
         )
+
+
+@FEW
+@given(corpora(standoff_documents()))
+def test_bioc_json(documents: list[Document]) -> None:
+    with Folder() as folder:
+        written = write_bioc_json(documents, folder / "a.json")
+        reading = read_corpus(folder / "a.json")
+        assert ordered(reading.documents) == ordered(documents)
+        assert not written.dropped
+        assert not reading.repaired
+        whole(reading, written, documents)
+
+
+@FEW
+@given(corpora(standoff_documents()))
+def test_bioc(documents: list[Document]) -> None:
+    with Folder() as folder:
+        written = write_bioc(documents, folder / "a.xml")
+        reading = read_corpus(folder / "a.xml")
+        whole(reading, written, documents)
+        read, given = ordered(reading.documents), ordered(documents)
+        assert [d.mentions for d in read] == [d.mentions for d in given]
+        assert set(written.dropped) <= {"character that XML cannot hold"}
+        pairs = [
+            pair
+            for one, other in zip(read, given, strict=True)
+            for pair in zip(one.text, other.text, strict=True)
+        ]
+        assert sum(a != b for a, b in pairs) == sum(written.dropped.values())
 
 
 @FEW

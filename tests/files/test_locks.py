@@ -17,7 +17,7 @@ from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files import locks
 from rayner.files.locks import locked
 from rayner.files.places import place_of
-from rayner.runtime.annotation.output import Output
+from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.sweeps.folder import lock_sweep
 
 HOLD = """

@@ -9,38 +9,13 @@ from typing import Any
 import obstore
 import pytest
 
-from rayner.errors import InputError, RaynerError, StorageError
+from rayner.errors import StorageError
 from rayner.files import fetching
-from rayner.files.fetching import is_there, local, storage_failure
+from rayner.files.fetching import is_there, local
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import kept_in_place, shown_at, worked_on
-from tests.object_storage import BUCKET, Fault, Storage
-
-FILES = {"a.txt": "one", "last/model.bin": "x" * 100, "last/leer zeichen/ü #1%20.txt": "two", "empty": ""}
-
-
-def uri(name: str) -> str:
-    return f"s3://{BUCKET}/{name}"
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-
-
-def read(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in files}
-
-
-def published(name: str, files: dict[str, str] | None = None) -> Publication:
-    publication = Publication(uri(name))
-    publication.open()
-    write(publication.folder, files if files is not None else FILES)
-    publication.push()
-    return publication
+from tests.files.folders_at_uris import FILES, published, read, uri, write
+from tests.object_storage import Fault, Storage
 
 
 def another_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -137,6 +112,76 @@ def test_a_lost_answer_to_the_manifest_is_no_other_writer(storage: Storage) -> N
     write(publication.folder, {"a.txt": "a third"})
     publication.push()
     assert local(uri("lost/a.txt")).read_text() == "a third"
+
+
+def test_a_manifest_that_arrives_late_is_no_other_writer(storage: Storage) -> None:
+    """It was written, no answer came, and then nothing could be read for a while."""
+    publication = published("late")
+    write(publication.folder, {"a.txt": "another"})
+    lost: list[str] = []
+
+    def fault(method: str, path: str) -> Fault | None:
+        if method == "PUT" and "_manifest" in path and not lost:
+            lost.append(path)
+            return "answer lost"
+        return "503" if method in ("GET", "PUT") and lost else None
+
+    storage.fault = fault
+    with pytest.raises(StorageError):
+        publication.push()
+    storage.works()
+    assert local(uri("late/a.txt")).read_text() == "another"
+    publication.check()
+    write(publication.folder, {"a.txt": "a third"})
+    publication.push()
+    assert local(uri("late/a.txt")).read_text() == "a third"
+    assert len(storage.objects("late/_objects/")) == len(FILES)
+
+
+def test_who_is_taken_over_leaves_what_the_other_goes_by(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins after a manifest was written, and before its writer learns of it."""
+    first, seconds = published("answer"), list[Publication]()
+    read_manifest = first._read
+
+    def later() -> Any:
+        if not seconds:
+            another_machine(monkeypatch, tmp_path / "second")
+            seconds.append(Publication(first.uri))
+            seconds[0].open()
+        return read_manifest()
+
+    monkeypatch.setattr(first, "_read", later)
+    write(first.folder, {"a.txt": "of the first"})
+    storage.fails("answer lost", 1, "PUT", "_manifest")
+    with pytest.raises(TakenOverError):
+        first.push()
+    write(seconds[0].folder, {"b.txt": "of the second"})
+    seconds[0].push()
+    another_machine(monkeypatch, tmp_path / "third")
+    assert read(local(first.uri)) == {**FILES, "a.txt": "of the first", "b.txt": "of the second"}
+
+
+def test_a_state_that_is_replaced_while_it_is_fetched_is_fetched_anew(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = published("meanwhile")
+    another_machine(monkeypatch, tmp_path / "second")
+    second = Publication(first.uri)
+    make, pushed = second._make_folder, []
+
+    def slower(files: Any) -> None:
+        if not pushed:
+            pushed.append(True)
+            write(first.folder, {"a.txt": "newer"})
+            first.push()
+        make(files)
+
+    monkeypatch.setattr(second, "_make_folder", slower)
+    second.open()
+    assert read(second.folder) == {**FILES, "a.txt": "newer"}
+    second.push()
 
 
 def test_of_two_writers_the_later_one_goes_on(
@@ -280,104 +325,3 @@ def test_folders_without_a_manifest_are_read_as_they_lie(storage: Storage) -> No
     assert local(uri("plain/x.txt")).read_text() == "one"
     obstore.put(store, "plain/x.txt", b"changed and longer")
     assert local(uri("plain/x.txt")).read_text() == "changed and longer"
-
-
-def one_line(error: RaynerError) -> str:
-    text = str(error)
-    assert "\n" not in text
-    return text
-
-
-def test_an_object_that_is_gone(storage: Storage) -> None:
-    publication = published("gone", {"a.txt": "one"})
-    [key] = storage.objects("gone/_objects")
-    obstore.delete(storage.store(), [key])
-    with pytest.raises(
-        InputError, match=r"its manifest names an object that is gone \(s3://tests/gone/_obj"
-    ) as e:
-        local(publication.uri)
-    one_line(e.value)
-
-
-def test_an_object_of_other_content(storage: Storage) -> None:
-    publication = published("changed", {"a.txt": "one"})
-    [key] = storage.objects("changed/_objects")
-    obstore.put(storage.store(), key, b"two")
-    with pytest.raises(StorageError, match="not the 3 of its manifest"):
-        local(publication.uri)
-
-
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": 7}', b'{"format": 1, "files": {"../x": {}}}'])
-def test_what_is_no_manifest(storage: Storage, content: bytes) -> None:
-    obstore.put(storage.store(), "strange/_manifest.json", content)
-    for use in (lambda: local(uri("strange")), lambda: Publication(uri("strange")).open()):
-        with pytest.raises(InputError, match="is no manifest"):
-            use()
-
-
-def test_a_bucket_that_is_missing(storage: Storage) -> None:
-    for use in (lambda: local("s3://nowhere/x"), lambda: Publication("s3://nowhere/x").open()):
-        with pytest.raises(InputError, match="s3://nowhere/x: there is no such bucket") as caught:
-            use()
-        one_line(caught.value)
-    with pytest.raises(InputError, match="no such file or folder"):
-        local(uri("none"))
-
-
-def test_no_rights(storage: Storage) -> None:
-    storage.fault = lambda method, path: "403"
-    for use in (lambda: local(uri("secret")), lambda: Publication(uri("secret")).open()):
-        with pytest.raises(InputError, match="s3://tests/secret: access is denied") as caught:
-            use()
-        one_line(caught.value)
-
-
-def test_no_credentials(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    with pytest.raises(InputError, match="no credentials were found"):
-        Publication(uri("x"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        "s3://AKID:verysecret@tests/x",
-        "s3://AKID@tests/x",
-        "s3://tests/x?aws_secret_access_key=verysecret",
-        "abfs://user:verysecret@account/x",
-    ],
-)
-def test_credentials_in_a_uri_are_refused_and_not_shown(given: str) -> None:
-    for use in (lambda: local(given), lambda: local(Path(given).absolute()), lambda: is_there(given)):
-        with pytest.raises(InputError, match="holds credentials") as caught:
-            use()
-        assert "verysecret" not in str(caught.value)
-        assert "AKID" not in str(caught.value)
-
-
-def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:
-    odd = tmp_path / "s3:" / "x"
-    odd.mkdir(parents=True)
-    assert local(odd) == odd
-    assert local("plain/path") == Path("plain/path")
-    with pytest.raises(InputError, match="has no conditional writes"):
-        Publication("memory://x/y")
-    with pytest.raises(InputError, match="AWS_ENDPOINT_URL"):
-        local("s3://tests/x?region=eu-west-1")
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("AWS Error ACCESS_DENIED during HeadObject operation", "access is denied"),
-        ("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation: No response body.", "denied"),
-        ("Server returned non-2xx status code: 401 Unauthorized", "access is denied"),
-        ("Error performing PUT in 348.643403ms - Server returned non-2xx status code: 503", "cannot be read"),
-        ("Error getting credentials from http://169.254.169.254/latest", "no credentials were found"),
-    ],
-)
-def test_what_storage_says_in_one_line(text: str, what: str) -> None:
-    error = storage_failure(uri("x"), OSError(text + "\n<Error>more</Error>"))
-    assert what in one_line(error)
-    assert isinstance(error, StorageError) == (what == "cannot be read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -68,6 +69,26 @@ def test_a_folder_between_two_names_is_taken_by_its_own(tmp_path: Path) -> None:
             "last": ".last.new",
             "best": "best",
         }
+
+
+def test_a_folder_that_gets_its_name_after_the_listing_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, copyfile = tmp_path / "run", shutil.copyfile
+    (run / ".last.new").mkdir(parents=True)
+    (run / ".last.new/x").write_text("new")
+    for number in range(20):
+        (run / f"{number}").write_text("")
+
+    def slower(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        if (run / ".last.new").exists() and source.parent == run:
+            (run / ".last.new").rename(run / "last")
+
+    monkeypatch.setattr(snapshots.shutil, "copyfile", slower)
+    with snapshot(run) as taken:
+        assert (taken / "last/x").read_text() == "new"
+        assert len(list(taken.iterdir())) == 21
 
 
 def test_large_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import new_types, quickstart_results, results, sweep_cost
 from benchmarks.command import call_main
 from benchmarks.figures import Figure, measured, read_result
-from rayner.config.reading import load_types
+from rayner.config.recipe_files import load_types
 
 
 @pytest.mark.parametrize(

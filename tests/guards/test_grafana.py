@@ -6,7 +6,7 @@ import json
 import re
 
 from rayner.runtime.sweeps import gauges
-from rayner.runtime.training.cluster import TRAINING
+from rayner.runtime.training.ray_workers import TRAINING
 
 EXPORTED = {gauges.TRIALS, gauges.BEST, gauges.FAILURES, TRAINING}
 

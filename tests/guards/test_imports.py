@@ -74,7 +74,9 @@ def test_importing_writes_nothing_and_calls_nobody(probe):
 def test_what_starts_a_training_worker_imports_no_more_than_it_needs(root):
     """Each costs a second or so, in each of a cluster's processes."""
     unused = ("sklearn", "scipy.stats", "pandas", "transformers", "torch._dynamo", "tensorboard", "faiss")
-    code = f"import sys, rayner.runtime.training.cluster; print([m for m in {unused} if m in sys.modules])"
+    code = (
+        f"import sys, rayner.runtime.training.ray_workers; print([m for m in {unused} if m in sys.modules])"
+    )
     environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.strip() == "[]", done.stderr
@@ -84,7 +86,7 @@ def test_every_imported_package_is_declared(root):
     """Else an import works only as long as another package happens to bring it."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    shipped = ("cpu", "track", "offline", "coreference", "ontology")
+    shipped = ("cpu", "track", "offline", "coreference", "ontology", "spacy")
     lines = [*project["dependencies"], *(line for name in shipped for line in extras[name])]
     declared = {_normal(re.split(r"[\[><=~! ;]", line)[0]) for line in lines}
     owners = importlib.metadata.packages_distributions()

@@ -13,8 +13,8 @@ from rayner.cli.app import app
 COMMANDS = {
     *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),
     *(group.name for group in app.registered_groups if group.name),
-} - {"quickstart"}
-"""Those for a cluster; the quick start is for one's own machine."""
+} - {"quickstart", "predict"}
+"""Those for a cluster; the quick start and the answers on a terminal are for one's own machine."""
 
 
 def test_jobs_mirror_the_commands(root):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +22,19 @@ CLUSTER = {
     "authOptions",
     "enableInTreeAutoscaling",
     "autoscalerOptions",
+    "gcsFaultToleranceOptions",
     "headGroupSpec",
     "workerGroupSpecs",
 }
 HEAD = {"serviceType", "rayStartParams", "template"}
+FAULT_TOLERANCE = {"redisAddress", "redisPassword"}
 WORKERS = {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"}
+SERVICE = {"serveConfigV2", "rayClusterConfig"}
+FILES = {
+    "raycluster": "jobs/kuberay/raycluster.yaml",
+    "rayjob": "jobs/kuberay/rayjob.yaml",
+    "rayservice": "serve/rayservice.yaml",
+}
 JOB = {
     "entrypoint",
     "submissionMode",
@@ -33,16 +45,31 @@ JOB = {
 }
 
 
+def documents_of(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def cluster_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    assert manifest["apiVersion"] == "ray.io/v1"
+    keys = {"RayCluster": None, "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+    key = keys[manifest["kind"]]
+    return manifest["spec"] if key is None else manifest["spec"][key]
+
+
+@pytest.fixture(scope="module", params=FILES)
+def file(request, root) -> list[dict[str, Any]]:
+    """The manifests of each file."""
+    return documents_of(root / FILES[request.param])
+
+
 @pytest.fixture(scope="module", params=["raycluster", "rayjob"])
 def manifest(request, root) -> dict[str, Any]:
-    text = (root / f"jobs/kuberay/{request.param}.yaml").read_text(encoding="utf-8")
-    return next(iter(yaml.safe_load_all(text)))
+    return documents_of(root / FILES[request.param])[0]
 
 
 @pytest.fixture(scope="module")
 def cluster(manifest) -> dict[str, Any]:
-    assert manifest["apiVersion"] == "ray.io/v1"
-    return manifest["spec"] if manifest["kind"] == "RayCluster" else manifest["spec"]["rayClusterSpec"]
+    return cluster_of(manifest)
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +84,75 @@ def containers(cluster: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[s
         yield pod, pod["containers"][0]
 
 
-def test_no_key_is_misspelt(manifest, cluster):
+def test_no_key_is_misspelt(file):
+    manifest, cluster = file[0], cluster_of(file[0])
     assert not set(cluster) - CLUSTER
     assert not set(cluster["headGroupSpec"]) - HEAD
     assert all(not set(group) - WORKERS for group in cluster["workerGroupSpecs"])
-    if manifest["kind"] == "RayJob":
-        assert not set(manifest["spec"]) - JOB
+    assert set(cluster["gcsFaultToleranceOptions"]) == FAULT_TOLERANCE
+    known = {"RayJob": JOB, "RayService": SERVICE, "RayCluster": CLUSTER}[manifest["kind"]]
+    assert not set(manifest["spec"]) - known
+
+
+def test_every_key_of_kubernetes_is_known(file, root):
+    """In pods, which KubeRay's types take as they are, and in all else that is no type of KubeRay's."""
+    validate = pytest.importorskip("kubernetes_validate").validate
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": pod}
+        for pod, _ in containers(cluster_of(file[0]))
+    ]
+    others = [*file[1:], *documents_of(root / "jobs/kuberay/redis.yaml")]
+    for manifest in [*pods, *others]:
+        validate(manifest, "1.33", strict=True)
+    with pytest.raises(Exception, match="fsgroup"):
+        validate({**pods[0], "spec": {**pods[0]["spec"], "fsgroup": 1}}, "1.33", strict=True)
+
+
+def test_a_head_that_is_lost_finds_what_it_knew(file, root):
+    service, store, policy = documents_of(root / "jobs/kuberay/redis.yaml")
+    options = cluster_of(file[0])["gcsFaultToleranceOptions"]
+    (port,) = service["spec"]["ports"]
+    assert options["redisAddress"] == f"{service['metadata']['name']}:{port['port']}"
+    (container,) = store["spec"]["template"]["spec"]["containers"]
+    secret = next(v["valueFrom"] for v in container["env"] if v["name"] == "PASSWORD")
+    assert options["redisPassword"]["valueFrom"] == secret
+    labels = store["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"] == labels
+
+
+def test_pods_are_closed_to_other_namespaces(file):
+    ray, policy = file
+    chosen = policy["spec"]["podSelector"]["matchLabels"]
+    own = {"ray.io/cluster": ray["metadata"].get("name")}
+    cluster = cluster_of(ray)
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        labels = group["template"].get("metadata", {}).get("labels", {}) | own
+        assert chosen.items() <= labels.items()
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+
+
+def test_gpus_are_there_for_those_who_ask_and_volumes_can_be_written_to(file):
+    cluster = cluster_of(file[0])
+    for pod, container in containers(cluster):
+        assert pod["securityContext"]["fsGroup"] == 100
+        has_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
+        tolerated = [t["key"] for t in pod.get("tolerations", ())]
+        assert tolerated == (["nvidia.com/gpu"] if has_gpu else [])
+    gpus = [g for g in cluster["workerGroupSpecs"] if g["groupName"] == "gpu"]
+    assert [group["minReplicas"] for group in gpus] == [0]
+
+
+def test_the_image_is_linted(root):
+    hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("hadolint is not installed (the extra dev)")
+    done = subprocess.run([hadolint, root / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_ray_is_the_pinned_one(cluster, pins, root):
     assert cluster["rayVersion"] == pins["ray"]
-    image = (root / "jobs/kuberay/Dockerfile").read_text(encoding="utf-8")
+    image = (root / "Dockerfile").read_text(encoding="utf-8")
     assert f"FROM rayproject/ray:{pins['ray']}-py311" in image
 
 
@@ -106,8 +191,7 @@ def test_the_pools_are_those_of_ray_up(root):
 
 
 def test_the_job_trains_a_recipe_that_fits_its_workers(root):
-    text = (root / "jobs/kuberay/rayjob.yaml").read_text(encoding="utf-8")
-    spec = yaml.safe_load(text)["spec"]
+    spec = documents_of(root / FILES["rayjob"])[0]["spec"]
     words = shlex.split(spec["entrypoint"].split("&&")[1])
     assert words[:3] == ["python", "-m", "jobs.train"]
     overrides = [words[i + 1] for i, word in enumerate(words) if word == "--set"]

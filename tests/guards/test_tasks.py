@@ -138,8 +138,8 @@ def test_a_record_has_the_recipe_of_its_name():
 
 
 def files_to_read(root: Path) -> dict[str, tuple[list[str], list[str]]]:
-    """Task -> the files of its method, and those beside them, as docs/papers.md lists them."""
-    page = (root / "docs/papers.md").read_text(encoding="utf-8").split("## Where each method is")[1]
+    """Task -> the files of its method, and those beside them, as docs/code.md lists them."""
+    page = (root / "docs/code.md").read_text(encoding="utf-8")
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
     return {
         task.strip(" `"): (re.findall(r"`([\w/]+\.py)`", own), re.findall(r"`([\w/]+\.py)`", beside))
@@ -164,6 +164,6 @@ def test_no_file_of_a_system_is_left_out_of_the_list(root):
     files = [path for folder in folders if folder.is_dir() for path in folder.glob("*.py")]
     files += [*(package / "losses").glob("*.py"), *(package / "models").glob("*.py")]
     shared = {"losses/gather.py", "losses/masked.py", "models/encoder.py", "models/sources.py"}
-    shared |= {"models/tokenizer.py"}
+    shared |= {"models/tokenizer.py", "models/precision.py", "models/precision_choice.py"}
     found = {str(path.relative_to(package)) for path in files if path.name != "__init__.py"}
     assert found - shared - listed == set()

@@ -12,7 +12,7 @@ import pytest
 
 from rayner.config import BaseRecipe
 from rayner.errors import CorpusError, RecipeError
-from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.example_building import build_examples
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe, train_task
 

@@ -1,4 +1,4 @@
-"""The contrasts of chains and of Gaussians over two workers have the loss and the gradients of one."""
+"""The contrasts of names, chains and Gaussians over two workers have the loss and the gradients of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 from rayner.losses.gather import gather_rows
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.infonce import infonce
-from rayner.losses.pairs import pairs
+from rayner.losses.multi_similarity import multi_similarity
+from rayner.losses.positives import pairs
 from tests.runtime.training.several_workers import spawn
 
 ROWS = torch.randn(11, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -31,7 +32,12 @@ def gaussians(rows: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return gaussian_contrast(anchors, everyone, pairs(labels[own], labels, own))
 
 
-LOSSES = {"chains": chains, "gaussians": gaussians}
+def names(rows: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    entities = KEYS[:, 0]
+    return multi_similarity(rows[own], rows, pairs(entities[own], entities, own), 0.1, 0.5, 2.0, 50.0)
+
+
+LOSSES = {"names": names, "chains": chains, "gaussians": gaussians}
 
 
 def work(share: int, out: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from rayner.losses.gaussian import Gaussians, divergences, gaussian_contrast
-from rayner.losses.pairs import Pairs, pairs
+from rayner.losses.positives import Pairs, pairs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian.json").read_text())
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rayner.losses.infonce import infonce
-from rayner.losses.pairs import Pairs, pairs
+from rayner.losses.positives import Pairs, pairs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "coref_infonce.json").read_text())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.losses.label_pairs import label_keys, label_pairs
-from rayner.losses.pairs import pairs
+from rayner.losses.positives import pairs
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "B-C", "I-C")
 TYPES = torch.tensor([0, 0, 0, 1, 1, 2, 2])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rayner.losses.pairs import Pairs, pairs
+from rayner.losses.positives import Pairs, pairs
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=7)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rayner.losses.distances import Distance, distances, rounding_error
-from rayner.losses.pairs import Pairs, pairs
+from rayner.losses.positives import Pairs, pairs
 from rayner.losses.triplet import batch_all, batch_hard
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "triplet.json").read_text())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rayner.data.schema import Document, Mention
 from rayner.metrics.counts import count_spans
-from rayner.metrics.errors import CATEGORIES, categorize, summarize_errors
+from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
 
 TEXT = "Ada Lovelace of London met Charles Babbage"
 

@@ -5,90 +5,164 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from rayner.errors import InputError
-from rayner.metrics.nil import OPERATING_POINTS, PRECISION, RECALL, NilCalibration, fit_nil
+from rayner.metrics.nil import (
+    NIL,
+    OPERATING_POINTS,
+    PRECISION,
+    RECALL,
+    RIGHT,
+    WRONG,
+    NilCalibration,
+    evidence,
+    fit_nil,
+)
+from rayner.metrics.reliability import reliability
+
+SHARES = (0.0, 0.02, 0.1, 0.3, 0.7, 1.0)
 
 
-def sample(n: int = 2000, seed: int = 0, gap: float = 0.3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample(n: int = 2000, seed: int = 0, nil: float = 0.5, gap: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence and outcomes; a fifth of the mentions with an entity are wrong."""
     rng = np.random.default_rng(seed)
-    right = rng.random(n) < 0.6
-    return rng.normal(0.5 + gap * right, 0.15), np.abs(rng.normal(0.05 + gap * right / 2, 0.1)), right
+    outcome = np.where(rng.random(n) < nil, NIL, np.where(rng.random(n) < 0.8, RIGHT, WRONG))
+    centre = np.where(outcome == RIGHT, gap, np.where(outcome == WRONG, 0.3, 0.0))
+    return centre[:, None] * (0.5, 0.3, 0.4) + rng.normal(0, 0.4, (n, 3)), outcome
 
 
-def kept(fitted: NilCalibration, point: str, score: np.ndarray, margin: np.ndarray) -> np.ndarray:
-    return fitted.probability(score, margin) >= fitted.threshold(point)
+def accuracy(fitted: NilCalibration, table: np.ndarray, outcome: np.ndarray, threshold: float) -> float:
+    linked = fitted.log_odds(table)[:, 1] >= threshold
+    return float(np.where(linked, outcome == RIGHT, outcome == NIL).mean())
 
 
-def test_probabilities_are_those_of_scikit_learn_and_are_calibrated():
-    score, margin, right = sample()
-    fitted = fit_nil(score, margin, right)
-    table = StandardScaler().fit_transform(np.stack([score, margin], -1))
-    expected = LogisticRegression().fit(table, right).predict_proba(table)[:, 1]
-    got = fitted.probability(score, margin)
-    np.testing.assert_allclose(got, expected, atol=1e-9)
-    for low in (0.1, 0.3, 0.5, 0.7):
-        near = (got >= low) & (got < low + 0.2)
-        assert abs(right[near].mean() - got[near].mean()) < 0.1
+def test_evidence_is_score_margin_and_lead_over_the_next_four():
+    table = evidence([[0.9, 0.5, 0.4, 0.3, 0.2, 9.0], [0.7, 0.6], [0.4], []])
+    np.testing.assert_allclose(table[0], [0.9, 0.4, 0.55])
+    np.testing.assert_allclose(table[1], [0.7, 0.1, 0.1])
+    assert table[2].tolist() == [0.4, math.inf, math.inf]
+    assert (table[3] == -math.inf).all()
 
 
-def test_thresholds_are_the_best_of_all_cuts():
-    score, margin, right = sample(300)
-    fitted = fit_nil(score, margin, right)
-    probability = fitted.probability(score, margin)
-
-    def quality(threshold: float) -> tuple[float, float, float]:
-        kept = probability >= threshold
-        precision = right[kept].mean() if kept.any() else 1.0
-        return (kept[right].mean() + (~kept[~right]).mean()) / 2, precision, kept[right].mean()
-
-    cuts = [0.0, *probability]
-    balanced, precise, complete = (quality(fitted.threshold(p)) for p in OPERATING_POINTS)
-    assert balanced[0] == pytest.approx(max(quality(t)[0] for t in cuts))
-    assert precise[1] >= PRECISION
-    assert precise[2] == max(
-        quality(t)[2] for t in cuts if quality(t)[1] >= PRECISION and t >= fitted.threshold("balanced")
-    )
-    assert complete[2] >= RECALL
-    lower = [quality(t) for t in cuts if t <= fitted.threshold("balanced")]
-    assert complete[2] == min(q[2] for q in lower if q[2] >= RECALL)
+def test_odds_are_those_of_scikit_learn():
+    table, outcome = sample()
+    fitted = fit_nil(table, outcome)
+    values = StandardScaler().fit_transform(table)
+    for column, other in enumerate((WRONG, NIL)):
+        rows = (outcome == RIGHT) | (outcome == other)
+        weight = np.where(outcome == NIL, 1 / (outcome == NIL).sum(), 1 / (outcome != NIL).sum())[rows]
+        model = LogisticRegression(max_iter=1000)
+        model.fit(values[rows], outcome[rows] == RIGHT, sample_weight=weight * rows.sum() / weight.sum())
+        assert model.coef_.min() > 0
+        expected = model.decision_function(values)
+        np.testing.assert_allclose(fitted.log_odds(table)[:, column], expected, atol=1e-3)
 
 
-@given(st.integers(0, 10_000), st.floats(-0.5, 0.8), st.integers(2, 60))
-def test_points_are_in_order_and_survive_json(seed: int, gap: float, n: int):
-    score, margin, right = sample(n, seed, gap)
-    right[:2] = [True, False]
-    fitted = fit_nil(score, margin, right)
-    thresholds = [fitted.threshold(p) for p in ("high_recall", "balanced", "high_precision")]
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.7])
+def test_one_calibration_holds_for_every_share_of_nil(share: float):
+    fitted = fit_nil(*sample(4000))
+    table, outcome = sample(4000, 1, share)
+    found = fitted.probability(table, share)
+    assert reliability(found, outcome == RIGHT).error < 0.03
+    # Without the prior it would be far off.
+    assert reliability(fitted.probability(table, 1 - share), outcome == RIGHT).error > 0.04
+    best = max(accuracy(fitted, table, outcome, t) for t in np.linspace(-6, 6, 200))
+    assert accuracy(fitted, table, outcome, fitted.threshold("accuracy", share)) > best - 0.01
+
+
+def test_the_sample_is_judged_by_models_that_were_fitted_without_it():
+    rng = np.random.default_rng(0)
+    # Noise: whoever has seen the outcomes finds some order in it.
+    table, outcome = rng.normal(0, 1, (60, 3)), np.where(np.arange(60) % 2, RIGHT, NIL)
+    fitted = fit_nil(table, outcome)
+    seen = fitted.log_odds(table)[:, 1]
+    odds, probability, kept, weight = fitted.sample.columns(0.5)
+    assert np.abs(odds - seen).max() > 0.01
+    assert (kept == outcome).all()
+    assert weight.sum() == pytest.approx(1)
+    assert ((probability > 0) & (probability < 1)).all()
+    together = fit_nil(table, outcome, group=np.repeat(np.arange(30), 2)).sample
+    assert together != fitted.sample
+
+
+def test_weights_count_within_each_side_alone():
+    table, outcome = sample(400)
+    weight = np.where(outcome == NIL, 7.0, 0.1)
+    plain = fit_nil(table, outcome).log_odds(table)
+    np.testing.assert_allclose(fit_nil(table, outcome, weight).log_odds(table), plain, atol=1e-6)
+    doubled = np.flatnonzero(outcome == NIL)[:20]
+    heavy = np.ones(400)
+    heavy[doubled] = 2
+    again = np.append(np.arange(400), doubled)
+    one, other = fit_nil(table, outcome, heavy), fit_nil(table[again], outcome[again])
+    np.testing.assert_allclose(one.log_odds(table)[:, 1], other.log_odds(table)[:, 1], atol=0.1)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.floats(-0.5, 2), st.integers(6, 60), st.sampled_from(SHARES))
+def test_points_are_in_order_evidence_never_speaks_against_and_json_keeps_all(
+    seed: int, gap: float, n: int, share: float
+):
+    table, outcome = sample(n, seed, gap=gap)
+    outcome[:2] = RIGHT, NIL
+    fitted = fit_nil(table, outcome)
+    thresholds = [fitted.threshold(p, share) for p in ("high_recall", "accuracy", "high_precision")]
     assert thresholds == sorted(thresholds)
-    assert kept(fitted, "high_recall", score, margin)[right].mean() >= RECALL
-    again = NilCalibration.from_json(json.loads(json.dumps(fitted.to_json())))
-    assert again == fitted
+    assert min(*fitted.wrong.weights, *fitted.nil.weights) >= 0
+    more = fitted.probability(table + np.random.default_rng(seed).random(3), share)
+    assert (more >= fitted.probability(table, share) - 1e-12).all()
+    assert NilCalibration.from_json(json.loads(json.dumps(fitted.to_json(), allow_nan=False))) == fitted
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_nothing_to_tell_apart_is_an_error(right: bool):
-    lack = "no wrong candidate" if right else "no right candidate"
+@pytest.mark.parametrize("share", SHARES[:-1])
+def test_high_precision_and_high_recall_reach_what_they_aim_at(share: float):
+    fitted = fit_nil(*sample(3000, gap=2.5))
+    odds, _, outcome, weight = fitted.sample.columns(share)
+    kept = odds >= fitted.threshold("high_precision", share)
+    assert np.average(outcome[kept] == RIGHT, weights=weight[kept]) >= PRECISION
+    right = outcome == RIGHT
+    assert (odds[right] >= fitted.threshold("high_recall", share)).mean() >= RECALL
+
+
+def test_without_nil_mentions_nothing_is_nil_and_with_nothing_else_all_is():
+    fitted = fit_nil(*sample(100))
+    assert fitted.threshold("accuracy", 0.0) == -math.inf
+    assert {fitted.threshold(point, 1.0) for point in ("accuracy", "high_precision")} == {math.inf}
+    table = evidence([[0.9, 0.1], [-5.0, -5.0]])
+    assert (fitted.probability(table, 1.0) == 0).all()
+    assert fitted.probability(table, 0.0)[0] > fitted.probability(table, 0.1)[0]
+
+
+@pytest.mark.parametrize(("kind", "lack"), [(RIGHT, "no NIL"), (NIL, "no right candidate")])
+def test_nothing_to_tell_apart_is_an_error(kind: int, lack: str):
     with pytest.raises(InputError, match=lack):
-        fit_nil([0.5, 0.6], [0.1, 0.2], [right, right])
+        fit_nil(np.zeros((2, 3)), [kind, kind])
 
 
 def test_absent_candidates_and_next_entities_have_a_probability():
-    score, margin, right = sample(200)
-    score[~right & (np.arange(200) % 7 == 0)] = -math.inf
-    margin[::5] = math.inf
-    fitted = fit_nil(score, margin, right)
-    assert np.isfinite(fitted.probability(score, margin)).all()
-    assert fitted.probability([-math.inf], [math.inf]) == [0.0]
-    one_entity = fit_nil(score, np.full(200, math.inf), right)
-    assert one_entity.weights[1] == pytest.approx(0)
-    assert 0 < one_entity.probability([0.8], [math.inf])[0] < 1
+    table, outcome = sample(200)
+    table[(outcome != RIGHT) & (np.arange(200) % 7 == 0)] = -math.inf
+    table[::5, 1:] = math.inf
+    table[::35, 1:] = -math.inf
+    fitted = fit_nil(table, outcome)
+    assert np.isfinite(fitted.probability(table)).all()
+    assert fitted.probability(evidence([[]])) == [0.0]
+    table[:, 1:] = math.inf
+    one_entity = fit_nil(np.nan_to_num(table, nan=0, neginf=-1, posinf=math.inf), outcome)
+    assert one_entity.nil.weights[1:] == (0, 0)
+    assert 0 < one_entity.probability(evidence([[0.8]]))[0] < 1
+
+
+def test_where_none_was_wrong_some_may_be():
+    table, outcome = sample(100)
+    fitted = fit_nil(table[outcome != WRONG], outcome[outcome != WRONG])
+    assert 0.9 < fitted.probability(np.full((1, 3), 99.0), 0.0)[0] < 1
 
 
 def test_an_unknown_operating_point_names_the_known_ones():
-    with pytest.raises(InputError, match="balanced, high_precision, high_recall"):
-        fit_nil(*sample(50)).threshold("precise")
+    with pytest.raises(InputError, match=", ".join(OPERATING_POINTS)):
+        fit_nil(*sample(50)).threshold("balanced")

@@ -10,6 +10,7 @@ from torch import nn
 from rayner.errors import CheckpointError, InputError
 from rayner.models import sources
 from rayner.models.encoder import Encoder, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.sources import weights_digest
 from rayner.runtime.training.optimization import checkpoint_gradients
 
 IDS = torch.tensor([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
@@ -83,6 +84,18 @@ def test_the_text_encoder_of_a_checkpoint_starts_another_model(tmp_path: Path) -
     encoder = checkpoint(tmp_path)
     assert torch.equal(load_encoder(str(tmp_path)).eval()(IDS, MASK), encoder(IDS, MASK))
     assert load_tokenizer(str(tmp_path))("hello world")[0] == [7592, 2088]
+
+
+def test_the_encoder_of_a_checkpoint_has_weights_of_its_own(tmp_path: Path) -> None:
+    encoder = checkpoint(tmp_path, prefix="something_else.")
+    save_file(encoder.model.state_dict(), tmp_path / "encoder" / "model.safetensors")
+    assert torch.equal(load_encoder(str(tmp_path)).eval()(IDS, MASK), encoder(IDS, MASK))
+    before = weights_digest(str(tmp_path))
+    (tmp_path / "model.safetensors").unlink()
+    assert weights_digest(str(tmp_path)) == before
+    others = {name: value + 1 for name, value in encoder.model.state_dict().items()}
+    save_file(others, tmp_path / "encoder" / "model.safetensors")
+    assert weights_digest(str(tmp_path)) != before
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -215,3 +228,19 @@ def test_an_encoder_is_refused_where_padding_or_the_direction_matters(
     else:
         with pytest.raises(InputError, match=f"^encoder: .*{READ_OTHERWISE[architecture]}"):
             load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("architecture", READ_BOTH_WAYS)
+def test_transformers_reads_the_folder_of_an_encoder(architecture: str, tmp_path: Path) -> None:
+    from transformers import AutoModel
+
+    torch.manual_seed(0)
+    encoder = tiny(architecture).eval()
+    encoder.save(tmp_path)
+    weights = {name: value.contiguous() for name, value in encoder.model.state_dict().items()}
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    ids = torch.arange(5, 21)[None]
+    torch.manual_seed(1)
+    theirs = AutoModel.from_pretrained(str(tmp_path))
+    assert torch.equal(theirs(ids, attention_mask=(ids > 0).long()).last_hidden_state, encoder(ids, ids > 0))
+    assert torch.equal(load_encoder(str(tmp_path)).eval()(ids, ids > 0), encoder(ids, ids > 0))

@@ -99,14 +99,17 @@ def test_saved_and_read_again(tokenizer: Tokenizer, tmp_path: Path) -> None:
             assert getattr(again, role) == getattr(tokenizer, role)
 
 
-def test_transformers_reads_what_is_saved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokenizer", KINDS.values(), ids=KINDS.keys())
+def test_transformers_reads_what_is_saved(tokenizer: Tokenizer, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = word_piece()
     tokenizer.save(tmp_path)
     theirs = AutoTokenizer.from_pretrained(str(tmp_path))
-    assert theirs(TEXT, add_special_tokens=False)["input_ids"] == tokenizer(TEXT)[0]
-    assert theirs.cls_token_id == tokenizer.cls_id
+    ids = tokenizer(TEXT)[0]
+    assert theirs(TEXT, add_special_tokens=False)["input_ids"] == ids
+    assert theirs(TEXT).keys() == {"input_ids", "attention_mask"}
+    assert theirs(TEXT)["input_ids"] == [tokenizer.cls_id, *ids, tokenizer.sep_id]
+    assert tokenizer_from(tmp_path)(TEXT)[0] == ids
 
 
 def test_special_tokens_of_the_embedded_tokenizer() -> None:

@@ -162,7 +162,7 @@ def test_names_alone() -> None:
     [
         ([], IndexSettings(), "no entity"),
         ([Entity("1", " ")], IndexSettings(), "entity 1: has no name"),
-        ([Entity("1", "a"), Entity("1", "b")], IndexSettings(), "entity 1: stands twice"),
+        ([Entity("1", "a"), Entity("1", "b")], IndexSettings(), "entity 1: occurs twice"),
         ([Entity("1", "a", ("b", "c"))], IndexSettings(max_aliases=1), "entity 1: has 2 aliases, more than"),
     ],
 )

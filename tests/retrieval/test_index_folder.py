@@ -142,7 +142,7 @@ def test_few_versions_stay(tmp_path: Path) -> None:
         (lambda path: remove_entities(path, ["D1", "X1", "X2"]), "entity X1, X2: not in the index"),
         (lambda path: remove_entities(path, [e.entity_id for e in ENTITIES]), "no entity would be left"),
         (lambda path: add_entities(path, [ENTITIES[0], Entity("D9", "x")], Letters()), "D1: the index has"),
-        (lambda path: add_entities(path, [Entity("D9", "x"), Entity("D9", "y")], Letters()), "stands twice"),
+        (lambda path: add_entities(path, [Entity("D9", "x"), Entity("D9", "y")], Letters()), "occurs twice"),
         (lambda path: add_entities(path, [Entity("D9", "x")], Letters(8)), "8 dimensions, the index has 32"),
         (lambda path: add_entities(path, [], Letters()), "no entity"),
     ],

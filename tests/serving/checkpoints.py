@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from rayner.data.schema import Entity
-from rayner.metrics.nil import NilCalibration
+from rayner.metrics.nil import NIL, RIGHT, NilCalibration, Odds, Sample
 from rayner.runtime.linking import indexes
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.standardizer.fitting import Fitted
 from rayner.tasks.standardizer.task import StandardizerTask
-from tests.tasks.small import DOCUMENTS, corpus, recognizer, tagger, trained
+from tests.tasks.small import DOCUMENTS, built, corpus, recognizer, tagger, trained
+from tests.tasks.small_pairs import ranker_recipe
 
 PEOPLE = (
     Entity("ada", "Ada Lovelace", ("Augusta Ada King",)),
@@ -72,16 +74,56 @@ def standardizer_folder(folder: Path, entities: Sequence[Entity], seed: int = 1)
     task.fitted = Fitted(
         0.5,
         NilCalibration(
-            (0.9, 0.1),
-            (0.2, 0.2),
-            (2.0, 1.0),
-            0.0,
-            {"balanced": 0.5, "high_precision": 0.9, "high_recall": 0.2},
+            (0.9, 0.1, 0.1),
+            (0.2, 0.2, 0.2),
+            Odds((2.0, 0.5, 0.5), 0.0),
+            Odds((2.0, 0.5, 0.5), 0.0),
+            Sample((2.0, 1.0, 0.0, 0.0), (2.0, 1.0, 0.5, -1.0), (RIGHT, RIGHT, NIL, NIL), (0.5,) * 4),
         ),
     )
     save_checkpoint(folder / "best", recipe, task, model, {"top1": 1.0})
     indexes.build(folder / "best", [base], folder / "index", device="cpu")
     return folder / "best", folder / "index"
+
+
+def ranker_folder(folder: Path) -> Path:
+    """A checkpoint of a ranker of contexts that has learned nothing."""
+    task = train_task(parse_recipe(ranker_recipe(folder.with_name("pairs")), "test"))
+    save_checkpoint(folder, task.recipe, task, built(task), {})
+    return folder
+
+
+def typer_folder(folder: Path) -> Path:
+    """A checkpoint of a typer that has seen the small corpus."""
+    values = {"task": "typer", "encoder": "random:32x2", "model": {"dropout": 0}}
+    values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
+    task: Any = train_task(parse_recipe(values, "test"))
+    task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
+    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {})
+    return folder
+
+
+def pipeline_folder(
+    folder: Path, people: Sequence[Entity], texts: Sequence[str] = DOCUMENTS, shift: float = -0.5
+) -> Path:
+    """A pipeline of contexts, mentions, types and entities (of people alone), as `pipeline.yaml`.
+
+    Args:
+        texts: marked texts that the recognizer has learned.
+    """
+    ranker_folder(folder / "ranker")
+    task = recognizer(windows={"length": 40, "overlap": 10, "context": 12})
+    save_checkpoint(folder / "recognizer", task.recipe, task, trained(task, corpus(texts), 60), {})
+    typer_folder(folder / "typer")
+    standardizer_folder(folder / "people", people)
+    stages = [
+        {"checkpoint": "ranker", "count": 2},
+        {"checkpoint": "recognizer", "shift": shift},
+        {"checkpoint": "typer"},
+        {"checkpoint": "people/best", "index": "people/index", "types": ["PER"], "operating_point": "never"},
+    ]
+    (folder / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    return folder
 
 
 def write_entities(path: Path, entities: Sequence[Entity]) -> Path:

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 
 import rayner
 from rayner.config import TypeSettings
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
-from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import TEXTS, recognizer_folder, tagger_folder
 from tests.tasks.small import built, recognizer
@@ -248,9 +248,22 @@ def test_a_path_prefix_does_not_open_the_gate(folder: Path) -> None:
 def test_the_interface_is_documented(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
     recognize = schema["paths"]["/v1/recognize"]["post"]
-    assert {"200", "401", "413", "422", "503"} <= recognize["responses"].keys()
-    assert recognize["security"]
+    assert recognize["responses"].keys() == {"200", "413", "422", "503"}
+    types = schema["components"]["schemas"]["RecognizeRequest"]["properties"]["types"]
+    assert types["anyOf"][0]["minItems"] == 1
     assert client.get("/docs").status_code == 200
+
+
+def test_a_key_is_documented_only_where_some_are_set(client: TestClient, folder: Path) -> None:
+    without, given = client.get("/openapi.json").json(), serving(folder, ("key",)).get("/openapi.json").json()
+    for schema, needed in ((without, False), (given, True)):
+        asked = [
+            one for path, ways in schema["paths"].items() if path.startswith("/v1/") for one in ways.values()
+        ]
+        assert len(asked) == 4
+        assert {("security" in one, "401" in one["responses"]) for one in asked} == {(needed, needed)}
+        assert ("securitySchemes" in schema["components"]) == needed
+        assert "security" not in schema["paths"]["/healthz"]["get"]
 
 
 def test_health_and_readiness_differ() -> None:

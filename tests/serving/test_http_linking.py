@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 from rayner.config import TypeSettings
 from rayner.data.schema import Entity
 from rayner.retrieval.index_folder import remove_entities, version_of_index
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
-from rayner.serving.settings import ApplicationSettings, ModelSettings
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
@@ -77,17 +77,25 @@ def close(row: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("top_k", "point"),
-    [(5, None), (1, "high_precision"), (2, "high_recall"), (3, "never"), (99, "balanced")],
+    ("top_k", "point", "share"),
+    [
+        (5, None, None),
+        (1, "high_precision", 0.3),
+        (2, "high_recall", None),
+        (3, "never", 1),
+        (99, "accuracy", 0.5),
+        (5, None, 0.0),
+    ],
 )
 def test_answers_are_those_of_the_standardizer(
-    client: TestClient, folders: Folders, top_k: int, point: Any
+    client: TestClient, folders: Folders, top_k: int, point: Any, share: float | None
 ) -> None:
-    asked = {"index": folders.people_index, "top_k": top_k, "operating_point": point}
+    asked = {"index": folders.people_index, "top_k": top_k, "operating_point": point, "nil_share": share}
     loaded = load_pipeline(folders.people, "cpu", **asked)
     expected = [answer.to_row() for answer in loaded.predict(MENTIONS)]
     body: dict[str, Any] = {"mentions": MENTIONS, "top_k": top_k, "knowledge_base": "people"}
-    reply = ask(client, "/v1/standardize", **body, **({"operating_point": point} if point else {}))
+    body |= {name: asked[name] for name in ("operating_point", "nil_share") if asked[name] is not None}
+    reply = ask(client, "/v1/standardize", **body)
     assert reply["answers"] == close(expected)
     assert reply["answers"][0]["candidates"][0]["entity_id"] == "curie"
     assert {answer["reason"] for answer in reply["answers"][4:7]} >= {"empty", "only punctuation"}
@@ -158,6 +166,23 @@ def test_annotate_links_as_a_pipeline_does(client: TestClient, folders: Folders,
     assert reply["versions"]["recognizer"] == version_of(folders.recognizer)
 
 
+def test_an_entity_has_the_name_of_the_knowledge_base_that_linked_last(
+    folders: Folders, tmp_path: Path
+) -> None:
+    others = [Entity(e.entity_id, f"{e.name} (other)", (e.name,)) for e in PEOPLE]
+    checkpoint, index = standardizer_folder(tmp_path / "others", others)
+    both = {
+        "people": {"index": str(folders.people_index), "standardizer": str(folders.people), "types": ["PER"]},
+        "others": {"index": str(index), "standardizer": str(checkpoint), "types": ["PER", "LOC"]},
+    }
+    client = client_of(folders.settings(knowledge_bases=both))
+    assert client.get("/v1/models").json()["linked"] == ["people", "others"]
+    reply = ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}])
+    found = [c["name"] for m in reply["documents"][0]["mentions"] for c in m["candidates"]]
+    assert found
+    assert set(found) == {other.name for other in others}
+
+
 def test_annotate_says_which_types_are_new(client: TestClient, folders: Folders) -> None:
     new = {"name": "TOWN", "description": "towns and villages"}
     reply = ask(client, "/v1/annotate", documents=[{"text": TEXTS[0]}], types=[{"name": "LOC"}, new])
@@ -171,10 +196,13 @@ def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:
     reply = ask(client, "/v1/annotate", documents=[{"text": text} for text in TEXTS], operating_point="never")
     people, places = {e.entity_id for e in PEOPLE}, {e.entity_id for e in PLACES}
     of_type = {"PER": people, "LOC": places, "ORG": {None}}
+    names = {entity.entity_id: entity.name for entity in (*PEOPLE, *PLACES)}
     mentions = [m for document in reply["documents"] for m in document["mentions"]]
     assert {m["type"] for m in mentions} == set(of_type)
     for mention in mentions:
         assert mention["entity_id"] in of_type[mention["type"]]
+        assert mention["name"] == names.get(mention["entity_id"])
+        assert all(found["name"] == names[found["entity_id"]] for found in mention["candidates"])
     assert set(reply["versions"]["knowledge_bases"]) == {"people", "places"}
 
 
@@ -195,6 +223,9 @@ def test_each_type_goes_to_its_own_knowledge_base(client: TestClient) -> None:
             {"mentions": [], "knowledge_base": "x", "operating_point": "b"},
             "operating_point",
         ),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "people", "nil_share": 1.5}, "nil_share"),
+        ("standardize", {"mentions": ["a"], "knowledge_base": "people", "nil_share": True}, "nil_share"),
+        ("annotate", {"documents": [], "nil_share": -0.1}, "nil_share"),
         ("annotate", {"documents": [], "knowledge_base": "plants"}, "knowledge_base"),
         ("annotate", {"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN"}]}, "types.1"),
     ],
@@ -203,6 +234,14 @@ def test_422_names_the_field(client: TestClient, path: str, body: dict[str, Any]
     reply = client.post(f"/v1/{path}", json=body)
     assert reply.status_code == 422, reply.text
     assert field in [problem["field"] for problem in reply.json()["detail"]]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e-9"])
+def test_422_for_what_is_no_share(client: TestClient, number: str) -> None:
+    body = f'{{"mentions": ["a"], "knowledge_base": "people", "nil_share": {number}}}'
+    reply = client.post("/v1/standardize", content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 422, reply.text
+    assert "nil_share" in reply.text or "NaN" in reply.text
 
 
 def test_413_over_the_limit_of_mentions(client: TestClient) -> None:

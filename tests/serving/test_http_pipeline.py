@@ -15,53 +15,21 @@ import rayner
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
-from rayner.serving.settings import ApplicationSettings, ModelSettings
-from rayner.tasks.checkpoint import save_checkpoint, version_of
-from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.checkpoint import version_of
 from rayner.tasks.stages import Pipeline
-from tests.serving.checkpoints import PEOPLE, TEXTS, standardizer_folder
-from tests.tasks.small import built, corpus, recognizer, trained
-from tests.tasks.small_pairs import ranker_recipe
+from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder, standardizer_folder
 
+NAMES: dict[str | None, str] = {entity.entity_id: entity.name for entity in PEOPLE}
 BOOKS = [" ".join(TEXTS), TEXTS[0], "", "Nobody slept. Ada Lovelace came. Nobody slept."]
-
-
-def saved(folder: Path, values: dict[str, Any]) -> Path:
-    """A checkpoint of a model that has learned nothing."""
-    task = train_task(parse_recipe(values, "test"))
-    save_checkpoint(folder, task.recipe, task, built(task), {})
-    return folder
-
-
-def typer_folder(folder: Path) -> Path:
-    """A checkpoint of a typer that has seen the small corpus."""
-    values = {"task": "typer", "encoder": "random:32x2", "model": {"dropout": 0}}
-    values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
-    task: Any = train_task(parse_recipe(values, "test"))
-    task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {})
-    return folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pipeline's checkpoints, index and file."""
-    folder = tmp_path_factory.mktemp("pipeline")
-    saved(folder / "ranker", ranker_recipe(folder / "pairs"))
-    task = recognizer(windows={"length": 40, "overlap": 10, "context": 12})
-    save_checkpoint(folder / "recognizer", task.recipe, task, trained(task, corpus(), 60), {})
-    typer_folder(folder / "typer")
-    standardizer_folder(folder / "people", PEOPLE)
-    stages = [
-        {"checkpoint": "ranker", "count": 2},
-        {"checkpoint": "recognizer", "shift": -0.5},
-        {"checkpoint": "typer"},
-        {"checkpoint": "people/best", "index": "people/index", "types": ["PER"], "operating_point": "never"},
-    ]
-    (folder / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
-    return folder
+    return pipeline_folder(tmp_path_factory.mktemp("pipeline"), PEOPLE)
 
 
 def client_of(**settings: Any) -> TestClient:
@@ -104,12 +72,15 @@ def replied(documents: list[Document], linked: bool) -> list[list[dict[str, Any]
                 "type": mention.type,
                 "score": near(mention.score),
                 "margin": near(mention.margin),
+                "uncertainty": mention.uncertainty,
                 "types": [{"name": name, "score": near(score)} for name, score in mention.types],
             }
             if linked:
                 row |= {"entity_id": mention.entity_id, "probability": near(mention.probability)}
+                row["name"] = NAMES.get(mention.entity_id)
                 row["candidates"] = [
-                    {"entity_id": entity_id, "score": near(score)} for entity_id, score in mention.candidates
+                    {"entity_id": entity_id, "name": NAMES[entity_id], "score": near(score)}
+                    for entity_id, score in mention.candidates
                 ]
             rows[-1].append(row)
     return rows

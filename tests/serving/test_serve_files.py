@@ -13,9 +13,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from rayner.errors import InputError, RecipeError
 from rayner.serving.application import NAME, application_of, build, deployment_options
-from rayner.serving.gate import KEYS_VARIABLE, api_keys
-from rayner.serving.run import _wait, checked, serve_forever
-from rayner.serving.settings import (
+from rayner.serving.application_settings import (
     ApplicationSettings,
     ModelSettings,
     ReplicaSettings,
@@ -23,6 +21,8 @@ from rayner.serving.settings import (
     load_serve_settings,
     parse_settings,
 )
+from rayner.serving.gate import KEYS_VARIABLE, api_keys
+from rayner.serving.launch import _wait, checked, serve_forever
 from tests.serving.checkpoints import recognizer_folder
 
 

@@ -18,8 +18,8 @@ from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
-from rayner.serving.run import Served, metrics_address
-from rayner.serving.settings import ServeSettings
+from rayner.serving.application_settings import ServeSettings
+from rayner.serving.launch import Served, metrics_address
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
 from tests.serving.load import under_load

@@ -38,7 +38,9 @@ def _chains(folder: Path) -> dict[str, Any]:
 def _standardizer(folder: Path) -> dict[str, Any]:
     # Steps of two entities, some with a string that is longer than twice the others together.
     values = small_recipe(
-        folder, groups={"group_size": 2, "groups_per_step": 2}, training={"tokens_per_forward": 60}
+        folder,
+        groups={"group_size": 2, "groups_per_step": 2, "neighbours": 2},
+        training={"tokens_per_forward": 60},
     )
     with (folder / "train.jsonl").open("a") as file:
         file.write(
@@ -55,7 +57,7 @@ def _coreference(folder: Path) -> dict[str, Any]:
 
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
-    "tagger": _of_documents("tagger", {"average": 0.9}),
+    "tagger": _of_documents("tagger", {"average": 0.9}, calibration="temperature"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "chains": _chains,

@@ -14,8 +14,8 @@ from rayner.data.schema import Context, Document
 from rayner.errors import CheckpointError
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+from rayner.tasks.document_windows import gold_of
 from rayner.tasks.predict import predict
-from rayner.tasks.windows import gold_of
 from tests.tasks.small import built, corpus, marked, recognizer, tagger, trained
 
 WINDOWS = {"length": 60, "overlap": 8, "context": 30}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rayner.config import WindowSettings
 from rayner.data.schema import Context, Document
+from rayner.tasks.document_windows import SPECIAL_TOKENS, text_windows
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.task import RecognizerOptions
-from rayner.tasks.windows import SPECIAL_TOKENS, text_windows
 from tests.tasks.small import found, marked, recognizer, spans, tagger, trained
 
 WINDOWS = {"length": 40, "overlap": 10, "context": 12}

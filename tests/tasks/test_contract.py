@@ -11,10 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import AutoModel, AutoTokenizer
 
 from rayner.data.batches import share
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError
+from rayner.models.encoder import load_encoder
 from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training import loop as worker
@@ -23,6 +26,8 @@ from rayner.runtime.training.train import train
 from rayner.serving.models import ServedRecognizer, ServedStage
 from rayner.tasks.base import Metric, Progress
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.checkpoint_files import write_manifest
+from rayner.tasks.encoder_task import encoders
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, tasks, train_task
 from rayner.tasks.stages import StageSettings
@@ -161,6 +166,54 @@ def test_a_checkpoint_answers_as_the_model_that_was_saved(
     assert predictor.evaluate(answers, items)[metric.name] == pytest.approx(stored[metric.name], abs=1e-6)
     assert metric.name in task_of(name).metrics
     assert metric.mode == task_of(name).metrics[metric.name]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_transformers_reads_the_encoders_and_the_tokenizer(checkpoints: dict[str, Path], name: str) -> None:
+    loaded = load_checkpoint(checkpoints[name], "cpu")
+    for place, encoder in encoders(loaded.model).items():
+        theirs = AutoModel.from_pretrained(str(checkpoints[name] / place))
+        tokenizer = AutoTokenizer.from_pretrained(str(checkpoints[name] / "encoder"))
+        given = tokenizer(["Ada took the letter to Oslo.", "A"], padding=True, return_tensors="pt")
+        with torch.no_grad():
+            ours = encoder(given["input_ids"], given["attention_mask"].bool())
+            assert torch.equal(theirs(**given).last_hidden_state, ours)
+        assert (
+            given["input_ids"][1, :3].tolist()
+            == loaded.task.padded([np.array(loaded.task.tokenizer("A")[0], np.int32)])[0][0].tolist()
+        )
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_weight_is_stored_twice(checkpoints: dict[str, Path], name: str) -> None:
+    loaded = load_checkpoint(checkpoints[name], "cpu")
+    stored = weights_of(checkpoints[name])
+    weights = loaded.model.state_dict()
+    assert len(stored) == len(weights)
+    assert sum(w.numel() for w in stored.values()) == sum(w.numel() for w in weights.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_checkpoint_of_one_file_of_weights_is_still_read(
+    checkpoints: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    """As they were written at efc2ea2: format 1."""
+    old = shutil.copytree(checkpoints[name], tmp_path / "old")
+    loaded = load_checkpoint(old, "cpu")
+    for place in encoders(loaded.model):
+        (old / place / "model.safetensors").unlink()
+        if place != "encoder":
+            shutil.rmtree(old / place)
+    save_file(loaded.model.state_dict(), old / "model.safetensors")
+    (old / "checkpoint.json").unlink()
+    write_manifest(old, name)
+    manifest = json.loads((old / "checkpoint.json").read_text())
+    (old / "checkpoint.json").write_text(json.dumps({**manifest, "format": 1}))
+    weights, found = loaded.model.state_dict(), load_checkpoint(old, "cpu").model.state_dict()
+    assert all(torch.equal(found[key], weights[key]) for key in weights)
+    if encoders(loaded.model):
+        started, trained = (load_encoder(str(place)).state_dict() for place in (old, checkpoints[name]))
+        assert all(torch.equal(started[key], trained[key]) for key in trained)
 
 
 @pytest.mark.parametrize("name", TASKS)

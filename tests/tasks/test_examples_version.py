@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rayner.data.example_shards import canonical
-from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.registry import OWN, parse_recipe, train_task
 from tests.tasks.small_recipes import SMALL
 

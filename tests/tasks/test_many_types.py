@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document
+from rayner.tasks.document_windows import known_rows, known_types
 from rayner.tasks.recognizer.dev_spans import tuned_thresholds
-from rayner.tasks.windows import known_rows, known_types
 from tests.tasks.small import TYPES, built, corpus, recognizer, tagger
 
 MANY = 2_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.config.reading import dump_recipe
+from rayner.config.recipe_files import dump_recipe
 from rayner.errors import RecipeError
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.stages import ORDER, read_pipeline

@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.config import SpanDecoding
+from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.schema import Document
 from rayner.data.words import find_words
 from rayner.errors import InputError
+from rayner.tasks.document_windows import Found, TextWindow
 from rayner.tasks.predict import BATCHES_PER_ROUND, checked, has_spare_core, predict
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.task import RecognizerOptions
-from rayner.tasks.windows import Found, TextWindow
 from tests.tasks.small import built, corpus, found, recognizer, spans, trained
 
 TASK = recognizer(decoding={"overlap": "nested"})
@@ -33,7 +34,7 @@ class FindsZorn(Recognizer):
     def __init__(self, task: object, seen: list[int]) -> None:
         self._task = task  # type: ignore[assignment]
         self._decoding = SpanDecoding(overlap="nested")
-        self.names, self._seen = ["PER"], seen
+        self.names, self._seen, self.tokens_per_batch = ["PER"], seen, TOKENS_PER_BATCH
 
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         self._seen.append(len(windows))

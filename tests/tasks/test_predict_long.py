@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import pytest
 
 from rayner.config import SpanDecoding
+from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.schema import Document
 from rayner.data.sections import OVERLAP, SIZE
 from rayner.data.words import find_words
+from rayner.tasks.document_windows import Found, TextWindow
 from rayner.tasks.predict import predict, predict_and_count
 from rayner.tasks.recognizer.predictor import Recognizer
-from rayner.tasks.windows import Found, TextWindow
 from tests.tasks.small import recognizer
 
 TASK = recognizer()
@@ -23,7 +24,7 @@ class FindsLongWords(Recognizer):
     def __init__(self) -> None:
         self._task = TASK
         self._decoding = SpanDecoding(overlap="nested")
-        self.names = ["PER"]
+        self.names, self.tokens_per_batch = ["PER"], TOKENS_PER_BATCH
 
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         return [list(self._found(window)) for window in windows]

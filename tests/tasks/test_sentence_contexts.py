@@ -21,11 +21,11 @@ from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.document_windows import SPECIAL_TOKENS, text_windows
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.sentence_contexts import ContextStage, in_turn
 from rayner.tasks.stages import load_pipeline, read_pipeline
-from rayner.tasks.windows import SPECIAL_TOKENS, text_windows
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import found, marked, recognizer, spans, tagger, trained
 from tests.tasks.small_pairs import ranker_recipe

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import InputError, RecipeError
+from rayner.metrics.calibration import best_temperature
 from rayner.tasks.base import Options, Progress
+from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
+from rayner.tasks.predict import predict
 from rayner.tasks.tags import Tags
 from tests.tasks.small import built, collated, corpus, found, marked, recognizer, spans, tagger, trained
 
@@ -168,3 +173,69 @@ def test_decoding_changes_nothing_where_the_model_is_sure() -> None:
     constrained = tagger(decoding="constrained", windows={"length": 16, "overlap": 5})
     model = trained(task, documents)
     assert list(map(spans, found(constrained, model, documents))) == list(map(spans, documents))
+
+
+def test_a_temperature_changes_probabilities_and_no_label(tmp_path: Path) -> None:
+    documents = corpus()
+    plain, calibrated = (
+        tagger(calibration=how, windows={"length": 16, "overlap": 5}) for how in ("none", "temperature")
+    )
+    models = [trained(task, documents, steps=12) for task in (plain, calibrated)]
+    assert models[0].temperature is None
+    temperature = models[1].temperature.item()
+    assert temperature != pytest.approx(1, abs=0.05)
+    one, other = (found(t, m, documents) for t, m in zip((plain, calibrated), models, strict=True))
+    assert list(map(spans, one)) == list(map(spans, other))
+    assert any(spans(document) for document in one)
+    scores = [[m.score or 0.0 for d in answers for m in d.mentions] for answers in (one, other)]
+    # All labels are right here, or the model is too cautious: a temperature below 1 makes it bolder.
+    assert (temperature < 1) == (sum(scores[1]) > sum(scores[0]))
+    logits, labels = calibrated._known_words(models[1], documents)
+    assert len(labels) >= sum(len(find_words(d.text)) for d in documents)
+    assert best_temperature(logits, labels) == pytest.approx(temperature)
+    save_checkpoint(tmp_path / "best", calibrated.recipe, calibrated, models[1], {})
+    again: Any = load_checkpoint(tmp_path / "best", "cpu").model
+    assert again.temperature.item() == pytest.approx(temperature)
+
+
+def test_words_whose_label_is_not_known_set_no_temperature() -> None:
+    task = tagger(calibration="temperature")
+    documents = [replace(d, annotated_types=("PER",)) for d in corpus()]
+    _, labels = task._known_words(built(task), documents)
+    assert len(labels)
+    assert 0 not in labels
+    model = built(task)
+    task.fit(model, [])
+    assert model.temperature.item() == 1
+
+
+def test_decoding_with_a_temperature_is_the_same_sequence() -> None:
+    task = tagger(decoding="constrained", calibration="temperature")
+    model, texts = built(task), [Document("d", "Zorn saw unaffable seas. " * 4)]
+    one = list(map(spans, found(task, model, texts)))
+    model.temperature.fill_(3.0)
+    assert list(map(spans, found(task, model, texts))) == one
+
+
+def test_a_crf_learns_and_its_scores_are_probabilities(tmp_path: Path) -> None:
+    task, documents = tagger(decoding="crf", windows={"length": 16, "overlap": 5}), corpus()
+    model = trained(task, documents)
+    assert model.between.abs().max() > 0.01
+    answers = found(task, model, documents)
+    assert list(map(spans, answers)) == list(map(spans, documents))
+    assert all(0.5 < m.score <= 1 for d in answers for m in d.mentions if m.score is not None)
+    save_checkpoint(tmp_path / "best", task.recipe, task, model, {})
+    loaded = load_checkpoint(tmp_path / "best", "cpu")
+    assert list(predict(loaded.predictor(), documents)) == answers
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"loss": {"outside": "neighbours"}}, "decoding: crf learns whole sequences"),
+        ({"calibration": "temperature"}, "calibration is of probabilities of single words"),
+    ],
+)
+def test_what_a_crf_cannot_learn_is_refused(changes: dict[str, Any], what: str) -> None:
+    with pytest.raises(RecipeError, match=what):
+        tagger(decoding="crf", **changes)

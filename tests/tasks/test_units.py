@@ -23,6 +23,7 @@ from rayner.data.schema import Document, chained, story_of
 from rayner.errors import CorpusError, FileError
 from rayner.tasks.base import Unit
 from rayner.tasks.splits import (
+    Change,
     Split,
     change_of,
     document_units,
@@ -55,9 +56,9 @@ def write(folder: Path, parts: Sequence[Sequence[dict[str, Any]]]) -> tuple[str,
     return tuple(map(str, paths))
 
 
-def read_in_units(corpus: CorpusSettings, split: Split, each: Any = map) -> list[Document]:
+def read_in_units(corpus: CorpusSettings, split: Split, mapper: Any = map) -> list[Document]:
     change = change_of(corpus, split)
-    units = document_units(corpus, split, change, each).units
+    units = document_units(corpus, split, change, mapper).units
     read = [read_documents(unit, change) for unit in units]
     assert [len(documents) for documents in read] == [len(unit.sizes) for unit in units]
     return [document for documents in read for document in documents]
@@ -238,6 +239,26 @@ def test_labels_count_among_the_mentions(tmp_path: Path) -> None:
     other = document_units(corpus, "train", change_of(corpus, "train"))
     assert digests(other.units) != digests(found.units)
     np.testing.assert_array_equal(other.units[0].sizes, found.units[0].sizes)
+
+
+def test_who_annotated_what_is_part_of_the_units(tmp_path: Path) -> None:
+    """Documents that move from one file to the next are in the same order, and annotated for other types."""
+    rows = [{"document_id": f"d{i}", "text": "Ulm"} for i in range(4)]
+    found = []
+    for border in (1, 3):
+        train = write(tmp_path, [rows[:border], rows[border:]])
+        corpus = CorpusSettings(train=train, annotated={train[0]: ("A",)})
+        documents = read_in_units(corpus, "train")
+        assert [d.annotated_types for d in documents] == [("A",)] * border + [None] * (4 - border)
+        found.append(digests(document_units(corpus, "train", change_of(corpus, "train")).units))
+    assert found[0] != found[1]
+
+
+def test_what_was_fetched_to_another_folder_is_annotated_alike(tmp_path: Path) -> None:
+    change = Change({}, annotated=(("s3://bucket/a.jsonl", ("A",)),))
+    for root in ("/home/one/.cache/rayner/fetched/0a", "/mnt/two/fetched/0a"):
+        assert change.types_at(f"{root}/s3:/bucket/a.jsonl:3") == ("A",)
+        assert change.types_at(f"{root}/s3:/bucket/ab.jsonl:3") is None
 
 
 def test_a_large_file_of_blank_lines_has_no_documents(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, Redo, Types
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 
 
 def annotate(
@@ -26,16 +26,9 @@ def annotate(
     ] = False,
     brat: Annotated[bool, typer.Option("--brat", help="Write brat files too, to _brat/.")] = False,
     types: Types = None,
-    shift: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X", help="Added to every threshold: below 0 finds more mentions, above 0 fewer."
-        ),
-    ] = None,
-    overlap: Annotated[
-        Literal["flat", "nested"] | None,
-        typer.Option(help="Whether mentions may be nested; if unset, as the checkpoint was trained."),
-    ] = None,
+    shift: Shift = None,
+    overlap: Overlap = None,
+    support: Support = None,
     workers: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="A fixed number of workers; 0: this process, without Ray."),
@@ -62,26 +55,32 @@ def annotate(
             min=1, metavar="N", help="Padded tokens per batch; more are faster and need more memory."
         ),
     ] = None,
+    precision: Precision = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
     """Annotate whole corpora; continue where a killed run stopped. Rejects are listed in _rejects.jsonl."""
     with logs_on_stderr():
-        from rayner.config.reading import load_types
-        from rayner.data.batches import TOKENS_PER_BATCH
+        from rayner.config.recipe_files import load_types
         from rayner.runtime.annotation.annotate import annotate
 
         counts = annotate(
             checkpoint,
             inputs,
             out,
-            options={"types": load_types(types) if types else None, "shift": shift, "overlap": overlap},
+            options={
+                "types": load_types(types) if types else None,
+                "shift": shift,
+                "overlap": overlap,
+                "support": support,
+            },
             also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
             workers=workers,
             max_workers=max_workers,
             cpus=cpus,
             gpus=gpus,
-            tokens_per_batch=tokens_per_batch or TOKENS_PER_BATCH,
+            tokens_per_batch=tokens_per_batch,
+            precision=precision,
             fresh=fresh,
         )
 

@@ -13,7 +13,8 @@ from rayner.cli import corpus, index, kb
 from rayner.cli.annotate import annotate
 from rayner.cli.doctor import doctor
 from rayner.cli.evaluate import evaluate
-from rayner.cli.output import INTERRUPTED, errors_as_status, fail
+from rayner.cli.predict import predict
+from rayner.cli.printing import INTERRUPTED, errors_as_status, fail
 from rayner.cli.quickstart import quickstart
 from rayner.cli.report import report
 from rayner.cli.serve import serve
@@ -48,7 +49,7 @@ def _options(
     """Options of the command itself."""
 
 
-for command in (train, tune, evaluate, report, annotate, standardize, serve, quickstart, doctor):
+for command in (train, tune, evaluate, report, predict, annotate, standardize, serve, quickstart, doctor):
     app.command()(command)
 for name, group in (("corpus", corpus.app), ("kb", kb.app), ("index", index.app)):
     app.add_typer(group, name=name)

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_path
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 
 app = typer.Typer(
-    help="Convert, check, label and resolve corpora; rows for a context ranker.", no_args_is_help=True
+    help="Convert, check, label, resolve and rank corpora; rows for a context ranker.", no_args_is_help=True
 )
 
 
@@ -30,7 +30,7 @@ def convert(
         typer.Option("--from", "--format", help="The format of the input; auto detects it."),
     ] = "auto",
     to: Annotated[
-        Literal["parquet", "jsonl", "iob2", "brat", "pubtator", "docbin"],
+        Literal["parquet", "jsonl", "iob2", "brat", "pubtator", "bioc", "bioc_json", "docbin"],
         typer.Option(help="The format of the output; docbin is spaCy's and needs the extra spacy."),
     ] = "parquet",
     workers: Workers = None,
@@ -119,7 +119,7 @@ def label(
 @app.command()
 def contexts(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", exists=True, help="Annotated files or folders.")
+        list[Path], typer.Argument(metavar="PATH", parser=given_path, help="Annotated files or folders.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for rows.jsonl.")],
     endpoint: Annotated[
@@ -143,12 +143,14 @@ def contexts(
     temperature: Annotated[float, typer.Option(min=0.0, metavar="X", help="Of the model.")] = 1.0,
     prompts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, help="YAML: prompts and templates for a label set."),
+        typer.Option(metavar="FILE", parser=given_path, help="YAML: prompts and templates for a label set."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="CHECKPOINT", exists=True, help="Label contexts with this recognizer or tagger instead."
+            metavar="CHECKPOINT",
+            parser=given_path,
+            help="Label contexts with this recognizer or tagger instead.",
         ),
     ] = None,
     methods: Annotated[
@@ -169,10 +171,11 @@ def contexts(
     leave_out: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="PATH", exists=True, help="Texts to evaluate on; rows with theirs are left out."
+            metavar="PATH", parser=given_path, help="Texts to evaluate on; rows with theirs are left out."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of what is drawn.")] = 0,
+    workers: Workers = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
@@ -182,13 +185,15 @@ def contexts(
     """
     with logs_on_stderr():
         from rayner.config import ContextSettings
-        from rayner.config.reading import parse_settings
-        from rayner.runtime.corpora.contexts import Generated, Labelled, contexts
+        from rayner.config.recipe_files import parse_settings
+        from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
         from rayner.supervision.endpoint import Endpoint
 
         if checkpoint and (endpoint or prompts):
             what = "is for contexts of the corpus, which nobody is asked for"
             raise InputError("--checkpoint", what, "leave --endpoint and --prompts out")
+        if workers and not checkpoint:
+            raise InputError("--workers", "is for labels of a --checkpoint", "leave it out, or name one")
         if (endpoint is None) != (model is None) or (send and endpoint is None):
             raise InputError("--endpoint", "goes with --model, and --send with both", "give what is missing")
         if checkpoint:
@@ -205,7 +210,7 @@ def contexts(
                 temperature=temperature,
             )
             source = Generated(asked or None, prompts, send, tries)
-        result = contexts(paths, out, source, leave_out or (), seed, fresh)
+        result = contexts(paths, out, source, leave_out or (), seed, fresh, workers or 0)
 
     def show(result: dict[str, Any]) -> None:
         if result.get("texts"):
@@ -219,7 +224,9 @@ def contexts(
 
 @app.command()
 def resolve(
-    inputs: Annotated[list[Path], typer.Argument(metavar="TEXTS", exists=True, help="Files or folders.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="TEXTS", parser=given_path, help="Files or folders.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the stories and the rejects.")],
     resolver: Annotated[
         list[str] | None,
@@ -244,3 +251,39 @@ def resolve(
 
         counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
     print_result(counts, as_json, lambda counts: print_summary(counts))
+
+
+@app.command()
+def rank(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", parser=given_path, help="Corpora or texts, annotated or not."),
+    ],
+    checkpoint: Annotated[
+        Path,
+        typer.Option(
+            metavar="CHECKPOINT",
+            parser=given_path,
+            help="A recognizer, a tagger or a Gaussian pre-training, such as RUN/best.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder for ranking.parquet, ranking.jsonl and the rejects."),
+    ] = None,
+    format: CorpusFormat = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Order documents by what annotating them would teach: first those that a checkpoint is least sure of."""
+    with logs_on_stderr():
+        from rayner.runtime.corpora.rank import rank
+
+        result = rank(paths, checkpoint, out, format, workers or 0)
+
+    def show(result: dict[str, Any]) -> None:
+        for row in result.pop("first"):
+            print(f"{row['rank']:>4}  {row['score']:8.4f}  {row['document_id']} ({row['words']} words)")
+        print_summary(result)
+
+    print_result(result, as_json, show)

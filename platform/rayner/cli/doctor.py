@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.options import Json
-from rayner.cli.output import logs_on_stderr, print_result
+from rayner.cli.printing import logs_on_stderr, print_result
 from rayner.cli.tables import finding_line
 
 

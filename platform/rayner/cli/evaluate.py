@@ -7,9 +7,21 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, OperatingPoint, ScoredFormat, Types, Workers, given_path
-from rayner.cli.output import logs_on_stderr, print_result
-from rayner.cli.tables import print_metrics
+from rayner.cli.options import (
+    Checkpoint,
+    Json,
+    LinkedIndex,
+    NilShare,
+    OperatingPoint,
+    Precision,
+    ScoredFormat,
+    Support,
+    Types,
+    Workers,
+    given_path,
+)
+from rayner.cli.printing import logs_on_stderr, print_result
+from rayner.cli.tables import print_evaluation
 
 
 def evaluate(
@@ -19,22 +31,24 @@ def evaluate(
     ],
     format: ScoredFormat = "auto",
     types: Types = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", parser=given_path, help="The index to link to, if CHECKPOINT is a standardizer."
-        ),
-    ] = None,
+    index: LinkedIndex = None,
     operating_point: OperatingPoint = None,
+    nil_share: NilShare = None,
+    support: Support = None,
     workers: Workers = None,
+    precision: Precision = None,
     as_json: Json = False,
 ) -> None:
     """Score a checkpoint or a pipeline file on a corpus, a standardizer on mentions with entity ids."""
     with logs_on_stderr():
-        from rayner.config.reading import load_types
+        from rayner.config.recipe_files import load_types
         from rayner.runtime.evaluation.evaluate import evaluate
 
         wanted = None if types is None else load_types(types)
-        options = {"types": wanted, "index": index, "operating_point": operating_point}
-        metrics = evaluate(checkpoint, corpus, format=format, options=options, workers=workers or 0)
-    print_result(metrics, as_json, lambda metrics: print_metrics(metrics, f"{checkpoint} on {corpus}"))
+        options = {"types": wanted, "index": index, "support": support}
+        options |= {"operating_point": operating_point, "nil_share": nil_share}
+        metrics = evaluate(
+            checkpoint, corpus, format=format, options=options, workers=workers or 0, precision=precision
+        )
+
+    print_result(metrics, as_json, lambda metrics: print_evaluation(metrics, f"{checkpoint} on {corpus}"))

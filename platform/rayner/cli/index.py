@@ -17,7 +17,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
 
 SHOWN = 20

@@ -17,7 +17,7 @@ import typer
 
 from rayner.cli.app import app
 from rayner.cli.app import main as run_here
-from rayner.cli.output import INTERRUPTED, errors_as_status, fail
+from rayner.cli.printing import INTERRUPTED, errors_as_status, fail
 from rayner.config.base import ScalingSettings
 
 _LEADS = {"tune": True, "annotate": True, "convert": True, "label": True}
@@ -74,7 +74,7 @@ def needs_of(arguments: Sequence[str]) -> tuple[ScalingSettings, bool]:
         TyperException: the arguments are wrong.
         RecipeError: the recipe cannot be read, or its scaling is wrong.
     """
-    from rayner.config.reading import read_scaling
+    from rayner.config.recipe_files import read_scaling
 
     name, values = _parsed(arguments)
     recipe, checkpoint = values.get("recipe"), values.get("checkpoint")
@@ -149,7 +149,7 @@ def _parsed(arguments: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
 def _checkpoints(path: Path) -> list[Path]:
     if path.is_dir():
         return [path]
-    from rayner.config.reading import read_yaml
+    from rayner.config.recipe_files import read_yaml
 
     values = read_yaml(path)
     stages = values.get("stages") if isinstance(values, dict) else None

@@ -13,7 +13,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
 
 Inputs = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
@@ -29,6 +30,17 @@ def given_file(text: str) -> Path:
     return path
 
 
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise typer.BadParameter(f"{text!r} is no share: a number between 0 and 1.")
+    return value
+
+
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
 ]
@@ -44,16 +56,24 @@ Workers = Annotated[
         help="Number of Ray workers; 0: this process. If unset, the recipe or the command decides.",
     ),
 ]
+Precision = Annotated[
+    Literal["float32", "bfloat16", "float16", "auto"] | None,
+    typer.Option(
+        help="Of matrix products; auto: the faster one here. If unset, float32 on a CPU, bfloat16 on a GPU."
+    ),
+]
 Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]
 
 Recipe = Annotated[
     Path, typer.Argument(metavar="RECIPE", parser=given_path, help="The YAML file that describes the run.")
 ]
 Checkpoint = Annotated[
-    Path, typer.Argument(metavar="CHECKPOINT", parser=given_path, help="RUN/best, or a pipeline file.")
+    Path,
+    typer.Argument(metavar="CHECKPOINT", parser=given_path, help="RUN, RUN/best or a pipeline file."),
 ]
 Standardizer = Annotated[
-    Path, typer.Argument(metavar="CHECKPOINT", parser=given_path, help="A standardizer, such as RUN/best.")
+    Path,
+    typer.Argument(metavar="CHECKPOINT", parser=given_path, help="RUN or RUN/best of a standardizer."),
 ]
 Types = Annotated[
     Path | None,
@@ -63,14 +83,50 @@ Types = Annotated[
         help="A YAML list of types to look for, including types not in training.",
     ),
 ]
+Support = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        parser=given_path,
+        help="Annotated examples whose types are looked for, if CHECKPOINT is a Gaussian pre-training.",
+    ),
+]
 OperatingPoint = Annotated[
-    Literal["balanced", "high_precision", "high_recall", "never"] | None,
-    typer.Option(help="Where NIL begins; if unset, balanced where calibrated. never: no NIL."),
+    Literal["accuracy", "high_precision", "high_recall", "never"] | None,
+    typer.Option(help="Where NIL begins; if unset, accuracy where calibrated. never: no NIL."),
+]
+NilShare = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        parser=share,
+        help="Share of mentions without an entity, 0 to 1; if unset, as the recipe says (0.1).",
+    ),
+]
+
+Shift = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Added to every threshold: below 0 finds more mentions, above 0 fewer."),
+]
+Overlap = Annotated[
+    Literal["flat", "nested"] | None,
+    typer.Option(help="Whether mentions may be nested; if unset, as the checkpoint was trained."),
+]
+LinkedIndex = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        metavar="DIR",
+        parser=given_path,
+        help="The index to link to, if CHECKPOINT is a standardizer.",
+    ),
 ]
 
 CorpusFormatName = Literal[
     "auto",
+    "huggingface",
     "parquet",
+    "bioc",
     "ufet",
     "figer",
     "jsonl",

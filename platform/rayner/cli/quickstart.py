@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,9 @@ import typer
 from rich.console import Console
 
 from rayner.cli.linking_tables import linking_table
-from rayner.cli.marked import colours_of, marked_text
+from rayner.cli.marked import colours_of, label_of, marked_text
 from rayner.cli.options import Json, Overrides
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import scores_table
 
 
@@ -44,7 +45,8 @@ def show(result: Mapping[str, Any]) -> None:
     for row in result["documents"]:
         mentions = tuple(Mention(m["start"], m["end"], m["type"], m["entity_id"]) for m in row["mentions"])
         names = {m["entity_id"]: m["entity"] for m in row["mentions"] if m["entity"]}
-        console.print(marked_text(Document("", row["text"], mentions), colours, names), soft_wrap=True)
+        marked = marked_text(Document("", row["text"], mentions), colours, partial(label_of, names=names))
+        console.print(marked, soft_wrap=True)
     console.print()
     checkpoint, standardizer, index, pipeline = (
         Path(os.path.relpath(result[name])) for name in ("checkpoint", "standardizer", "index", "pipeline")

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from rayner.cli.options import Json, given_path
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.files.uris import with_uris
 
 
 def report(
@@ -24,5 +25,5 @@ def report(
     with logs_on_stderr():
         from rayner.runtime.reports.report import report
 
-        result = {"report": str(report(run_folder, out))}
+        result = {"report": with_uris(str(report(run_folder, out)))}
     print_result(result, as_json, print_summary)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rayner.cli.options import Json, given_path
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 
 
 def serve(
@@ -27,7 +27,7 @@ def serve(
 ) -> None:
     """Answer over HTTP until Ctrl-C. SIGHUP reads the file again and swaps models in place."""
     with logs_on_stderr():
-        from rayner.serving.run import serve_forever
+        from rayner.serving.launch import serve_forever
 
         result = serve_forever(config, name, route_prefix)
     print_result(result, as_json, print_summary)

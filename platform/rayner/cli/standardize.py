@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from rayner.cli.linking_tables import MOST_ROWS, answers_table, proposals_table
-from rayner.cli.options import Json, OperatingPoint, Standardizer, given_file, given_path
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.options import Json, NilShare, OperatingPoint, Standardizer, given_file, given_path
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 
 
 def standardize(
@@ -30,6 +30,7 @@ def standardize(
     ],
     top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates per mention.")] = 5,
     operating_point: OperatingPoint = None,
+    nil_share: NilShare = None,
     propose: Annotated[
         bool, typer.Option("--propose", help="List candidate new entities among the NIL mentions instead.")
     ] = False,
@@ -52,6 +53,7 @@ def standardize(
             file,
             top_k=top_k,
             operating_point=operating_point,
+            nil_share=nil_share,
             proposals=propose,
             least_similarity=least_similarity,
             out=out,

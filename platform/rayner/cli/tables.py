@@ -10,19 +10,26 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.linking_tables import linking_table, titled
-from rayner.cli.output import print_summary
+from rayner.cli.printing import print_summary, visible
 
-MOST_FINDINGS = 20
+MOST_PLACES = 5
+_SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def print_findings(found: Mapping[str, Any]) -> None:
-    """The first findings of a check, errors before warnings, and its counts."""
+    """Each kind of finding once, errors first: the first of them, how many, and where; then the counts."""
     console = Console()
-    findings = sorted(found["findings"], key=lambda finding: finding["severity"] != "error")
-    for finding in findings[:MOST_FINDINGS]:
-        console.print(finding_line(finding), soft_wrap=True)
-    if len(findings) > MOST_FINDINGS:
-        console.print(f"... and {len(findings) - MOST_FINDINGS:,} more; --json prints them all\n")
+    kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for finding in found["findings"]:
+        kinds.setdefault((finding["severity"], finding["kind"]), []).append(finding)
+    order = list(_SEVERITIES)
+    for (_, kind), (first, *others) in sorted(kinds.items(), key=lambda item: order.index(item[0][0])):
+        console.print(finding_line(first), soft_wrap=True)
+        if others:
+            places = ", ".join(visible(str(finding["where"]), True) for finding in others[:MOST_PLACES])
+            rest = ", ...; --json lists all" if len(others) > MOST_PLACES else ""
+            text = f"  and {len(others):,} more of this kind ({kind}): {places}{rest}"
+            console.print(Text(text, "dim"), soft_wrap=True)
     print_summary(found)
 
 
@@ -40,7 +47,23 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
 def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
     """Scores on the development set, what the run took, and the commands that may come next."""
     print_metrics(result["metrics"], "development set")
-    print_summary(result, commands)
+    print_summary(_with_precision(result), commands)
+
+
+def print_evaluation(metrics: Mapping[str, Any], title: str) -> None:
+    """Scores on a corpus, and the precision where it was not float32."""
+    print_metrics(metrics, title)
+    print_summary(_with_precision({"compute_precision": metrics["compute_precision"]}))
+
+
+def _with_precision(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The precision only where it was lowered, or where that would have saved time."""
+    shown = {k: v for k, v in result.items() if k not in ("compute_precision", "bfloat16_time")}
+    if share := result.get("bfloat16_time"):
+        shown["computed in"] = f"float32; bfloat16 takes {share:.2f} of its time here (--precision auto)"
+    elif result["compute_precision"] != "float32":
+        shown["computed in"] = result["compute_precision"]
+    return shown
 
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
@@ -74,8 +97,8 @@ def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
 def finding_line(finding: Mapping[str, Any]) -> Text:
     """What is wrong where, and what to do about it, as compilers write it."""
     severity, hint = finding["severity"], finding["hint"]
-    line = Text(f"{finding['where']}: ").append(severity, "bold red" if severity == "error" else "yellow")
-    return line.append(f": {finding['what']}" + (f"; {hint}" if hint else ""))
+    line = Text(visible(f"{finding['where']}: ")).append(severity, _SEVERITIES[severity])
+    return line.append(visible(f": {finding['what']}" + (f"; {hint}" if hint else "")))
 
 
 def percent(fraction: float) -> str:

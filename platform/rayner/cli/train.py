@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json, Overrides, Recipe, Workers
-from rayner.cli.output import logs_on_stderr, print_result
+from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers
+from rayner.cli.printing import logs_on_stderr, print_result
 from rayner.cli.tables import print_training
 
 
@@ -22,6 +22,7 @@ def train(
         bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")
     ] = False,
     workers: Workers = None,
+    precision: Precision = None,
     as_json: Json = False,
 ) -> None:
     """Train what a recipe describes, or resume the run in --out."""
@@ -31,7 +32,8 @@ def train(
         from rayner.tasks.registry import load_recipe
 
         folder = out or run_folder(recipe.stem)
-        described = load_recipe(recipe, overrides or [])
+        given = [f"training.precision={precision}"] if precision else []
+        described = load_recipe(recipe, [*(overrides or []), *given])
         result = train(described, folder, fresh=fresh, workers=workers)
 
     def show(result: dict) -> None:

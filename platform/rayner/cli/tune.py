@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import given_path
-from rayner.cli.output import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
 from rayner.runtime.run_folder import run_folder
 
@@ -92,9 +92,9 @@ def tune(
     folder = out or run_folder(f"tune_{recipe.stem}")
 
     with logs_on_stderr():
-        from rayner.runtime.sweeps.run import sweep
-        from rayner.runtime.sweeps.settings import resolve_settings
         from rayner.runtime.sweeps.space import load_space
+        from rayner.runtime.sweeps.sweep import sweep
+        from rayner.runtime.sweeps.sweep_settings import resolve_settings
         from rayner.tasks.registry import load_recipe
 
         base, searched = load_recipe(recipe, overrides or []), load_space(space)

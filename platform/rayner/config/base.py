@@ -8,61 +8,82 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
+Precision = Literal["float32", "bfloat16", "float16"]
+AskedPrecision = Literal["float32", "bfloat16", "float16", "auto"] | None
+"""`auto`: the one that is faster here; None: what the device takes by default, float32 on a CPU, bfloat16 on
+a GPU that has it."""
 
 
 class Settings(BaseModel):
     """A frozen part of a recipe that knows its keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class TrainingSettings(Settings):
-    """Optimization.
-
-    `tokens_per_forward` splits a step into parts whose gradients are summed; it counts padded sub-words, of
-    all workers together. `average` is the decay of an exponential moving average of the weights, which is
-    what is evaluated and kept.
-    """
+    """Optimization."""
 
     epochs: PositiveInt = 10
+    """Passes over the training data."""
     tokens_per_forward: PositiveInt | None = None
+    """Splits a step into parts whose gradients are summed, to save memory: padded sub-words a part, of all
+    workers together. Null: a step is one part."""
     normalization: Literal["step", "corpus"] = "step"
+    """What the sums of the loss are divided by: the counts of the step, or the mean counts of steps."""
     learning_rate: Rate = 2e-4
+    """The highest learning rate of the encoder."""
     head_learning_rate: Rate = 1e-3
+    """The highest learning rate of what is not part of the encoder."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of AdamW."""
     warmup: Fraction = 0.1
+    """The part of all steps in which the learning rate rises; it then falls to 0."""
     clip: Rate | None = 1.0
+    """The norm that gradients are clipped to; null leaves them."""
     average: Fraction | None = None
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """The decay of an exponential moving average of the weights, which is then what is evaluated and kept.
+    Null: none."""
+    precision: AskedPrecision = None
+    """Of the products of matrices: `float32`, `bfloat16`, `float16`, or `auto`, which times a small batch
+    once and keeps the faster of the first two. Null: float32 on a CPU, and bfloat16 on a GPU that has it."""
     gradient_checkpointing: bool = False
+    """Computes activations again in the backward pass: less memory, for the time of
+    a second forward pass."""
     evaluations_per_epoch: PositiveInt = 1
+    """Evaluations on dev in each epoch, at equal distances; the last at its end."""
     patience: PositiveInt | None = None
+    """Stops after so many evaluations without a better score. Null: never."""
     checkpoint_every: PositiveInt = 200
+    """Steps between two writes of `last/`, beside that at each epoch's end."""
     log_every: PositiveInt = 20
+    """Steps between two lines of the log."""
 
 
 class ScalingSettings(Settings):
-    """Ray Train workers. 0 trains in this process; with `max_workers` their number is elastic.
-
-    Every `resize_seconds` an elastic run looks whether the cluster has room for more workers. A job without
-    workers asks the cluster for what one worker has. `memory_per_worker` is in GiB.
-
-    A lost worker counts towards `max_failures`, one whose node the cloud takes back towards
-    `max_preemption_failures`; -1 is no limit. A worker that waits for the others longer than
-    `collective_timeout_seconds` fails.
-    """
+    """Ray Train workers, and what each is given."""
 
     workers: Annotated[int, Field(ge=0)] = 0
+    """Ray workers. 0 trains in this process. With `max_workers`, the least number."""
     max_workers: PositiveInt | None = None
+    """The most workers of an elastic run, whose number changes with the cluster. Null: a fixed number."""
     resize_seconds: PositiveInt = 60
+    """Seconds between two looks whether the cluster has room for more workers of an elastic run."""
     gpus_per_worker: Annotated[float, Field(ge=0)] = 0
+    """GPUs of a worker."""
     cpus_per_worker: Annotated[float, Field(gt=0)] = 1
+    """CPUs of a worker. A job without workers asks the cluster for what one worker has."""
     memory_per_worker: Annotated[float, Field(gt=0)] | None = None
+    """GiB of memory that Ray reserves for a worker. Null: none."""
     threads_per_worker: PositiveInt | None = None
+    """Threads of torch in a worker. Null: what Ray or OMP_NUM_THREADS sets."""
     accelerator_type: str | None = None
+    """The GPU that a worker needs, by Ray's name (`A10G`). Null: any."""
     max_failures: Annotated[int, Field(ge=-1)] = 3
+    """Restarts after a lost worker; -1 is no limit."""
     max_preemption_failures: Annotated[int, Field(ge=-1)] = -1
+    """Restarts after a worker whose node the cloud took back; -1 is no limit."""
     collective_timeout_seconds: PositiveInt = 1800
+    """A worker that waits for the others longer than this fails."""
 
     @model_validator(mode="after")
     def _range(self) -> ScalingSettings:
@@ -72,18 +93,24 @@ class ScalingSettings(Settings):
 
 
 class TrackingSettings(Settings):
-    """MLflow, beside TensorBoard and the run's own log. It is also used where MLFLOW_TRACKING_URI is set."""
+    """MLflow, beside TensorBoard and the run's own log."""
 
     mlflow: bool = False
+    """Track the run with MLflow; done too where MLFLOW_TRACKING_URI is set."""
     experiment: str = "rayner"
+    """The name of MLflow's experiment."""
 
 
 class BaseRecipe(Settings):
     """What every run has. `task` names the task; each task's recipe fixes it."""
 
     task: str
+    """The task: which system is trained."""
     seed: int = 1
+    """Of all that is drawn: initial weights, order, dropout, splits."""
     encoder: str = "all-MiniLM-L6-v2"
+    """A Hugging Face id, a local folder, the name of the encoder that the extra `offline` brings, or a
+    checkpoint of rayner, whose encoder is taken. `random:32x2` is one of random weights, for tests."""
     training: TrainingSettings = TrainingSettings()
     scaling: ScalingSettings = ScalingSettings()
     tracking: TrackingSettings = TrackingSettings()

@@ -11,34 +11,36 @@ from rayner.config.documents import CorpusSettings, WindowSettings
 
 
 class MentionVectorSettings(Settings):
-    """A mention's vector: the mean of the last hidden states of its head's sub-words, or of its span's."""
+    """A mention's vector: the mean of the last hidden states of some of its sub-words."""
 
     tokens: Literal["head", "span"] = "head"
+    """Those of its head word, or of its whole span."""
     dropout: Fraction = 0.1
+    """Within the encoder."""
 
 
 class MaskingSettings(Settings):
-    """What is hidden from the encoder (papers/003, section 3.2 and table 5).
-
-    `mention_rate` of the mentions have all sub-words of their head, or of their whole span, masked.
-    `token_rate` of all sub-words are to be predicted by masked language modelling (Devlin et al. 2019).
-    """
+    """What is hidden from the encoder (papers/003, section 3.2 and table 5)."""
 
     mentions: Literal["none", "head", "span"] = "head"
+    """What of a chosen mention is masked: nothing, all sub-words of its head word, or of its span."""
     mention_rate: Fraction = 0.15
+    """The fraction of mentions that are chosen."""
     token_rate: Fraction = 0.15
+    """The fraction of sub-words that masked language modelling is to predict (Devlin et al. 2019)."""
 
 
 class ChainLossSettings(Settings):
-    """InfoNCE between mentions (papers/003, equation 2) and masked language modelling, and their weights.
-
-    `negatives` are mentions of other stories, of other chains of the same story, or both.
-    """
+    """InfoNCE between mentions (papers/003, equation 2) and masked language modelling."""
 
     temperature: Rate = 0.05
+    """Cosines are divided by it."""
     negatives: Literal["other_stories", "same_story", "both"] = "other_stories"
+    """Mentions of other stories, of other chains of the same story, or both."""
     contrast_weight: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the contrast of mentions."""
     mlm_weight: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of masked language modelling."""
 
     @model_validator(mode="after")
     def _something_is_learned(self) -> ChainLossSettings:
@@ -48,16 +50,17 @@ class ChainLossSettings(Settings):
 
 
 class StoryTraining(TrainingSettings):
-    """Optimization over whole stories.
-
-    `tokens_per_step` counts sub-words of all workers together; every step holds two stories at least, however
-    long they are. Sums are divided by what the step has, over all workers.
-    """
+    """Optimization over whole stories, beside what every training has."""
 
     tokens_per_step: PositiveInt = 8192
+    """Sub-words a step, of all workers together. Every step holds two stories at least, however long they
+    are."""
     normalization: Literal["step"] = "step"
+    """Sums of losses are divided by what the step has, over all workers."""
     epochs: PositiveInt = 5
+    """Passes over the training data."""
     learning_rate: Rate = 5e-5
+    """The highest learning rate of the encoder."""
 
 
 class ChainsRecipe(BaseRecipe):

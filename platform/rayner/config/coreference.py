@@ -11,17 +11,18 @@ from rayner.config.documents import CorpusSettings, DocumentTraining, WindowSett
 
 
 class MentionRankingSettings(Settings):
-    """Which spans are compared, and with how many others.
-
-    Spans of up to `max_span_width` words within a sentence are scored as mentions. The best, `spans_per_word`
-    for each word of a window, are candidates; each is compared with the `antecedents` candidates before it.
-    """
+    """Which spans are compared, and with how many others."""
 
     max_span_width: PositiveInt = 10
+    """Words of the longest span that is scored as a mention, within a sentence."""
     spans_per_word: Annotated[float, Field(gt=0)] = 0.3
+    """The best spans are candidates: so many for each word of a window."""
     antecedents: PositiveInt = 100
+    """Candidates before it that each candidate is compared with."""
     hidden_size: PositiveInt = 150
+    """Width of the hidden layers of the scorers."""
     dropout: Fraction = 0.1
+    """Within the encoder, and before the scorers."""
 
 
 class CoreferenceRecipe(BaseRecipe):

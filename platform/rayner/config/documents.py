@@ -12,17 +12,19 @@ ContextMethod = Literal["before", "after", "surrounding", "bm25", "same_noun", "
 
 
 class TypeSettings(Settings):
-    """A type and the texts that may stand for it (papers/000, section 4, table 5).
-
-    `descriptions` are annotation guidelines, one or several. A prototype is a sentence with its mention
-    in double square brackets: `The [[Black Sea]] froze over.`
-    """
+    """A type and the texts that describe it (papers/000, section 4, table 5)."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The label, as the corpus has it."""
     description: str | None = None
+    """What the type means, as an annotator would be told."""
     descriptions: tuple[str, ...] = ()
+    """Further descriptions; the vectors of several are averaged."""
     keyword: str | None = None
+    """A word for the type, with `model.type_encoding: keyword`. Null: its name."""
     prototypes: tuple[str, ...] = ()
+    """Sentences with their mention in double square brackets, with `model.type_encoding: prototype`: `The
+    [[Black Sea]] froze over.`"""
 
     @property
     def guidelines(self) -> tuple[str, ...]:
@@ -31,36 +33,39 @@ class TypeSettings(Settings):
 
 
 class LabelSettings(Settings):
-    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching).
-
-    `case: acronyms` ignores case except in short names all in capitals. `ambiguity` is what becomes of a name
-    of two types: no label, the type that stands first in the dictionary, or both.
-    """
+    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching)."""
 
     case: Literal["exact", "ignore", "acronyms"] = "acronyms"
+    """Whether case matters; `acronyms` ignores it except in short names all in capitals."""
     ambiguity: Literal["drop", "first", "both"] = "drop"
+    """What becomes of a name of two types: no label, the type that comes first in the dictionary, or both."""
 
 
 class CorpusSettings(Settings):
-    """Files or folders of each split; `$NAME` stands for an environment variable.
-
-    Without `dev`, `dev_fraction` of the training documents are held out, no group cut and no text in both.
-    With `dictionary` the training documents have its names as mentions in place of their own; `phrases` are
-    names that hold their place without being mentions (papers/000, section 3, distantly supervised setting).
-    `rename` maps types of the corpus and of the dictionary to those of the recipe; several may become one.
-    `annotated` says, for paths as they stand in `train` or `dev`, for which types of the recipe alone they
-    were annotated; the others are annotated for all, unless their documents say otherwise.
-    """
+    """The documents of each split, and what is changed in them."""
 
     train: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Files or folders; `$NAME` is replaced by the environment variable."""
     dev: tuple[str, ...] = ()
+    """Files or folders of the development part."""
     dev_fraction: Annotated[float, Field(ge=0, lt=1)] = 0
+    """Without `dev`: the fraction of the training documents that is held out, no group cut and no text in
+    both."""
     format: str = "auto"
+    """The format of the files; `auto` detects it."""
     dictionary: str | None = None
+    """A dictionary whose names the training documents have as mentions in place of their own (papers/000,
+    section 3, distantly supervised setting)."""
     phrases: str | None = None
+    """A file of names that occupy their place without being mentions; goes with `dictionary`."""
     rename: dict[str, str] = Field(default_factory=dict)
+    """Types of the corpus and of the dictionary, and the types of the recipe that they become; several may
+    become one."""
     labels: LabelSettings = LabelSettings()
+    """How the names of `dictionary` are found."""
     annotated: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """For paths as written in `train` or `dev`: the types of the recipe that they were annotated for. Others
+    are annotated for all, unless their documents say otherwise."""
 
     @model_validator(mode="after")
     def _annotated_paths_are_read(self) -> CorpusSettings:
@@ -78,17 +83,17 @@ class CorpusSettings(Settings):
 
 
 class WindowSettings(Settings):
-    """How a text is cut: sub-words a window (special tokens included), and how many the next one shares.
-
-    `context` is how many of them are for the contexts that a document brings, at most; 0 reads none.
-    `words: corpus` takes the words that a document brings and finds them in the text where it brings none;
-    `words: text` always finds them in the text.
-    """
+    """How a text is cut into windows of sub-words."""
 
     length: Annotated[int, Field(ge=8)] = 128
+    """Sub-words a window, special tokens included."""
     overlap: Annotated[int, Field(ge=0)] = 32
+    """Sub-words that a window shares with the next one."""
     context: Annotated[int, Field(ge=0)] = 0
+    """How many sub-words of a window are for the contexts that a document brings, at most; 0 reads none."""
     words: Literal["corpus", "text"] = "corpus"
+    """`corpus` takes the words that a document brings and finds them in the text where it brings none; `text`
+    always finds them in the text."""
 
     @model_validator(mode="after")
     def _advances(self) -> WindowSettings:
@@ -102,19 +107,20 @@ class WindowSettings(Settings):
 
 
 class ContextSettings(Settings):
-    """Which other sentences of its document each sentence is read with (papers/001, section 4).
-
-    `methods` each propose `candidates` sentences (by default `count`), of which `count` are taken: those that
-    the checkpoint `ranker` scores highest, above `minimum`; without it, the methods' best in turn.
-    `windows.context` is how many sub-words they may take.
-    """
+    """Which other sentences of its document each sentence is read with (papers/001, section 4)."""
 
     methods: Annotated[tuple[ContextMethod, ...], Field(min_length=1)] = ("bm25",)
+    """How candidates are found; each method proposes some."""
     count: PositiveInt = 1
+    """Sentences that are read as contexts of one sentence."""
     candidates: PositiveInt | None = None
+    """Sentences that each method proposes. Null: as many as `count`."""
     ranker: str | None = None
+    """A checkpoint of a ranker, which chooses among the candidates. Null: the methods' best, in turn."""
     minimum: Fraction = 0
+    """The score that a context must have; needs `ranker`."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the method `random`."""
 
     @model_validator(mode="after")
     def _each_method_once(self) -> ContextSettings:
@@ -126,13 +132,12 @@ class ContextSettings(Settings):
 
 
 class DocumentTraining(TrainingSettings):
-    """Optimization over windows of documents.
-
-    `tokens_per_step` counts padded sub-words, of all workers together.
-    """
+    """Optimization over windows of documents, beside what every training has."""
 
     tokens_per_step: PositiveInt = 1024
+    """Padded sub-words a step, of all workers together."""
     normalization: Literal["step", "corpus"] = "corpus"
+    """What the sums of the loss are divided by: the counts of the step, or the mean counts of steps."""
 
 
 class DocumentRecipe(BaseRecipe):
@@ -140,8 +145,11 @@ class DocumentRecipe(BaseRecipe):
 
     corpus: CorpusSettings
     types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)]
+    """The types to learn: a list, or the name of a YAML file with the list, relative to the recipe."""
     windows: WindowSettings = WindowSettings()
     context: ContextSettings | None = None
+    """With it, documents are read sentence by sentence, each with other sentences of its document. Null: in
+    windows of running text."""
     training: DocumentTraining = DocumentTraining()
 
     @model_validator(mode="after")
@@ -149,7 +157,7 @@ class DocumentRecipe(BaseRecipe):
         names = [t.name for t in self.types]
         if len(set(names)) < len(names):
             raise ValueError(
-                f"the type {next(n for n in names if names.count(n) > 1)!r} stands twice in `types`"
+                f"the type {next(n for n in names if names.count(n) > 1)!r} occurs twice in `types`"
             )
         return self
 

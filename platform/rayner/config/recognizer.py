@@ -14,35 +14,57 @@ class BiEncoderSettings(Settings):
     """The bi-encoder of papers/000, sections 2.1 and 4."""
 
     encoders: Literal["separate", "shared"] = "separate"
+    """One encoder for texts and types, or two."""
     train_type_encoder: bool = True
+    """Whether the type encoder learns; if not, it reads each type once, and only its projections learn."""
     type_encoding: Literal["guideline", "keyword", "atomic", "prototype"] = "guideline"
+    """What of a type is encoded: its description, its keyword, nothing (a learned vector), or sentences with
+    examples (table 5)."""
     projection_size: PositiveInt = 128
+    """Width of the space that spans and types share."""
     width_embedding_size: Annotated[int, Field(ge=0)] = 128
+    """Width of the embedding of a span's length; 0 leaves it out."""
     shared_linear: bool = False
+    """One projection for starts, ends and spans, in place of three."""
     max_span_width: PositiveInt = 30
+    """Sub-words of the longest mention. It sets the least `windows.overlap`."""
     threshold: Literal["dynamic", "learned", "tuned"] = "dynamic"
+    """What score a mention must have: the similarity of the type and [CLS] of the window (`dynamic`), a
+    learned number for each type, or the one of each type that is best on dev (table 6)."""
     temperature: Rate = 0.07
+    """Similarities are divided by it; it is learned from this value on."""
     dropout: Fraction = 0.1
+    """Within the encoders, and after the projections."""
     span_dropout: Literal["window", "span"] = "window"
+    """One mask for all spans of a window, or one for each span (as published; slower)."""
     types_per_step: PositiveInt | None = None
+    """With many types: how many a training step draws. Null: all."""
 
 
 class ContrastSettings(Settings):
-    """The objective of papers/000, equations 5 to 10. `beta` weighs mentions against thresholds."""
+    """The objective of papers/000, equations 5 to 10."""
 
     start_weight: Annotated[float, Field(ge=0)] = 0.2
+    """Weight of the starts of mentions."""
     end_weight: Annotated[float, Field(ge=0)] = 0.2
+    """Weight of the ends of mentions."""
     span_weight: Annotated[float, Field(ge=0)] = 0.6
+    """Weight of whole mentions."""
     beta: Fraction = 0.5
+    """Weight of mentions against thresholds: 1 has mentions alone."""
     negatives: Literal["band", "all"] = "band"
+    """Spans that a mention is compared with: those up to `max_span_width`, or all of the window."""
     threshold_in_denominator: bool = True
+    """Whether the threshold is a negative of each mention, too."""
 
 
 class SpanDecoding(Settings):
     """How spans become mentions (papers/000, algorithm 1)."""
 
     overlap: Literal["flat", "nested"] = "flat"
+    """`flat`: no two mentions share a character. `nested`: mentions may lie in one another."""
     joint: bool = False
+    """Whether the start and the end must reach their thresholds, too."""
 
 
 class RecognizerRecipe(DocumentRecipe):

@@ -13,52 +13,50 @@ MentionEncoding = Literal["head", "span_markers", "head_markers", "mask", "promp
 
 
 class TyperSettings(Settings):
-    """From a mention in its context to the scores of all types.
-
-    `mention_encoding` (papers/003, table 4) says where the mention's vector is read: at the first sub-word
-    of its head word; at a marker before the span or before the head word; at a mask in place of the mention;
-    at the mask of "The type of MENTION is [MASK]." or of "<MENTION, hasType, [MASK]>" after the text. With
-    `head` the mentions of a window share it; every other encoding reads a window for each mention.
-
-    `head: linear` learns a vector for each type. `head: labels` compares projections of the mention's vector
-    and of the encoded name of the type, and so scores types that it never learned, too.
-    `train_encoder: false` keeps the encoder as it is.
-    """
+    """From a mention in its context to the scores of all types."""
 
     mention_encoding: MentionEncoding = "head"
+    """Where the vector of a mention is read (papers/003, table 4): at the first sub-word of its head word; at
+    a marker before the span or before the head word; at a mask in place of the mention; at the mask of
+    "The type of MENTION is [MASK]." or of "<MENTION, hasType, [MASK]>" after the text. With `head` the
+    mentions of a window share it; every other encoding reads a window for each mention."""
     head: Literal["linear", "labels"] = "linear"
+    """`linear` learns a vector for each type. `labels` compares projections of the mention's vector and of
+    the encoded name of the type, and so scores types that it never learned, too."""
     projection_size: PositiveInt = 256
+    """Width of the projections of `labels`."""
     train_encoder: bool = True
+    """False keeps the encoder as it is."""
     dropout: Fraction = 0.1
+    """Within the encoder, and before the head."""
 
 
 class TypeDecoding(Settings):
-    """Which types a mention has.
-
-    Those whose probability is above a threshold: `fixed` at `value`; `tuned`, the one for all types that is
-    best on dev; `per_type`, the best of each type on dev. With `always_best` also the most probable type,
-    whatever its probability. `hierarchy` makes `/person/artist` and `/person` consistent: by adding the types
-    above, or by dropping what lies below a type that is not found.
-    """
+    """Which types a mention has: those whose probability is above a threshold."""
 
     threshold: Literal["fixed", "tuned", "per_type"] = "fixed"
+    """`fixed` at `value`; `tuned`, the one for all types that is best on dev; `per_type`, the best of each
+    type on dev."""
     value: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The threshold `fixed`."""
     always_best: bool = True
+    """Also take the most probable type, whatever its probability."""
     hierarchy: Literal["add_parents", "drop_orphans", "none"] = "add_parents"
+    """Makes `/person/artist` and `/person` consistent: by adding the types above, or by dropping what lies
+    below a type that is not found."""
 
 
 class TyperRecipe(BaseRecipe):
-    """papers/003: fine types of mentions that are given.
-
-    Without `types` (or `types: auto`) the types are the lines of the file `type_list`, or else those of at
-    least `min_count` mentions of the training corpus. A mention without fine types has its own type.
-    """
+    """papers/003: fine types of mentions that are given. A mention without fine types has its own type."""
 
     task: Literal["typer"]
     corpus: CorpusSettings
     types: tuple[TypeSettings, ...] = ()
+    """The types. Empty or `auto`: the lines of `type_list`, or else those of the training corpus."""
     type_list: str | None = None
+    """A file with a type a line."""
     min_count: PositiveInt = 1
+    """Without a list: the mentions of the training corpus that a type must have."""
     windows: WindowSettings = WindowSettings()
     model: TyperSettings = TyperSettings()
     decoding: TypeDecoding = TypeDecoding()
@@ -76,7 +74,7 @@ class TyperRecipe(BaseRecipe):
         names = [t.name for t in self.types]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise ValueError(f"the type {twice!r} stands twice in `types`")
+            raise ValueError(f"the type {twice!r} occurs twice in `types`")
         return self
 
     @model_validator(mode="after")

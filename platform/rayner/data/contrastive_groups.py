@@ -16,18 +16,22 @@ def plan(
     group_size: int,
     groups_per_step: int,
     anchored: bool,
+    neighbours: np.ndarray | None = None,
 ) -> Plan:
     """The steps of an epoch: each the indices of its examples, every one once.
 
     In each epoch anew, the examples of an entity are shuffled and cut into groups. Where `anchored`, a group
     holds the entity's name and up to `group_size - 1` of its other examples; otherwise the name is one of
-    them. Groups are shuffled, and `groups_per_step` make a step. The last step may have fewer; one that would
-    have a single group joins the step before. Where all groups of the last step are then of one entity, one
-    of them changes places with another entity's. All epochs have equally many steps.
+    them. Groups are shuffled, and `groups_per_step` make a step; with `neighbours`, a group takes groups of
+    its entity's neighbours into its step, as long as there are any left. The last step may have fewer; one
+    that would have a single group joins the step before. Where all groups of the last step are then of one
+    entity, one of them changes places with another entity's. All epochs have equally many steps.
 
     Args:
         entities: [N] the entity of each example, by name or as an array of integers from 0; its first example
             is its name.
+        neighbours: [E, k] other entities, nearest first, of each; entities are numbered in the order of their
+            first examples.
     """
     rng = np.random.default_rng([seed, epoch])
     codes = group_codes(entities)
@@ -38,7 +42,10 @@ def plan(
     cut_from = np.where(sizes > 1, sizes - 1, 1) if anchored else sizes
     numbers = -(-cut_from // cut_size)
     entity = np.repeat(np.arange(len(sizes)), numbers)
-    step = _steps(entity, groups_per_step, rng)
+    order = rng.permutation(len(entity))
+    if neighbours is not None:
+        order = _beside_neighbours(order, entity, neighbours, groups_per_step)
+    step = _steps(entity, groups_per_step, order)
     first = np.repeat(np.cumsum(numbers) - numbers, cut_from)
     inside = ranges(np.zeros_like(cut_from), cut_from) // cut_size
     others = members[ranges(begins + sizes - cut_from, cut_from)]
@@ -66,9 +73,38 @@ def _members(codes: np.ndarray, anchored: bool, rng: np.random.Generator) -> tup
     return shuffled[places_by(keys[shuffled])], sizes
 
 
-def _steps(entity: np.ndarray, groups_per_step: int, rng: np.random.Generator) -> np.ndarray:
-    """The step of each group."""
-    order = rng.permutation(len(entity))
+def _beside_neighbours(
+    order: np.ndarray, entity: np.ndarray, neighbours: np.ndarray, groups_per_step: int
+) -> np.ndarray:
+    """The groups, each step begun by the first one that is left and filled with neighbours of those in it."""
+    near = neighbours.tolist()
+    left: dict[int, list[int]] = {}
+    for group in order[::-1].tolist():
+        left.setdefault(int(entity[group]), []).append(group)
+    taken = np.zeros(len(order), bool)
+    found: list[int] = []
+    for first in order.tolist():
+        if taken[first]:
+            continue
+        taken[first] = True
+        at = len(found)
+        found.append(first)
+        # Neighbours of the first group's entity, then theirs, until the step is full.
+        while at < len(found) and len(found) % groups_per_step:
+            for other in near[entity[found[at]]]:
+                if len(found) % groups_per_step == 0:
+                    break
+                while left[other] and taken[left[other][-1]]:
+                    left[other].pop()
+                if left[other]:
+                    taken[left[other][-1]] = True
+                    found.append(left[other].pop())
+            at += 1
+    return np.array(found, np.int64)
+
+
+def _steps(entity: np.ndarray, groups_per_step: int, order: np.ndarray) -> np.ndarray:
+    """The step of each group, of the groups in an order."""
     last = (len(order) - 1) // groups_per_step * groups_per_step
     if last and len(order) - last == 1:
         last -= groups_per_step

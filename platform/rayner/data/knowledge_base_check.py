@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from rayner.data.check import Finding, Findings
+from rayner.data.corpus_check import Finding, Findings
 from rayner.data.knowledge_bases import KnowledgeBase
 from rayner.data.schema import Entity
 
@@ -74,7 +74,7 @@ def _encoding_fault(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
     if "\ufffd" in text:
-        return "holds U+FFFD, which stands for what could not be decoded"
+        return "holds U+FFFD, the mark of what could not be decoded"
     for encoding in ("cp1252", "latin-1"):
         try:
             repaired = text.encode(encoding).decode()

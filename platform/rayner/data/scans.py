@@ -121,6 +121,11 @@ def is_large(unit: Unit) -> bool:
     return sum(_stamp(path)[0] for path in unit.paths) >= 2 * PART_BYTES
 
 
+def are_known(folder: Path | None, unit: Unit) -> bool:
+    """Whether `parts_of` need not read the file."""
+    return folder is not None and _cuts(folder, unit).exists()
+
+
 def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
     """As `find_parts`; the folder keeps where a large file was cut, for as long as the file does not change.
 
@@ -129,7 +134,7 @@ def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
     """
     if folder is None:
         return find_parts(unit)
-    path = folder / f"{_part([unit]).key('parts')}.json"
+    path = _cuts(folder, unit)
     if not path.exists():
         found = [(part.span, part.first) for part in find_parts(unit)]
         with whole_file(path) as partial:
@@ -224,6 +229,10 @@ def digest_of(contents: pa.ChunkedArray) -> str:
 def digest(documents: Iterable[Document]) -> str:
     """As `digest_of` their hashes."""
     return hashlib.sha256(b"".join(_content(document)[0] for document in documents)).hexdigest()
+
+
+def _cuts(folder: Path, unit: Unit) -> Path:
+    return folder / f"{_part([unit]).key('parts')}.json"
 
 
 def _content(document: Document) -> tuple[bytes, int]:

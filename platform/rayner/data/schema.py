@@ -19,7 +19,8 @@ class Mention:
     `start` and `end` count Unicode code points of the document's text, half-open. `types` and
     `candidates` hold (fine type, score) and (entity id, score), best first. `margin` is how far the span's
     score lies over its threshold (None without one), `probability` that the first candidate is right (None
-    where nothing is calibrated).
+    where nothing is calibrated). `uncertainty` is the entropy of what stands for its words (None where that
+    is no distribution): it tells what was seldom seen, whatever the score.
     """
 
     start: int
@@ -33,6 +34,7 @@ class Mention:
     candidates: tuple[tuple[str, float], ...] = ()
     margin: float | None = None
     probability: float | None = None
+    uncertainty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ MENTION_TYPE = pa.struct(
         ("candidates", pa.list_(_SCORED)),
         ("margin", pa.float32()),
         ("probability", pa.float32()),
+        ("uncertainty", pa.float32()),
     ]
 )
 
@@ -185,6 +188,7 @@ def mention_to_row(mention: Mention) -> dict[str, Any]:
         "candidates": [{"name": name, "score": score} for name, score in mention.candidates],
         "margin": mention.margin,
         "probability": mention.probability,
+        "uncertainty": mention.uncertainty,
     }
 
 
@@ -203,6 +207,7 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         candidates=tuple((c["name"], c["score"]) for c in row.get("candidates") or ()),
         margin=row.get("margin"),
         probability=row.get("probability"),
+        uncertainty=row.get("uncertainty"),
     )
 
 

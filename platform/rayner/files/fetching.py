@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files.manifests import Entry, find_manifest, key_of
+from rayner.files.manifests import REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
 from rayner.files.uris import uri_of
 from rayner.files.whole import partial_name, whole_file
@@ -32,9 +32,7 @@ PAUSE = 0.5
 """Seconds before the second try; twice as long before each further one."""
 _AT_ONCE = 8
 _CHUNK = 2**22
-_REFUSED = re.compile(
-    r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|status(?: code:)? 40[13]\b"
-)
+_PATHS = re.compile(r"\S*/\S*")
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +74,22 @@ def local_root() -> Path:
     return Path(named).absolute() if named else Path.home() / ".cache" / "rayner"
 
 
-def storage_failure(where: str, error: BaseException, doing: str = "cannot be read") -> RaynerError:
-    """The one line of an error that Arrow or obstore raised."""
+def storage_failure(
+    where: str, error: BaseException, doing: str = "cannot be read", worked: bool = False
+) -> RaynerError:
+    """The one line of an error that Arrow or obstore raised.
+
+    Args:
+        worked: whether this process has used the storage before: then it has credentials, and who hands them
+            out does not answer at the moment.
+    """
     text = str(error)
     if "NoSuchBucket" in text or "NO_SUCH_BUCKET" in text:
         return InputError(where, "there is no such bucket", "correct the URI, or make the bucket")
-    if "169.254." in text or "redential" in text:
+    if not worked and ("169.254." in text or "redential" in _PATHS.sub("", text)):
         hint = "set AWS_ACCESS_KEY_ID and so on, or give the machine a role"
         return InputError(where, "no credentials were found for it", hint)
-    if _REFUSED.search(text):
+    if REFUSED.search(text):
         return InputError(where, "access is denied", "give this process the rights to it, or correct the URI")
     if isinstance(error, FileNotFoundError):
         return InputError(where, "no such file or folder", "correct the URI")

@@ -67,6 +67,11 @@ def is_left_over(name: str) -> bool:
     return name.startswith(".") and name.endswith((".partial", ".new", ".old"))
 
 
+def name_of_new(name: str) -> str | None:
+    """The name that a complete folder gets next, of the one that it has until then; None for another name."""
+    return name[1:-4] if name.startswith(".") and name.endswith(".new") else None
+
+
 def settle_folder(folder: Path) -> None:
     """Finish a replacement that was cut short, or undo it."""
     partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,6 +19,11 @@ from rayner.files.places import Place
 MANIFEST = "_manifest.json"
 OBJECTS = "_objects"
 FORMAT = 1
+_DIGEST = re.compile("[0-9a-f]{64}")
+REFUSED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|status(?: code:)? 40[13]\b"
+)
+"""How Arrow and obstore tell that access is denied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,21 @@ def decode(data: bytes, where: str) -> Manifest:
         values: dict[str, Any] = json.loads(data)
         version = values.pop("format")
         files = {name: Entry(**entry) for name, entry in values.pop("files").items()}
-        if version == FORMAT and not any(name.startswith("/") or ".." in name.split("/") for name in files):
+        if version == FORMAT and all(_is_inside(name) and _is_sound(e) for name, e in files.items()):
             return Manifest(**values, files=files)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise InputError(where, "is no manifest of this version of rayner", "write the folder again")
+
+
+def _is_inside(name: str) -> bool:
+    return bool(name) and not name.startswith("/") and ".." not in name.split("/")
+
+
+def _is_sound(entry: Entry) -> bool:
+    """Whether its content is named by a digest: by that name it is kept on each machine."""
+    in_objects = entry.object.startswith(f"{OBJECTS}/") and _is_inside(entry.object)
+    return in_objects and type(entry.size) is int and bool(_DIGEST.fullmatch(entry.sha256))
 
 
 def key_of(entries: Mapping[str, Entry]) -> str:
@@ -84,7 +100,14 @@ def find_manifest(place: Place) -> tuple[Place, Manifest, str] | None:
     parts = place.path.strip("/").split("/")
     for length in range(len(parts), 0, -1):
         folder = place.at("/".join(parts[:length]))
-        if (data := folder.below(MANIFEST).read()) is not None:
+        try:
+            data = folder.below(MANIFEST).read()
+        except OSError as error:
+            if length < len(parts) and REFUSED.search(str(error)):
+                # Who may read a folder may not look into those above it.
+                return None
+            raise
+        if data is not None:
             rest = "/".join(parts[length:])
             return folder, decode(data, folder.below(MANIFEST).shown), rest
     return None

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,9 @@ class Place:
             with tempfile.TemporaryFile() as whole:
                 yield whole
                 whole.seek(0)
-                with self.filesystem.open_output_stream(self.path, compression=None) as stream:
-                    shutil.copyfileobj(whole, stream)
+                # In a thread, where no Ctrl-C comes between.
+                with ThreadPoolExecutor(1) as apart:
+                    apart.submit(self._upload, whole).result()
             return
         self.filesystem.create_dir(folder or "/", recursive=True)
         partial = f"{folder}/{partial_name(name)}"
@@ -94,6 +96,10 @@ class Place:
             with suppress(OSError):
                 self.filesystem.delete_file(partial)
             raise
+
+    def _upload(self, whole: IO[bytes]) -> None:
+        with self.filesystem.open_output_stream(self.path, compression=None) as stream:
+            shutil.copyfileobj(whole, stream)
 
     def drop_partials(self, recursive: bool = False) -> None:
         """Remove from this folder what writers that were killed left of their files."""

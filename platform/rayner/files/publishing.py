@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 
 
 class TakenOverError(InputError):
-    """Another process writes to the place now; this one stops."""
+    """Another process writes to the place now; this one stops. `named` are the objects that it goes by."""
+
+    named: frozenset[str] = frozenset()
 
 
 class Publication:
@@ -62,8 +64,10 @@ class Publication:
         self._takes_over = owner is None
         self._store = _store_at(self.uri)
         self._state: Manifest | None = None
-        self._tag: str | None = None
+        self._version: Mapping[str, str] = {}
+        self._worked = False
         self._given_up: set[str] = set()
+        self._late: set[str] = set()
         self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
 
     def open(self, keeps: bool = True) -> None:
@@ -76,15 +80,12 @@ class Publication:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used.
         """
-        self._state, self._tag = self._read()
-        state = self._state
+        state = self._take(keeps)
         if state is not None and state.owner != self.owner:
-            if not self._takes_over:
-                raise self._taken_over(state)
             log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
         self._takes_over = False
+        self._state = state
         files = state.files if state is not None else {}
-        self._make_folder(files if keeps else {})
         # Listed before: what a writer uploads that takes over from this one later is not among it.
         left = self._unnamed(files)
         self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
@@ -97,11 +98,9 @@ class Publication:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used.
         """
-        state, _ = self._read()
-        if state is not None and state.owner != self.owner:
-            raise self._taken_over(state)
-        with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
-            self._make_folder(state.files if state is not None else {})
+        takes_over, self._takes_over = self._takes_over, False
+        self._take()
+        self._takes_over = takes_over
 
     def check(self) -> None:
         """Find out whether this process may still write.
@@ -111,7 +110,7 @@ class Publication:
             InputError, StorageError: the storage cannot be used.
         """
         state, _ = self._read()
-        if state is None or self._state is None or state.write != self._state.write:
+        if state is None or self._state is None or state.write not in {self._state.write, *self._late}:
             raise self._taken_over(state or Manifest("", "", "one that is not known"))
 
     def push(self) -> None:
@@ -142,8 +141,9 @@ class Publication:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 list(pool.map(lambda one: self._upload(*one), uploads))
             self._write(Manifest(write, self.owner, _who(), files))
-        except TakenOverError:
-            self._remove([target for _, target in uploads])
+        except TakenOverError as error:
+            # Whoever took over may go by a manifest of this process of which no answer came.
+            self._remove([target for _, target in uploads if target not in error.named])
             raise
         except RaynerError:
             # The manifest may be on its way yet.
@@ -152,6 +152,26 @@ class Publication:
         gone = (replaced | self._given_up) - {entry.object for entry in files.values()}
         self._given_up.clear()
         self._remove(sorted(gone))
+
+    def _take(self, keeps: bool = True) -> Manifest | None:
+        """Make the folder here what is there: one state of it, also while another process writes new ones."""
+        seen = None
+        while True:
+            state, self._version = self._read()
+            if state is not None and state.owner != self.owner and not self._takes_over:
+                raise self._taken_over(state)
+            try:
+                with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
+                    self._make_folder(state.files if state is not None and keeps else {})
+            except FileNotFoundError as error:
+                if state is None or state.write == seen:
+                    what = f"its manifest names an object that is gone ({error.filename})"
+                    raise InputError(
+                        self.uri, what, "start over with --fresh, or restore the object"
+                    ) from None
+                seen = state.write
+            else:
+                return state
 
     def _make_folder(self, files: Mapping[str, Entry]) -> None:
         """What lies in the folder here that is not of this state, may be newer or damaged, and goes."""
@@ -162,55 +182,62 @@ class Publication:
             if name in wanted and self._hash(path) == (wanted[name].size, wanted[name].sha256):
                 del wanted[name]
             elif not any(map(is_aside, path.relative_to(self.folder).parts)):
-                path.unlink()
-        try:
-            found = objects_of(place_of(self.uri), wanted)
-        except FileNotFoundError as error:
-            what = f"its manifest names an object that is gone ({error.filename})"
-            raise InputError(self.uri, what, "start over with --fresh, or restore the object") from None
-        for name, kept in found.items():
+                path.unlink(missing_ok=True)
+        for name, kept in objects_of(place_of(self.uri), wanted).items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             # A copy: what is worked on must not change what was fetched.
             shutil.copyfile(kept, path)
 
-    def _read(self) -> tuple[Manifest | None, str | None]:
+    def _read(self) -> tuple[Manifest | None, Mapping[str, str]]:
+        """What is written there, and its version for a conditional write."""
         import obstore
 
+        def read() -> tuple[bytes, Any]:
+            found = obstore.get(self._store, MANIFEST)
+            return bytes(found.bytes()), found.meta
+
         try:
-            found = self._call(lambda: obstore.get(self._store, MANIFEST))
+            data, about = self._call(read)
         except FileNotFoundError:
-            return None, None
-        return decode(bytes(found.bytes()), f"{self.uri}/{MANIFEST}"), found.meta["e_tag"]
+            return None, {}
+        return decode(data, f"{self.uri}/{MANIFEST}"), _version(about)
 
     def _write(self, state: Manifest) -> None:
         """Put a manifest in the place of the one that this process knows of."""
         import obstore
 
-        mode: Any = "create" if self._state is None else {"e_tag": self._tag}
         for attempt in range(1, TRIES + 1):
+            mode: Any = "create" if self._state is None else self._version
             try:
-                self._tag = obstore.put(self._store, MANIFEST, state.encode(), mode=mode)["e_tag"]
+                self._version = _version(obstore.put(self._store, MANIFEST, state.encode(), mode=mode))
                 break
             except Exception as error:
-                failure = storage_failure(self.uri, error, "cannot be written to")
-                now, tag = self._read()
+                failure = storage_failure(self.uri, error, "cannot be written to", self._worked)
+                # Without an answer it may be written all the same, now or later.
+                self._late.add(state.write)
+                now, version = self._read()
                 if now is not None and now.write == state.write:
-                    # It was written, and the answer was lost.
-                    self._tag = tag
+                    self._version = version
                     break
-                if now is not None and (self._state is None or now.write != self._state.write):
+                if now is not None and now.write in self._late:
+                    self._state, self._version = now, version
+                elif now is not None and (self._state is None or now.write != self._state.write):
                     raise self._taken_over(now) from None
                 if attempt == TRIES or isinstance(failure, InputError):
                     raise failure from None
                 log.warning("%s (try %d of %d)", failure, attempt, TRIES)
                 time.sleep(PAUSE * 2 ** (attempt - 1))
         self._state = state
+        self._worked = True
+        self._late.clear()
 
     def _taken_over(self, state: Manifest) -> TakenOverError:
-        return TakenOverError(
+        error = TakenOverError(
             self.uri, f"is written by another process ({state.who})", "stop one of the two; this one stops"
         )
+        error.named = frozenset(entry.object for entry in state.files.values())
+        return error
 
     def _upload(self, path: Path, target: str) -> None:
         import obstore
@@ -237,15 +264,18 @@ class Publication:
     def _call(self, do: Callable[[], Any]) -> Any:
         for attempt in range(1, TRIES + 1):
             try:
-                return do()
+                done = do()
             except Exception as error:
-                failure = storage_failure(self.uri, error, "cannot be reached")
+                failure = storage_failure(self.uri, error, "cannot be reached", self._worked)
                 if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
                     raise
                 if attempt == TRIES or isinstance(failure, InputError):
                     raise failure from None
                 log.warning("%s (try %d of %d)", failure, attempt, TRIES)
                 time.sleep(PAUSE * 2 ** (attempt - 1))
+            else:
+                self._worked = True
+                return done
         raise AssertionError
 
     def _hash(self, path: Path) -> tuple[int, str]:
@@ -257,6 +287,11 @@ class Publication:
                 known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
             self._hashes[about.st_ino] = known
         return about.st_size, known[1]
+
+
+def _version(about: Mapping[str, Any]) -> dict[str, str]:
+    """What a conditional write names: S3 and Azure go by the tag, Google by the version."""
+    return {name: about[name] for name in ("e_tag", "version") if about.get(name) is not None}
 
 
 def _who() -> str:

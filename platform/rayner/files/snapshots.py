@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rayner.errors import StorageError
+from rayner.files.folders import name_of_new
 from rayner.files.whole import is_partial, partial_name
 
 _TRIES = 20
@@ -18,8 +19,6 @@ _PAUSE = 0.05
 _COPIED = 2**24
 _ASIDE = re.compile(r"\..*\.(partial|new|old|lock)|\.lock|\.examples|ray")
 """What is under way, or of this machine alone: Ray's own files, and examples that can be made again."""
-_NEW = re.compile(r"\.(.*)\.new")
-"""A folder as `folders.replace_folder` calls it before it takes the place of the old one."""
 
 
 def is_aside(name: str) -> bool:
@@ -62,10 +61,12 @@ def _snap_once(folder: Path, target: Path) -> None:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    for path in folder.iterdir():
-        if (new := _NEW.fullmatch(path.name)) and not (folder / new[1]).exists():
+    paths = list(folder.iterdir())
+    names = {path.name for path in paths}
+    for path in paths:
+        if (name := name_of_new(path.name)) is not None and name not in names:
             # Complete, and about to get its name, which no other folder has in this moment.
-            _snap_once(path, target / new[1])
+            _snap_once(path, target / name)
         elif is_aside(path.name):
             continue
         elif path.is_dir():

@@ -53,11 +53,20 @@ def check_uri(text: str) -> None:
     if found is None:
         return
     scheme, authority, rest = found.groups()
-    user, at, host = authority.rpartition("@")
-    if (at and (scheme in _KEYS_ONLY or ":" in user)) or _SECRET.search(text):
-        shown = f"{scheme}://{host}{rest.partition('?')[0]}"
+    user, at, _ = authority.rpartition("@")
+    # A secret key may hold a slash: then no `@` is before it.
+    in_buckets = scheme in _KEYS_ONLY and (at or (":" in authority and not authority.startswith("arn:")))
+    if in_buckets or (at and ":" in user) or _SECRET.search(text):
+        shown = f"{scheme}://{_harmless(authority + rest)}"
         hint = "leave them out, and give them by the environment or the machine's role"
         raise InputError(shown, "the URI holds credentials", hint)
+
+
+def _harmless(place: str) -> str:
+    place = place.partition("?")[0]
+    if "@" in place:
+        return place.rpartition("@")[2]
+    return "..." if ":" in place.partition("/")[0] else place
 
 
 def check_uris(values: Any) -> None:

@@ -9,10 +9,13 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.errors import RaynerError
+from rayner.files.fetching import storage_failure
 from rayner.files.locks import locked
+from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
 
@@ -41,6 +44,26 @@ def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path
 
 
 @contextmanager
+def file_at(out: Path) -> Generator[Path]:
+    """The file to write for an `--out`: there, or here for a URI, where it is put in place when it is whole.
+
+    Raises:
+        InputError, StorageError: the storage cannot be used.
+    """
+    uri = uri_of(out)
+    if uri is None:
+        yield Path(out)
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / uri.rpartition("/")[2]
+        yield path
+        try:
+            place_of(uri).copy_from(path)
+        except OSError as error:
+            raise storage_failure(uri, error, "cannot be written to") from None
+
+
+@contextmanager
 def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]:
     """As `worked_on`, for a folder that several processes of this machine write for long.
 
@@ -64,7 +87,8 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
                     lost.append(error)
                     interrupt()
                     return
-                except (RaynerError, OSError) as error:
+                except Exception as error:
+                    # Whatever a library raises: without this thread nothing would be put in place any more.
                     log.warning("%s is not put in place now, but later (%s)", publication.uri, error)
 
         thread = threading.Thread(target=push_now_and_then, daemon=True)

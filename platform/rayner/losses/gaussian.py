@@ -5,13 +5,14 @@ As a sum and a count: add both up over all workers, then divide once.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from rayner.losses.masked import masked_logsumexp
-from rayner.losses.pairs import Pairs
+from rayner.losses.positives import Pairs
 
 
 class Gaussians(NamedTuple):
@@ -30,6 +31,10 @@ class Gaussians(NamedTuple):
     def of(cls, rows: Tensor) -> Gaussians:
         """The inverse of `rows`."""
         return cls(*rows.chunk(2, 1))
+
+    def entropies(self) -> Tensor:
+        """[N] the differential entropy in nats, divided by D: the mean of log(2 pi e variance) / 2."""
+        return (math.log(2 * math.pi * math.e) + self.variance.log()).mean(1) / 2
 
 
 def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rayner.losses.distances import cosines
 from rayner.losses.masked import masked_logsumexp
-from rayner.losses.pairs import Pairs
+from rayner.losses.positives import Pairs
 
 
 def infonce(anchors: Tensor, candidates: Tensor, pairs: Pairs, temperature: float) -> tuple[Tensor, Tensor]:

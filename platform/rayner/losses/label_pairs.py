@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rayner.losses.pairs import Pairs
+from rayner.losses.positives import Pairs
 
 _BITS = 62
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rayner.losses.pairs import Pairs
+from rayner.losses.positives import Pairs
 
 
 def batch_all(distances: Tensor, pairs: Pairs, margin: float) -> tuple[Tensor, Tensor]:

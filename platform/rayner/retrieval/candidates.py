@@ -40,11 +40,15 @@ class Candidates:
 
 
 def dense_candidates(
-    dense: DenseSide, entity_of_name: np.ndarray, queries: Tensor, needed: np.ndarray
+    dense: DenseSide, entity_of_name: np.ndarray, queries: Tensor, needed: np.ndarray, names_per_entity: int
 ) -> list[np.ndarray]:
-    """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all."""
+    """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all.
+
+    Args:
+        names_per_entity: names that are asked for, for each entity that is needed.
+    """
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(needed)
-    pending, rows = np.arange(len(needed)), max(POOL, 2 * int(needed.max()))
+    pending, rows = np.arange(len(needed)), max(POOL, names_per_entity * int(needed.max()))
     approximately = True
     while len(pending):
         nearest = dense.nearest(queries[pending], rows, approximately)

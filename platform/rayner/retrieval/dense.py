@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -22,8 +24,8 @@ class DenseSide:
         vectors: [M, D] float32, of length 1 where the distance is the cosine; may be memory-mapped.
         distance: of a query and a vector. `similarities` are cosines, or minus the distance.
         approximate: a structure over the same vectors, for `nearest`; None searches all of them.
-        device: where the product of matrices is done; by default a GPU where there is one with room for the
-            vectors. There `nearest` is always exact.
+        device: where the product of matrices is done, to be set before the first query; by default a GPU
+            where there is one with room for the vectors. There `nearest` is always exact.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class DenseSide:
         self.vectors = vectors
         self.distance: Distance = distance
         self.approximate = approximate
-        self._device = torch.device(device) if device else _device_for(vectors)
+        self.device: str | torch.device | None = device
         self._table: Tensor | None = None
         self._offsets: Tensor | None = None
 
@@ -72,6 +74,10 @@ class DenseSide:
                 for number, begin, end in zip(query[begins], begins, ends, strict=True)
             ]
             return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
+
+    @cached_property
+    def _device(self) -> torch.device:
+        return torch.device(self.device) if self.device else _device_for(self.vectors)
 
     def _on_device(self) -> Tensor:
         if self._table is None:

@@ -11,12 +11,17 @@ from torch import Tensor
 
 from rayner.config import IndexSettings
 from rayner.retrieval.abbreviations import expand
-from rayner.retrieval.candidates import Candidates, dense_candidates, lexical_candidates
+from rayner.retrieval.candidates import Candidates, dense_candidates
 from rayner.retrieval.dense import DenseSide
-from rayner.retrieval.entities import EntityTable
-from rayner.retrieval.lexical import LexicalSide
+from rayner.retrieval.entity_table import EntityTable
+from rayner.retrieval.lexical import AllScores, LexicalSide
 from rayner.retrieval.names import Found, Names
+from rayner.retrieval.pruned import PrunedScores
 
+MOST_SCORED = 100_000
+"""Names up to which a string is compared with all of them by n-grams; with `search: exact`, it always is."""
+_DEEPER = 8
+"""Names of the dense side for each entity that is needed, in a larger index."""
 _CELLS = 2**24
 """Lexical scores in memory at a time."""
 
@@ -89,7 +94,8 @@ class EntityIndex:
         near = [np.empty(0, np.int64) for _ in texts]
         if not math.isinf(weight):
             needed = np.array([k + len(numbers) for numbers in barred])
-            near = dense_candidates(self.dense, self.names.entity, queries, needed)
+            depth = 2 if self._scores_all else _DEEPER
+            near = dense_candidates(self.dense, self.names.entity, queries, needed, depth)
         step = max(1, _CELLS // len(self.names)) if weight else len(texts)
         found: list[list[Found]] = []
         for begin in range(0, len(texts), step):
@@ -106,38 +112,38 @@ class EntityIndex:
         k: int,
         weight: float,
     ) -> list[list[Found]]:
-        of_names: np.ndarray | None = None
-        of_entities: np.ndarray | None = None
+        alike: AllScores | PrunedScores | None = self._lexical_scores(texts) if weight else None
         candidates = list(near)
-        if weight:
-            of_names = self._lexical_scores(texts)
-            of_entities = np.maximum.reduceat(of_names, self._first, axis=1)
-            alike = lexical_candidates(of_entities, np.array([k + len(numbers) for numbers in barred]))
-            candidates = [np.union1d(*pair) for pair in zip(near, alike, strict=True)]
+        if alike is not None:
+            others = alike.candidates(np.array([k + len(numbers) for numbers in barred]))
+            candidates = [np.union1d(*pair) for pair in zip(near, others, strict=True)]
         kept = [np.setdiff1d(of, out) if len(out) else of for of, out in zip(candidates, barred, strict=True)]
         pairs = Candidates.of(kept, self._first, self._count)
         similarities = self.dense.similarities(queries, pairs.query_of_name, pairs.name)
-        dense = np.maximum.reduceat(similarities, pairs.first) if len(pairs.first) else similarities
-        lexical = np.zeros_like(dense) if of_entities is None else of_entities[pairs.query, pairs.entity]
+        cosines = np.zeros_like(similarities)
+        if alike is not None:
+            cosines = alike.of(pairs.query_of_name, pairs.name)
+        dense, lexical = (_best_names(scores, pairs) for scores in (similarities, cosines))
         score = _fuse(dense, lexical, weight)
         found: list[list[Found]] = [[] for _ in texts]
         for i in _best(pairs, score, k):
             query, entity = int(pairs.query[i]), int(pairs.entity[i])
             mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
             names = pairs.name[mine]
-            alike = np.zeros(len(names)) if of_names is None else of_names[query, names]
-            name = self.names.text(names[np.argmax(_fuse(similarities[mine], alike, weight))])
+            name = self.names.text(names[np.argmax(_fuse(similarities[mine], cosines[mine], weight))])
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
             found[query].append(Found(self.entities.entity_id(entity), name, *scores))
         return found
 
-    def _lexical_scores(self, texts: Sequence[str]) -> np.ndarray:
-        scores = self.lexical.scores(texts)
-        expanded = {i: long for i, text in enumerate(texts) if (long := self.expand(text)) != text}
-        if expanded:
-            rows = list(expanded)
-            scores[rows] = np.maximum(scores[rows], self.lexical.scores(list(expanded.values())))
-        return scores
+    def _lexical_scores(self, texts: Sequence[str]) -> AllScores | PrunedScores:
+        spellings = [list(dict.fromkeys([text, self.expand(text)])) for text in texts]
+        if self._scores_all:
+            return AllScores(self.lexical, spellings, self._first)
+        return PrunedScores(self.lexical, spellings, self.names.entity)
+
+    @property
+    def _scores_all(self) -> bool:
+        return self.settings.search == "exact" or len(self.names) <= MOST_SCORED
 
     def expand(self, text: str) -> str:
         """The text with its abbreviations written out, where the knowledge base explains them."""
@@ -146,6 +152,11 @@ class EntityIndex:
     def _barred(self, exclude: Sequence[Collection[str]]) -> list[np.ndarray]:
         numbers = self.entities.numbers if any(exclude) else {}
         return [np.array([numbers[id_] for id_ in set(ids) if id_ in numbers], np.int64) for ids in exclude]
+
+
+def _best_names(scores: np.ndarray, pairs: Candidates) -> np.ndarray:
+    """The highest score [P] of the names of each pair's entity."""
+    return np.maximum.reduceat(scores, pairs.first) if len(pairs.first) else scores
 
 
 def _best(pairs: Candidates, score: np.ndarray, k: int) -> np.ndarray:

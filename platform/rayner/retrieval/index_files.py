@@ -18,8 +18,8 @@ from rayner.data.schema import ENTITY_SCHEMA
 from rayner.errors import IndexFolderError
 from rayner.retrieval.approximate import read_approximate, write_approximate
 from rayner.retrieval.dense import DenseSide
-from rayner.retrieval.entities import EntityTable
 from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import restore_lexical
 from rayner.retrieval.names import Names
 

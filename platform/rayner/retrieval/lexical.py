@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from rayner.retrieval.candidates import lexical_candidates
+
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -32,6 +34,31 @@ class LexicalSide:
         """Cosines [Q, N] of texts with all names, in float32; a text without a known n-gram has zeros."""
         queries: Any = self.vectorizer.transform(texts)
         return (queries @ self.postings).toarray()
+
+
+class AllScores:
+    """Cosines of texts with all names.
+
+    Args:
+        side: the n-grams of the names.
+        spellings: for each text the strings that it is looked up by, at most two; the better one counts.
+        first_name: [E] the first name of each entity.
+    """
+
+    def __init__(self, side: LexicalSide, spellings: Sequence[Sequence[str]], first_name: np.ndarray) -> None:
+        self._scores = side.scores([of_one[0] for of_one in spellings])
+        self._first = first_name
+        if others := {i: of_one[1] for i, of_one in enumerate(spellings) if len(of_one) > 1}:
+            rows = list(others)
+            self._scores[rows] = np.maximum(self._scores[rows], side.scores(list(others.values())))
+
+    def candidates(self, needed: np.ndarray) -> list[np.ndarray]:
+        """Entities of the nearest names: at least `needed` [Q] of them, or all."""
+        return lexical_candidates(np.maximum.reduceat(self._scores, self._first, axis=1), needed)
+
+    def of(self, text: np.ndarray, name: np.ndarray) -> np.ndarray:
+        """The cosines of pairs [P] of a text and a name, by their numbers."""
+        return self._scores[text, name]
 
 
 def fit_lexical(names: Sequence[str], ngrams: tuple[int, int]) -> LexicalSide:

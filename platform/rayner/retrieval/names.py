@@ -74,14 +74,14 @@ def names_of(entities: Sequence[Entity], settings: IndexSettings) -> Names:
     """The names of the entities: name, aliases, and the two halves of `Long Form (LF)`.
 
     Raises:
-        KnowledgeBaseError: an empty name, an id that stands twice, or more aliases than `max_aliases`.
+        KnowledgeBaseError: an empty name, an id that occurs twice, or more aliases than `max_aliases`.
     """
     seen: set[str] = set()
     texts: list[str] = []
     owner: list[int] = []
     for number, entity in enumerate(entities):
         if entity.entity_id in seen:
-            raise KnowledgeBaseError(f"entity {entity.entity_id}", "stands twice", "keep one of the two")
+            raise KnowledgeBaseError(f"entity {entity.entity_id}", "occurs twice", "keep one of the two")
         seen.add(entity.entity_id)
         names = _names(entity, settings)
         texts += names

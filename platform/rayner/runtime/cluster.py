@@ -11,6 +11,7 @@ from pathlib import Path
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
 _TRAINABLE = "ray.tune.trainable.trainable"
+_TOKENS = "ray._private.authentication.authentication_token_setup"
 _ON_ONE_MACHINE = {
     # One process less: nobody takes this machine away and says so before.
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
@@ -35,6 +36,7 @@ def ensure_ray() -> None:
         # The nodes have the package from the job's runtime environment or their own installation.
         ray.init(address=address, logging_level=logging.WARNING)
         return
+    logging.getLogger(_TOKENS).addFilter(_asks_for_something)
     for name, value in _ON_ONE_MACHINE.items():
         os.environ.setdefault(name, value)
     path = os.pathsep.join(filter(None, (str(SOURCE_ROOT), os.environ.get("PYTHONPATH"))))
@@ -42,6 +44,11 @@ def ensure_ray() -> None:
     # each actor would wait for a process of its own.
     with _environment({"PYTHONPATH": path, WORKER_PROCESS_SETUP_HOOK_ENV_VAR: f"{__name__}.quieten"}):
         ray.init(address="local", include_dashboard=False, logging_level=logging.WARNING)
+
+
+def _asks_for_something(record: logging.LogRecord) -> bool:
+    """Not so what Ray says where it asks for a token, as it does by default, and has made one."""
+    return not record.getMessage().startswith("Token authentication is enabled")
 
 
 @contextlib.contextmanager

@@ -68,10 +68,10 @@ def cluster_cpus() -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def code_digest(*folders: str) -> str:
-    """A hash of the modules in these folders of the package: what other code made is not taken up again."""
+def code_digest(*patterns: str) -> str:
+    """A hash of these modules of the package: what other code made is not taken up again."""
     package = Path(__file__).parents[1]
-    sources = sorted(path for folder in folders for path in package.glob(f"{folder}/*.py"))
+    sources = sorted(path for pattern in patterns for path in package.glob(f"{pattern}.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 

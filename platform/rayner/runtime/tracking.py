@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from rayner.config import BaseRecipe
 from rayner.errors import RecipeError
+from rayner.files.run_checkpoints import LOG
 from rayner.files.whole import write_bytes
 
-LOG = "log.jsonl"
 MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
 MLFLOW_RUN, MLFLOW_PARENT = "mlflow_run", "mlflow_parent"
 """Files in a run's folder: the id of its run in MLflow, and of the one above it, such as a sweep's."""

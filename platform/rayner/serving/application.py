@@ -9,14 +9,14 @@ from typing import Any
 from ray import serve
 from ray.serve import Application, Deployment
 
-from rayner.serving.deployment import Replica
-from rayner.serving.settings import (
+from rayner.serving.application_settings import (
     ApplicationSettings,
     ModelSettings,
     ReplicaSettings,
     ServeSettings,
     parse_settings,
 )
+from rayner.serving.deployment import Replica
 
 NAME = "rayner"
 

@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import FastAPI
 from ray import serve
 
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings, parse_settings
 from rayner.serving.gate import api_keys
 from rayner.serving.http import create_app
 from rayner.serving.metrics import RayMeter
 from rayner.serving.service import Service
-from rayner.serving.settings import ApplicationSettings, ModelSettings, parse_settings
 
 
 @serve.ingress()

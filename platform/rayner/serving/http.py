@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Security
-from fastapi.responses import HTMLResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 
 from rayner.serving.gate import KeyGate, SizeGate
+from rayner.serving.playground import playground
 from rayner.serving.problems import add_problem_handlers
 from rayner.serving.schemas import (
     AnnotateReply,
@@ -26,8 +25,8 @@ from rayner.serving.schemas import (
 )
 from rayner.serving.service import Service
 
+_NO_KEY: dict[int | str, dict[str, Any]] = {401: {"model": Problems, "description": "No valid API key."}}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problems, "description": "No valid API key, where the service asks for one."},
     413: {"model": Problems, "description": "More than the service's limits allow."},
     422: {"model": Problems, "description": "A field that is missing, unknown or wrong, by its name."},
     503: {
@@ -38,7 +37,6 @@ _DESCRIPTION = (
     "Finds mentions of types in texts and links them to entities. Offsets count Unicode code points of the "
     "text that was sent, half-open. Every reply names the versions of the models that made it."
 )
-Key = Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))]
 
 
 def create_app(service: Service, keys: Sequence[str] = ()) -> FastAPI:
@@ -50,36 +48,41 @@ def create_app(service: Service, keys: Sequence[str] = ()) -> FastAPI:
     """
     app = FastAPI(title="rayner", version=version("rayner"), description=_DESCRIPTION)
     add_problem_handlers(app, service.settings.replicas.retry_after)
-    app.include_router(_answers(service))
+    app.include_router(_answers(service, bool(keys)))
     app.include_router(_health(service))
     if service.settings.page:
-        app.include_router(_page())
+        app.include_router(playground())
     # The last one added is the first to look: keys before sizes.
     app.add_middleware(SizeGate, limit=service.settings.limits.body_bytes)
     app.add_middleware(KeyGate, keys=keys)
     return app
 
 
-def _answers(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", responses=_RESPONSES)
+def _answers(service: Service, needs_key: bool) -> APIRouter:
+    router = APIRouter(
+        prefix="/v1",
+        responses={**_NO_KEY, **_RESPONSES} if needs_key else _RESPONSES,
+        # For the documentation alone: KeyGate is what looks at keys.
+        dependencies=[Security(HTTPBearer(auto_error=False))] if needs_key else None,
+    )
 
     @router.post("/recognize")
-    async def recognize(request: RecognizeRequest, _: Key) -> RecognizeReply:
+    async def recognize(request: RecognizeRequest) -> RecognizeReply:
         """Find the mentions of types in documents."""
         return await service.recognize(request)
 
     @router.post("/standardize")
-    async def standardize(request: StandardizeRequest, _: Key) -> StandardizeReply:
+    async def standardize(request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions."""
         return await service.standardize(request)
 
     @router.post("/annotate")
-    async def annotate(request: AnnotateRequest, _: Key) -> AnnotateReply:
+    async def annotate(request: AnnotateRequest) -> AnnotateReply:
         """Find the mentions of types in documents and link them to entities."""
         return await service.annotate(request)
 
     @router.get("/models")
-    async def models(_: Key) -> ModelsReply:
+    async def models() -> ModelsReply:
         """What answers now: versions, types, knowledge bases."""
         return service.describe()
 
@@ -101,17 +104,3 @@ def _health(service: Service) -> APIRouter:
         return Health(status="ok")
 
     return router
-
-
-def _page() -> APIRouter:
-    router = APIRouter()
-    html = files("rayner.serving").joinpath("page/index.html").read_text("utf-8")
-
-    @router.get("/", include_in_schema=False)
-    async def page() -> HTMLResponse:
-        return HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
-
-    return router
-
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import pyarrow.compute as pc
+
+from rayner.config.base import AskedPrecision
+from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
 from rayner.tasks.checkpoint import Checkpoint, version_of
-from rayner.tasks.stages import StageSettings
-from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.stages import StageSettings, suffix
 from rayner.tasks.standardizer.predictor import NilChoice, Standardizer
+from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 
 _KEPT = 64
 
 
 class Choice(NamedTuple):
-    """How many candidates an answer has, and when it is NIL; None is as the stage's options say."""
+    """How many candidates an answer has, when it is NIL, and how many mentions are; None is as the stage's
+    options say."""
 
     top_k: int | None = None
     operating_point: NilChoice | None = None
+    nil_share: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +50,29 @@ class ServedKnowledgeBase:
         """Those whose mentions are linked to it; none for all."""
         return _options(self.settings).types or ()
 
+    def links(self, type_: str) -> bool:
+        """Whether mentions of a type are linked to it."""
+        own = _options(self.settings).types
+        return own is None or type_ in own
+
+    def names_of(self, entity_ids: Collection[str]) -> dict[str, str]:
+        """The names of some entities of its index."""
+        table = self.base.index.entities.table.select(["entity_id", "name"])
+        found = table.filter(pc.field("entity_id").isin(list(entity_ids)))
+        return dict(zip(found["entity_id"].to_pylist(), found["name"].to_pylist(), strict=True))
+
     def describe(self) -> KnowledgeBaseOut:
         """For `GET /v1/models`."""
         calibrated = cast(StandardizerTask, self.loaded.task).fitted.nil is not None
+        options = _options(self.settings)
         return KnowledgeBaseOut(
             index=self.versions.index,
             standardizer=self.versions.standardizer,
             entities=len(self.base.index.entities),
             types=list(self.types),
             operating_points=list(OPERATING_POINTS) if calibrated else [],
+            top_k=options.top_k,
+            operating_point=options.operating_point or ("accuracy" if calibrated else "never"),
         )
 
 
@@ -63,26 +84,37 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
         stage: what links by the options of the settings.
     """
     options, base = _options(settings), stage.standardizer
-    nil = cast(StandardizerTask, loaded.task).fitted.nil
+    task = cast(StandardizerTask, loaded.task)
 
     def make(choice: Choice) -> Entities:
-        top_k = choice.top_k or options.top_k
-        point = choice.operating_point or options.operating_point
-        return Entities(Standardizer(base.index, base.encode, base.weight, nil, top_k, point), options.types)
+        asked = {name: value for name, value in choice._asdict().items() if value is not None}
+        chosen = options.model_copy(update=asked)
+        linker = Standardizer(
+            base.index,
+            base.encode,
+            base.weight,
+            task.fitted.nil,
+            chosen.top_k,
+            chosen.operating_point,
+            task.nil_share(chosen),
+        )
+        return Entities(linker, options.types)
 
     stages = PredictorCache(make, _KEPT)
     stages.keep(Choice(), stage)
-    return ServedKnowledgeBase(settings, versions_of(settings), loaded, base, stages)
+    return ServedKnowledgeBase(settings, versions_of(settings, loaded.precision), loaded, base, stages)
 
 
-def versions_of(settings: StageSettings) -> KnowledgeBaseVersions:
-    """Of the files as they are now.
+def versions_of(settings: StageSettings, precision: AskedPrecision = None) -> KnowledgeBaseVersions:
+    """Of the files as they are now, and of what the standardizer computes in.
 
     Raises:
         InputError: an index or a checkpoint that cannot be used.
     """
     index = "".join(settings.options.versions()).removeprefix("index-")
-    return KnowledgeBaseVersions(index=index, standardizer=version_of(settings.checkpoint))
+    return KnowledgeBaseVersions(
+        index=index, standardizer=version_of(settings.checkpoint) + suffix(precision)
+    )
 
 
 def name_of(settings: StageSettings, taken: Mapping[str, ServedKnowledgeBase]) -> str:
@@ -112,6 +144,34 @@ def bases_of(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tupl
     if name is None and len(bases) > 1 and all(kb.types for kb in bases.values()):
         return tuple(bases)
     return one_base(bases, name)
+
+
+def default_bases(bases: Mapping[str, ServedKnowledgeBase]) -> tuple[str, ...]:
+    """Those that `bases_of` gives without a name; none where one must be named."""
+    try:
+        return bases_of(bases, None)
+    except InputError:
+        return ()
+
+
+def entity_names(
+    documents: Iterable[Document], bases: Sequence[ServedKnowledgeBase]
+) -> dict[tuple[str, str], str]:
+    """The names of the candidates of all mentions, by the mention's type and the entity's id.
+
+    Args:
+        bases: in the order in which they linked; of several that link a type, the last one's answer counts.
+    """
+    ids: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        for mention in document.mentions:
+            ids[mention.type].update(entity_id for entity_id, _ in mention.candidates)
+    names: dict[tuple[str, str], str] = {}
+    for type_, wanted in ids.items():
+        if wanted:
+            base = next(base for base in reversed(bases) if base.links(type_))
+            names |= {(type_, entity_id): name for entity_id, name in base.names_of(wanted).items()}
+    return names
 
 
 def _options(settings: StageSettings) -> StandardizerOptions:

@@ -8,24 +8,34 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
+from rayner.config.base import AskedPrecision
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError
-from rayner.serving.knowledge import Choice, ServedKnowledgeBase, name_of, serve_knowledge_base, versions_of
+from rayner.models.precision import default_precision
+from rayner.serving.application_settings import ModelSettings, ServedBaseSettings
+from rayner.serving.knowledge import (
+    Choice,
+    ServedKnowledgeBase,
+    default_bases,
+    name_of,
+    serve_knowledge_base,
+    versions_of,
+)
 from rayner.serving.predictors import AnyPredictor, PredictorCache, recognizer_predictors
 from rayner.serving.schemas import ModelsReply, RecognizerOut, StageOut, TypeOut, Versions
-from rayner.serving.settings import ModelSettings, ServedBaseSettings
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
+from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.registry import task_of
-from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pipeline
-from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pipeline, suffix
+from rayner.tasks.standardizer.stage import Entities
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
 _STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer"}
 """What replies call the version of a stage."""
 
-Load = Callable[[Path, str | None], Checkpoint]
+Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +87,13 @@ class ServedRecognizer:
 
     def describe(self) -> RecognizerOut:
         """For `GET /v1/models`."""
+        known = self.stage.loaded.record.options.model_fields
         return RecognizerOut(
             version=self.stage.version,
             task=self.recipe.task,
             types=[TypeOut(name=t.name, description=t.description) for t in self.types],
+            options=[name for name in ("types", "shift", "overlap") if name in known],
+            shift=getattr(self.stage.settings.options, "shift", None),
             window_length=self.recipe.windows.length,
             window_overlap=self.recipe.windows.overlap,
         )
@@ -159,6 +172,7 @@ class Models:
             ],
             recognizer=self.pipeline.recognizer.describe() if self.pipeline else None,
             knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
+            linked=list(self.linked or default_bases(self.knowledge_bases)) if self.pipeline else [],
             failed_change=failed_change,
         )
 
@@ -177,8 +191,8 @@ def load_models(
     load = _remembering(old)
     pipeline = None
     if settings.checkpoint is not None:
-        pipeline = _pipeline(settings.checkpoint, type_sets, old, device, load)
-    bases = _knowledge_bases(settings.knowledge_bases, old, device, load)
+        pipeline = _pipeline(settings.checkpoint, settings.precision, type_sets, old, device, load)
+    bases = _knowledge_bases(settings.knowledge_bases, settings.precision, old, device, load)
     linked: list[str] = []
     for base in pipeline.links if pipeline else ():
         linked.append(name_of(base.settings, bases))
@@ -192,20 +206,22 @@ def load_models(
     return Models(pipeline, bases, tuple(linked), PredictorCache(answering, 4 * type_sets))
 
 
-def served_pipeline(path: str) -> PipelineSettings:
+def served_pipeline(path: str, precision: AskedPrecision = None) -> PipelineSettings:
     """The checkpoint or the pipeline file that is to read texts.
 
     Raises:
         InputError: it cannot be read, or finds no mentions in texts.
     """
-    settings = read_pipeline(path)
+    settings = read_pipeline(path, precision=precision)
     if not settings.finds_mentions:
         what = f"a {settings.stages[0].record.name} does not find mentions in documents"
         raise CheckpointError(path, what, "name a recognizer or a tagger, or a pipeline file")
     return settings
 
 
-def served_base(name: str, settings: ServedBaseSettings) -> PipelineSettings:
+def served_base(
+    name: str, settings: ServedBaseSettings, precision: AskedPrecision = None
+) -> PipelineSettings:
     """The standardizer of a knowledge base that is named in the settings.
 
     Raises:
@@ -215,13 +231,19 @@ def served_base(name: str, settings: ServedBaseSettings) -> PipelineSettings:
     if read.is_file or read.stages[0].record.stage != "entities":
         hint = f"name the one that made the index of knowledge_bases.{name}"
         raise CheckpointError(settings.standardizer, "is no checkpoint of a standardizer", hint)
-    return read_pipeline(settings.standardizer, {"index": settings.index, "types": settings.types or None})
+    options = {"index": settings.index, "types": settings.types or None}
+    return read_pipeline(settings.standardizer, options, precision)
 
 
 def _pipeline(
-    path: str, type_sets: int, old: Models | None, device: str | None, load: Load
+    path: str,
+    precision: AskedPrecision,
+    type_sets: int,
+    old: Models | None,
+    device: str | None,
+    load: Load,
 ) -> ServedPipeline:
-    settings = served_pipeline(path)
+    settings = served_pipeline(path, precision)
     version = settings.version
     before = old.pipeline if old else None
     if before is not None and (before.settings, before.version) == (settings, version):
@@ -235,7 +257,8 @@ def _pipeline(
         if isinstance(predictor, Entities):
             links.append(serve_knowledge_base(one, loaded, predictor))
         else:
-            stages.append(ServedStage(one, version_of(one.checkpoint), loaded, predictor))
+            computed = version_of(one.checkpoint) + suffix(loaded.precision)
+            stages.append(ServedStage(one, computed, loaded, predictor))
     finds = next(stage for stage in stages if stage.name == _STAGE["mentions"])
     predictors = recognizer_predictors(finds.loaded, type_sets, finds.settings.options, finds.predictor)
     served = ServedPipeline(settings, version, stages, ServedRecognizer(finds, predictors), links)
@@ -244,22 +267,34 @@ def _pipeline(
 
 
 def _knowledge_bases(
-    settings: Mapping[str, ServedBaseSettings], old: Models | None, device: str | None, load: Load
+    settings: Mapping[str, ServedBaseSettings],
+    precision: AskedPrecision,
+    old: Models | None,
+    device: str | None,
+    load: Load,
 ) -> dict[str, ServedKnowledgeBase]:
     served: dict[str, ServedKnowledgeBase] = {}
+    wanted = _wanted(precision, device)
     for name, given in settings.items():
-        read = served_base(name, given)
+        read = served_base(name, given, precision)
         (stage,) = read.stages
         before = old.knowledge_bases.get(name) if old else None
-        if before is not None and (before.settings, before.versions) == (stage, versions_of(stage)):
-            served[name] = before
-            continue
+        if before is not None:
+            computed = before.loaded.precision
+            same = (before.settings, before.versions) == (stage, versions_of(stage, computed))
+            if same and wanted in ("auto", computed):
+                served[name] = before
+                continue
         pipeline = read.pipeline(device, load)
         (loaded,) = pipeline.checkpoints
         as_stage = cast(Entities, task_of(loaded.recipe).as_stage(pipeline.predictor, stage.options))
         served[name] = serve_knowledge_base(stage, loaded, as_stage)
         list(predict(pipeline.predictor, ["The first name takes longer than any other."]))
     return served
+
+
+def _wanted(precision: AskedPrecision, device: str | None) -> AskedPrecision:
+    return precision or default_precision(device or default_device())
 
 
 def _remembering(old: Models | None) -> Load:
@@ -271,10 +306,15 @@ def _remembering(old: Models | None) -> Load:
         for base in old.knowledge_bases.values():
             known[base.settings.checkpoint, base.versions.standardizer] = base.loaded
 
-    def load(folder: Path, device: str | None) -> Checkpoint:
-        key = (folder, version_of(folder))
-        if key not in known:
-            known[key] = load_checkpoint(folder, device)
-        return known[key]
+    def load(folder: Path, device: str | None, precision: AskedPrecision) -> Checkpoint:
+        wanted = _wanted(precision, device)
+        version = version_of(folder)
+        names = ("float32", "bfloat16", "float16") if wanted == "auto" else (wanted,)
+        for name in names:
+            if (found := known.get((folder, version + suffix(name)))) is not None:
+                return found
+        found = load_checkpoint(folder, device, wanted)
+        known[folder, version + suffix(found.precision)] = found
+        return found
 
     return load

@@ -26,6 +26,8 @@ from rayner.tasks.predict import Predicted
 from rayner.tasks.recognizer.types import Threshold
 from rayner.tasks.standardizer.predictor import Answer
 
+Names = Mapping[tuple[str, str], str]
+
 
 def documents_of(given: Sequence[TextIn]) -> list[Document]:
     """The request's documents."""
@@ -52,14 +54,18 @@ def recognize_reply(
 
 
 def annotate_reply(
-    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions, contexts: bool = False
+    found: Sequence[Predicted],
+    names: Names,
+    new_types: Mapping[str, Threshold],
+    versions: Versions,
+    contexts: bool = False,
 ) -> AnnotateReply:
-    """As `recognize_reply`, with linked mentions."""
+    """As `recognize_reply`, with linked mentions, and the names of their candidates by type and id."""
     documents = [
         LinkedDocumentOut(
             document_id=document.document_id,
             windows=windows,
-            mentions=[_linked(document, mention) for mention in document.mentions],
+            mentions=[_linked(document, mention, names) for mention in document.mentions],
             sentences=_sentences(document) if contexts else None,
         )
         for document, windows in found
@@ -73,11 +79,15 @@ def standardize_reply(answers: Sequence[Answer], versions: Versions) -> Standard
     return StandardizeReply(answers=rows, versions=versions)
 
 
-def _linked(document: Document, mention: Mention) -> LinkedMentionOut:
-    candidates = [CandidateOut(entity_id=entity_id, score=score) for entity_id, score in mention.candidates]
+def _linked(document: Document, mention: Mention, names: Names) -> LinkedMentionOut:
+    candidates = [
+        CandidateOut(entity_id=entity_id, name=names[mention.type, entity_id], score=score)
+        for entity_id, score in mention.candidates
+    ]
     return LinkedMentionOut(
         **_fields(document, mention),
         entity_id=mention.entity_id,
+        name=None if mention.entity_id is None else names[mention.type, mention.entity_id],
         probability=mention.probability,
         candidates=candidates,
     )
@@ -91,6 +101,7 @@ def _fields(document: Document, mention: Mention) -> dict[str, Any]:
         "type": mention.type,
         "score": mention.score,
         "margin": mention.margin,
+        "uncertainty": mention.uncertainty,
         "types": [FineTypeOut(name=name, score=score) for name, score in mention.types],
     }
 

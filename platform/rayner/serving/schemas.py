@@ -26,7 +26,11 @@ NewTypes = Annotated[
         "`dynamic`, as for all types of the model, or the `mean` of those that were learned or tuned"
     ),
 ]
-Point = Literal["balanced", "high_precision", "high_recall", "never"]
+Point = Literal["accuracy", "high_precision", "high_recall", "never"]
+Share = Annotated[
+    Annotated[float, Field(strict=True, ge=0, le=1)] | None,
+    Field(description="of mentions without an entity; by default as the pipeline file or the recipe says"),
+]
 Text = Annotated[str, AfterValidator(_encodable)]
 TopK = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=100)] | None,
@@ -77,7 +81,8 @@ class RecognizeRequest(Request):
 
     documents: list[TextIn]
     types: Annotated[
-        list[TypeIn] | None, Field(description="by default those of the pipeline file, or all learned")
+        Annotated[list[TypeIn], Field(min_length=1)] | None,
+        Field(description="at least one; by default those of the pipeline file, or all learned"),
     ] = None
     overlap: Annotated[
         Literal["flat", "nested"] | None, Field(description="whether mentions may lie within each other")
@@ -101,6 +106,7 @@ class StandardizeRequest(Request):
         Point | None,
         Field(description="how sure an entity must be, else NIL; `never` gives the first candidate always"),
     ] = None
+    nil_share: Share = None
 
 
 class AnnotateRequest(RecognizeRequest):
@@ -112,6 +118,7 @@ class AnnotateRequest(RecognizeRequest):
     ] = None
     top_k: TopK = None
     operating_point: Point | None = None
+    nil_share: Share = None
 
 
 class KnowledgeBaseVersions(Reply):
@@ -131,9 +138,11 @@ class Versions(Reply):
 
 
 class CandidateOut(Reply):
-    """An entity that a mention may be."""
+    """An entity that a mention may be. `name`: that of the entity; of `/v1/standardize`, the name or alias of
+    it that the mention is like."""
 
     entity_id: str
+    name: str
     score: float
 
 
@@ -146,8 +155,9 @@ class FineTypeOut(Reply):
 
 class MentionOut(Reply):
     """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold; `margin` is how far the
-    model's own score lies over the threshold, null for a model without thresholds. `types` are fine types,
-    best first, empty without a stage that finds them."""
+    model's own score lies over the threshold, null for a model without thresholds. `uncertainty` tells what
+    was seldom seen, null for a model that does not know. `types` are fine types, best first, empty without a
+    stage that finds them."""
 
     start: int
     end: int
@@ -155,16 +165,16 @@ class MentionOut(Reply):
     type: str
     score: float | None
     margin: float | None
+    uncertainty: float | None
     types: list[FineTypeOut]
 
 
 class LinkedMentionOut(MentionOut):
-    """A mention with its entity; null is NIL, or a type that is linked to no knowledge base.
-
-    `probability`: that the first candidate is right.
-    """
+    """A mention with its entity and the entity's name; null is NIL, or a type that is linked to no knowledge
+    base. `probability`: that the first candidate is right."""
 
     entity_id: str | None
+    name: str | None
     probability: float | None
     candidates: list[CandidateOut]
 
@@ -217,12 +227,6 @@ class AnnotateReply(Reply):
     versions: Versions
 
 
-class NamedCandidateOut(CandidateOut):
-    """An entity with the name or alias of it that the mention is like."""
-
-    name: str
-
-
 class AnswerOut(Reply):
     """The entity of a mention; null is NIL. `probability`: that the first candidate is right."""
 
@@ -233,7 +237,7 @@ class AnswerOut(Reply):
     margin: float | None
     probability: float | None
     reason: str | None
-    candidates: list[NamedCandidateOut]
+    candidates: list[CandidateOut]
 
 
 class StandardizeReply(Reply):
@@ -259,31 +263,39 @@ class StageOut(Reply):
 
 
 class RecognizerOut(Reply):
-    """The recognizer that answers now; a window holds `window_length` sub-words of a text."""
+    """The recognizer that answers now; a window holds `window_length` sub-words of a text. `options`: what a
+    request may ask of it, of `types`, `shift` and `overlap`; `shift`: that of a request without one."""
 
     version: str
     task: str
     types: list[TypeOut]
+    options: list[str]
+    shift: float | None
     window_length: int
     window_overlap: int
 
 
 class KnowledgeBaseOut(Reply):
-    """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all."""
+    """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all.
+    `top_k` and `operating_point`: those of a request without."""
 
     index: str
     standardizer: str
     entities: int
     types: list[str]
     operating_points: list[str]
+    top_k: int
+    operating_point: Point
 
 
 class ModelsReply(Reply):
-    """What answers now, and why the last change of models did not come in, if it did not."""
+    """What answers now, and why the last change of models did not come in, if it did not. `linked`: the
+    knowledge bases of `/v1/annotate` where a request names none; where it is empty, it must name one."""
 
     stages: list[StageOut]
     recognizer: RecognizerOut | None
     knowledge_bases: dict[str, KnowledgeBaseOut]
+    linked: list[str]
     failed_change: str | None
 
 

@@ -11,9 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from rayner.data.batches import tokens_per_batch
 from rayner.errors import InputError
+from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.serving.batching import TokenBatcher
-from rayner.serving.knowledge import Choice, bases_of, one_base
+from rayner.serving.knowledge import Choice, bases_of, entity_names, one_base
 from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.models import Asked, Models, ServedPipeline, ServedRecognizer, load_models
 from rayner.serving.predictors import AnyPredictor, PredictorCache
@@ -28,8 +30,8 @@ from rayner.serving.schemas import (
     StandardizeReply,
     StandardizeRequest,
 )
-from rayner.serving.settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.tasks.base import Options
+from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,8 @@ class Service:
         self.settings = settings
         self._meter = meter or NoMeter()
         self._device = device
-        self._batcher = TokenBatcher(settings.batching.tokens, self._meter)
+        tokens = settings.batching.tokens or tokens_per_batch(device or default_device())
+        self._batcher = TokenBatcher(tokens, self._meter)
         self._models: Models | None = None
         self._loading = asyncio.Lock()
         self._failed: str | None = None
@@ -133,24 +136,26 @@ class Service:
         options = options_of(request, pipeline.recognizer)
         bases = models.linked if request.knowledge_base is None else ()
         bases = bases or bases_of(models.knowledge_bases, request.knowledge_base)
-        asked = Asked(options, bases, Choice(request.top_k, request.operating_point))
+        asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
         found = await self._read("annotate", request, models, asked, began)
         versions = models.versions(texts=True, bases=bases)
-        return annotate_reply(found, pipeline.new_types(options), versions, request.contexts)
+        linking = [models.knowledge_bases[name] for name in bases]
+        names = await asyncio.to_thread(entity_names, [document for document, _ in found], linking)
+        return annotate_reply(found, names, pipeline.new_types(options), versions, request.contexts)
 
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.
 
         Raises:
             TooLarge: more mentions than the limits allow.
-            InputError: as `one_base`, or an operating point without a calibration.
+            InputError: as `one_base`, or an operating point or a share of NIL without a calibration.
         """
         began = time.perf_counter()
         if len(request.mentions) > (most := self.settings.limits.mentions):
             raise TooLarge("mentions", f"{len(request.mentions):,} mentions", f"send {most:,} at most")
         models = self.models
         (name,) = one_base(models.knowledge_bases, request.knowledge_base)
-        choice = Choice(request.top_k, request.operating_point)
+        choice = Choice(request.top_k, request.operating_point, request.nil_share)
         stage: Any = await self._predictor(models.knowledge_bases[name].stages, choice)
         answers = [found.out for found in await self._answers(stage.standardizer, request.mentions)]
         linked = sum(answer.entity_id is not None for answer in answers)
@@ -228,7 +233,7 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
     """What the request asks of the predictor; a bare name of a learned type stands for that type.
 
     Raises:
-        InputError: a type that stands twice.
+        InputError: a type that occurs twice.
     """
     types = None
     if request.types is not None:
@@ -236,7 +241,7 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
         names = [given.name for given in request.types]
         twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
-            raise InputError(f"types.{twice}.name", f"{names[twice]!r} stands twice", "name each type once")
+            raise InputError(f"types.{twice}.name", f"{names[twice]!r} occurs twice", "name each type once")
         types = tuple(
             learned[given.name] if given.is_bare and given.name in learned else given.settings()
             for given in request.types

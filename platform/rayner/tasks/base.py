@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from rayner.config import Settings
-from rayner.config.reading import explain
+from rayner.config.recipe_files import explain
 from rayner.data.plans import Plan
 from rayner.errors import InputError
 
@@ -35,7 +35,7 @@ State = Mapping[str, Tensor]
 Mode = Literal["max", "min"]
 
 
-class Each(Protocol):
+class ParallelMap(Protocol):
     """How the same work is done over many parts: here, one after another (`map`), or by many processes."""
 
     def __call__(self, work: Callable[[Any], Any], parts: Sequence[Any], /) -> Iterator[Any]:
@@ -155,7 +155,8 @@ class TrainTask(Protocol[Given, Example, Batch]):
 
     Examples are plain rows (numbers, strings, lists) that Parquet can hold, with the columns `length` (the
     tokens that the example takes up in a batch), and, where there are any, `group` (what must share a batch
-    with it: an entity, a story) and `rejects` (lines on what was left out or changed).
+    with it: an entity, a story) and `rejects` (lines on what was left out or changed). A row that has
+    `rejects` alone is no example.
     """
 
     def examples(self, items: Iterable[Given]) -> Iterator[Example]:
@@ -244,7 +245,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         ...
 
     def units(
-        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
     ) -> Sequence[Unit]:
         """The items of a split as what each worker reads of them."""
         ...

@@ -16,9 +16,12 @@ import torch
 from torch import nn
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import dump_recipe
+from rayner.config.base import AskedPrecision, Precision
+from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CheckpointError
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import checkpoint_of
+from rayner.models.precision_choice import choose, precision_of, set_precision
 from rayner.tasks.base import Options, Predictor, RunTask
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import (
@@ -26,7 +29,6 @@ from rayner.tasks.checkpoint_files import (
     RECIPE,
     read_known_recipe,
     sha256_of,
-    without_manifest,
     write_manifest,
 )
 from rayner.tasks.encoder_task import EncoderTask, load_trained
@@ -43,6 +45,7 @@ class Checkpoint:
     task: EncoderTask[Any]
     model: nn.Module
     folder: Path
+    precision: Precision = "float32"
 
     @property
     def record(self) -> Task:
@@ -77,25 +80,33 @@ def save_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     task.save(model, folder)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    write_manifest(folder, recipe.task)
+    write_manifest(folder, recipe.task, precision_of(model))
     # What people read and may edit comes after the manifest and is not checked.
     (folder / METRICS).write_text(json.dumps(dict(metrics), indent=1, ensure_ascii=False), encoding="utf-8")
     card = model_card(recipe, task_of(recipe).kind.card(recipe), metrics)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def load_checkpoint(folder: Path, device: str | torch.device | None = None) -> Checkpoint:
-    """The model of a checkpoint folder, in evaluation mode.
+def load_checkpoint(
+    folder: Path, device: str | torch.device | None = None, precision: AskedPrecision = None
+) -> Checkpoint:
+    """The model of a checkpoint folder, or of a run, in evaluation mode, to answer with.
 
     Args:
         device: by default a GPU where there is one.
+        precision: what its encoders compute in, whatever they were trained in; by default as the device says.
+            Below float32 their weights are rounded.
 
     Raises:
         CheckpointError: a file that is missing, cut short or changed, or a task that this version lacks.
+        InputError: the device lacks the precision.
     """
-    folder = local(folder)
+    folder = local(checkpoint_of(folder))
     recipe = read_recipe(folder)
-    return Checkpoint(recipe, *load_trained(folder, recipe, train_task, device), folder)
+    task, model = load_trained(folder, recipe, train_task, device)
+    chosen = choose(precision, model).precision
+    set_precision(model, chosen, rounded=True)
+    return Checkpoint(recipe, task, model, folder, chosen)
 
 
 def read_recipe(folder: Path) -> BaseRecipe:
@@ -109,9 +120,8 @@ def version_of(folder: Path) -> str:
     Raises:
         CheckpointError: the folder is no checkpoint.
     """
-    folder = local(folder)
+    folder = local(checkpoint_of(folder))
     path = folder / MANIFEST
     if not path.is_file():
-        hint = without_manifest(folder, "name a checkpoint folder, such as RUN/best")
-        raise CheckpointError(str(path), "is missing", hint)
+        raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
     return f"{read_recipe(folder).task}-{sha256_of(path)[:12]}"

@@ -5,52 +5,86 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_model
-from torch import nn
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import Recipes, parse_recipe
+from rayner.config.base import Precision
+from rayner.config.recipe_files import Recipes, parse_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import MANIFEST, RECIPE
+from rayner.models.sources import WEIGHTS
 
-WEIGHTS = "model.safetensors"
-ENCODER = "encoder"
-RECIPE = "recipe.yaml"
-MANIFEST = "checkpoint.json"
-FORMAT = 1
+FORMAT = 2
+"""1 had all weights in one file; it is still read."""
 HINT = "copy the whole checkpoint folder again, or train anew"
 
 
-def save_weights(model: nn.Module, folder: Path) -> None:
-    """Write all parameters and buffers."""
-    save_model(model, str(folder / WEIGHTS))
+class Place(NamedTuple):
+    """Where the weights of a part of a model lie: the folder, and what precedes their names there."""
+
+    folder: str
+    prefix: str = ""
 
 
-def load_weights(model: nn.Module, folder: Path) -> None:
-    """Fill a model with the weights of a folder.
+def save_weights(model: nn.Module, folder: Path, places: Mapping[str, Place]) -> None:
+    """Write all parameters and buffers, each once.
+
+    Args:
+        places: for the parts that have a file of their own, what precedes their names in the model.
+    """
+    # A view of a tensor cannot be written.
+    rest = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    for start, place in places.items():
+        part = {name: rest.pop(name) for name in list(rest) if name.startswith(start)}
+        (folder / place.folder).mkdir(exist_ok=True)
+        _write(
+            {place.prefix + name.removeprefix(start): tensor for name, tensor in part.items()},
+            folder / place.folder / WEIGHTS,
+        )
+    _write(rest, folder / WEIGHTS)
+
+
+def load_weights(model: nn.Module, folder: Path, places: Mapping[str, Place]) -> None:
+    """Fill a model with what `save_weights` wrote, or with a single file of all weights (format 1).
 
     Raises:
-        CheckpointError: the file is missing, cut short, or of another model.
+        CheckpointError: a file that is missing, cut short, or of another model.
     """
-    path = folder / WEIGHTS
+    weights = _read(folder / WEIGHTS)
+    for start, place in places.items():
+        if not any(name.startswith(start) for name in weights):
+            part = _read(folder / place.folder / WEIGHTS)
+            weights |= {start + name.removeprefix(place.prefix): tensor for name, tensor in part.items()}
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if missing or unexpected:
+        wrong = [*missing, *unexpected]
+        within = next((place.folder for start, place in places.items() if wrong[0].startswith(start)), "")
+        what = f"does not fit the recipe beside it ({', '.join(wrong[:3])})"
+        raise CheckpointError(str(folder / within / WEIGHTS), what, "keep all files of one run")
+
+
+def _write(weights: Mapping[str, Tensor], path: Path) -> None:
+    # transformers wants to be told.
+    save_file(dict(weights), path, metadata={"format": "pt"})
+
+
+def _read(path: Path) -> dict[str, Tensor]:
     try:
-        weights = load_file(path)
+        return load_file(path)
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", "copy the whole checkpoint folder") from None
     except SafetensorError as error:
         raise CheckpointError(
             str(path), f"cannot be read ({error})", "copy the file again; it was cut short"
         ) from None
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    if missing or unexpected:
-        names = ", ".join([*missing, *unexpected][:3])
-        raise CheckpointError(
-            str(path), f"does not fit the recipe beside it ({names})", "keep both files of one run"
-        )
 
 
 def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
@@ -83,13 +117,13 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
         raise CheckpointError(error.where, error.what, hint) from None
 
 
-def write_manifest(folder: Path, task: str) -> None:
-    """List every file that lies in the folder by now, with its SHA-256."""
+def write_manifest(folder: Path, task: str, precision: Precision = "float32") -> None:
+    """List every file that lies in the folder by now, with its SHA-256, and the precision of the training."""
     files = {
         str(path.relative_to(folder)): sha256_of(path)
         for path in sorted(path for path in folder.rglob("*") if path.is_file())
     }
-    manifest = {"format": FORMAT, "task": task, "files": files}
+    manifest = {"format": FORMAT, "task": task, "precision": precision, "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
@@ -106,12 +140,12 @@ def check_files(folder: Path) -> None:
         files: dict[str, str] = dict(manifest["files"])
         version = manifest["format"]
     except FileNotFoundError:
-        raise CheckpointError(str(path), "is missing", without_manifest(folder, HINT)) from None
+        raise CheckpointError(str(path), "is missing", HINT) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
         raise CheckpointError(str(path), "is cut short or not the file that was saved", HINT) from None
-    if version != FORMAT:
+    if version not in range(1, FORMAT + 1):
         raise CheckpointError(str(path), f"format {version!r} is unknown", "use the rayner that wrote it")
     for name, digest in files.items():
         file = folder / name
@@ -121,12 +155,6 @@ def check_files(folder: Path) -> None:
             raise CheckpointError(str(file), "is missing", HINT)
         if sha256_of(file) != digest:
             raise CheckpointError(str(file), "is cut short or not the file that was saved", HINT)
-
-
-def without_manifest(folder: Path, otherwise: str) -> str:
-    """The hint where a folder has no manifest: in that of a run, which has a recipe too, its checkpoint."""
-    best = folder / "best"
-    return f"name a checkpoint folder, such as {best}" if (best / MANIFEST).is_file() else otherwise
 
 
 def sha256_of(path: Path) -> str:

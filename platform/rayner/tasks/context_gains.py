@@ -19,9 +19,9 @@ from rayner.errors import CheckpointError
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.document_task import DocumentTask
+from rayner.tasks.document_windows import Gold, TextWindow, gold_of
 from rayner.tasks.predict import predict
 from rayner.tasks.sentence_contexts import ContextStage
-from rayner.tasks.windows import Gold, TextWindow, gold_of
 
 
 @runtime_checkable

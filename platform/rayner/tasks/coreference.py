@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rayner.config.coreference import CoreferenceRecipe
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.readers.base import UNTYPED
 from rayner.data.schema import Document, Mention
 from rayner.data.sentences import sentences_of
@@ -26,10 +26,10 @@ from rayner.models.mention_ranking import Candidates, MentionRanking, Words
 from rayner.supervision.heads import head_limits, head_of, is_possessive
 from rayner.supervision.partitions import Joined
 from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
-from rayner.tasks.chains.stories import label
+from rayner.tasks.chains.story_rows import label
 from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow, confidence, text_windows
 from rayner.tasks.splits import Documents
-from rayner.tasks.windows import SPECIAL_TOKENS, TextWindow, confidence, text_windows
 
 _UNCOUNTED = frozenset({"the", "a", "an"})
 _WORDS = tuple(Words._fields)
@@ -201,12 +201,12 @@ class CoreferencePredictor:
     """Replaces the mentions of documents by those that corefer, each with its chain."""
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = True
 
     def __init__(self, task: CoreferenceTask, model: nn.Module) -> None:
         assert isinstance(model, MentionRanking)
         self._task, self._model = task, model.eval()
+        self.tokens_per_batch = tokens_per_batch_of(model)
 
     def prepare(self, item: Document) -> list[tuple[TextWindow, dict[str, Any]]]:
         """The windows of a document, and their rows."""

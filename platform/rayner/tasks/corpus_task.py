@@ -11,7 +11,7 @@ from rayner.config import BaseRecipe
 from rayner.config.documents import CorpusSettings
 from rayner.data.schema import Document
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.base import Each, Unit
+from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.splits import Change, Documents, change_of, document_units, read_documents
 
@@ -37,7 +37,7 @@ class CorpusTask(EncoderTask[R]):
         return chain.from_iterable(map(self.read, self.units(split)))
 
     def units(
-        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
     ) -> Sequence[Unit]:
         """Files, small ones together and large ones in parts, with the documents of them that are in it.
 
@@ -47,7 +47,7 @@ class CorpusTask(EncoderTask[R]):
             FileError: a file that cannot be read.
         """
         found = document_units(
-            self._corpus, split, self._change(split), each, cache, self.keeps_stories_apart
+            self._corpus, split, self._change(split), mapper, cache, self.keeps_stories_apart
         )
         if split == "train":
             self.require(found)

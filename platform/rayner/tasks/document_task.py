@@ -12,14 +12,13 @@ import numpy as np
 from torch import nn
 
 from rayner.config import DocumentRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
+from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, Tokenizer
 from rayner.tasks.corpus_task import CorpusTask
-from rayner.tasks.sentence_contexts import SentenceContexts, check_ranker
-from rayner.tasks.splits import Documents, require_mentions
-from rayner.tasks.windows import (
+from rayner.tasks.document_windows import (
     SPECIAL_TOKENS,
     Gold,
     TextWindow,
@@ -28,6 +27,8 @@ from rayner.tasks.windows import (
     known_types,
     text_windows,
 )
+from rayner.tasks.sentence_contexts import SentenceContexts, check_ranker
+from rayner.tasks.splits import Documents, require_mentions
 
 R = TypeVar("R", bound=DocumentRecipe)
 
@@ -76,7 +77,8 @@ class DocumentTask(CorpusTask[R]):
         folder = None
         if settings.ranker is not None:
             if self.checkpoint is None:
-                folder = corpus_paths([settings.ranker], "context.ranker")[0].absolute()
+                named = corpus_paths([settings.ranker], "context.ranker")[0]
+                folder = checkpoint_of(named.absolute())
             else:
                 folder = self.checkpoint / RANKER
             check_ranker(folder)

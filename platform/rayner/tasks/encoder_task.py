@@ -19,13 +19,14 @@ from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.sources import ENCODER
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import (
     Counts,
-    Each,
     Examples,
     Metric,
     Output,
+    ParallelMap,
     Parts,
     Predictor,
     Progress,
@@ -35,8 +36,8 @@ from rayner.tasks.base import (
     State,
     Unit,
 )
-from rayner.tasks.checkpoint_files import ENCODER, HINT, check_files, load_weights, save_weights
-from rayner.tasks.windows import SPECIAL_TOKENS, with_special_tokens
+from rayner.tasks.checkpoint_files import HINT, Place, check_files, load_weights, save_weights
+from rayner.tasks.document_windows import SPECIAL_TOKENS, with_special_tokens
 
 R = TypeVar("R", bound=BaseRecipe)
 
@@ -71,12 +72,12 @@ class EncoderTask(ABC, Generic[R]):
         """The items of a split, from the corpus that the recipe names; none of dev where it names none."""
 
     def units(
-        self, split: Literal["train", "dev"], each: Each = map, cache: Path | None = None
+        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
     ) -> Sequence[Unit]:
         """The items of a split as what each worker reads of them; by default one unit, of all items.
 
         Args:
-            each: how files are read that have to be looked at first.
+            mapper: how files are read that have to be looked at first.
             cache: a folder that keeps what was seen of files, for as long as they do not change.
         """
         found = fingerprint(self.items(split))
@@ -182,13 +183,22 @@ class EncoderTask(ABC, Generic[R]):
         lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
         return torch.from_numpy(ids), torch.from_numpy(np.arange(ids.shape[1])[None, :] < lengths[:, None])
 
+    def places(self, model: nn.Module) -> Mapping[str, Place]:
+        """Which weights a checkpoint keeps apart, by what precedes their names: those of each encoder."""
+        names = {id(module): name for name, module in model.named_modules()}
+        return {f"{names[id(encoder)]}.model.": Place(place) for place, encoder in encoders(model).items()}
+
     def save(self, model: nn.Module, folder: Path) -> None:
-        """Write the model into a checkpoint folder: weights, encoder configuration, tokenizer."""
-        save_weights(model, folder)
-        encoder = next((module for module in model.modules() if isinstance(module, Encoder)), None)
-        if encoder is not None:
-            encoder.save(folder / ENCODER)
-            self.tokenizer.save(folder / ENCODER)
+        """Write the model into a checkpoint folder: its encoders as transformers reads them, and the rest.
+
+        `AutoModel.from_pretrained(BEST/encoder)` loads the encoder, AutoTokenizer its tokenizer; a second
+        encoder lies in the folder of its name in the model (`type_encoder`).
+        """
+        save_weights(model, folder, self.places(model))
+        for place, encoder in encoders(model).items():
+            encoder.save(folder / place)
+            if place == ENCODER:
+                self.tokenizer.save(folder / place)
 
     def load(self, folder: Path) -> nn.Module:
         """The model of a checkpoint folder that `save` wrote; needs no network."""
@@ -197,9 +207,15 @@ class EncoderTask(ABC, Generic[R]):
             model = self.build()
         finally:
             self._loading = None
-        load_weights(model, folder)
+        load_weights(model, folder, self.places(model))
         self.checkpoint = folder
         return model
+
+
+def encoders(model: nn.Module) -> dict[str, Encoder]:
+    """The encoders of a model, by the folder of a checkpoint that holds each: `encoder` has the first."""
+    found = [(name, module) for name, module in model.named_modules() if isinstance(module, Encoder)]
+    return {name if number else ENCODER: encoder for number, (name, encoder) in enumerate(found)}
 
 
 def head_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -230,7 +246,12 @@ def load_trained(
     tokenizer = folder / ENCODER
     task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
     model = load_model(folder, task).eval()
-    return task, model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return task, model.to(device or default_device())
+
+
+def default_device() -> str:
+    """A GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def load_model(folder: Path, task: RunTask) -> nn.Module:

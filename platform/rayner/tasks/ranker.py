@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from rayner.config import RankerRecipe
 from rayner.config.base import Fraction
 from rayner.config.documents import ContextMethod
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.losses.relevance import relevance_loss
-from rayner.metrics.relevance import THRESHOLD, score_relevance
+from rayner.metrics.ranking import THRESHOLD, score_relevance
 from rayner.models.ranker import CrossEncoder
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
+from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.kinds.pairs import Relevance, split_pairs
-from rayner.tasks.windows import SPECIAL_TOKENS
 
 _BETWEEN = 1
 """[SEP] between sentence and context."""
@@ -135,12 +135,12 @@ class Ranker:
     """A cross-encoder that answers."""
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = False
 
     def __init__(self, task: RankerTask, model: nn.Module) -> None:
         self.task = task
         self._model = model.eval()
+        self.tokens_per_batch = tokens_per_batch_of(model)
 
     def prepare(self, item: ContextRow) -> list[PairWindow]:
         """The pair as the model reads it.

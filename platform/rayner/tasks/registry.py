@@ -24,7 +24,7 @@ from rayner.config import (
     StandardizerRecipe,
     TaggerRecipe,
     TyperRecipe,
-    reading,
+    recipe_files,
 )
 from rayner.config.coreference import CoreferenceRecipe
 from rayner.config.gaussian import GaussianRecipe
@@ -35,7 +35,7 @@ from rayner.tasks.base import Mode, Options, Predictor
 from rayner.tasks.chains.task import ChainsTask
 from rayner.tasks.coreference import CoreferenceTask
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.gaussian.task import GaussianTask
+from rayner.tasks.gaussian.task import GaussianOptions, GaussianTask
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.coreference import Coreference
 from rayner.tasks.kinds.documents import Documents
@@ -47,7 +47,7 @@ from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.ranker import RankerOptions, RankerTask
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.sentence_contexts import ContextStage
-from rayner.tasks.standardizer.entities import Entities
+from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
 from rayner.tasks.tagger import TaggerTask
 from rayner.tasks.typer.predictor import TypeStage
@@ -101,7 +101,14 @@ OWN = (
         stage="mentions",
     ),
     Task(name="tagger", recipe=TaggerRecipe, learn=TaggerTask, kind=Documents(), stage="mentions"),
-    Task(name="gaussian", recipe=GaussianRecipe, learn=GaussianTask, kind=PretrainingDocuments()),
+    Task(
+        name="gaussian",
+        recipe=GaussianRecipe,
+        learn=GaussianTask,
+        kind=PretrainingDocuments(),
+        options=GaussianOptions,
+        stage="mentions",
+    ),
     Task(
         name="standardizer",
         recipe=StandardizerRecipe,
@@ -153,19 +160,19 @@ def train_task(recipe: BaseRecipe, tokenizer: Tokenizer | None = None) -> Encode
     return task_of(recipe).learn(recipe, tokenizer)
 
 
-def recipes() -> reading.Recipes:
+def recipes() -> recipe_files.Recipes:
     """The recipe type of each task."""
     return {name: task.recipe for name, task in tasks().items()}
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Any:
-    """As `reading.load_recipe`, of any task there is."""
-    return reading.load_recipe(path, recipes(), overrides)
+    """As `recipe_files.load_recipe`, of any task there is."""
+    return recipe_files.load_recipe(path, recipes(), overrides)
 
 
 def parse_recipe(values: Mapping[str, Any], where: str) -> Any:
-    """As `reading.parse_recipe`, of any task there is."""
-    return reading.parse_recipe(values, where, recipes())
+    """As `recipe_files.parse_recipe`, of any task there is."""
+    return recipe_files.parse_recipe(values, where, recipes())
 
 
 @cache

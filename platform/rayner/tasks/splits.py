@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayner.config import CorpusSettings
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.readers import find_units
@@ -24,6 +25,7 @@ from rayner.data.scans import (
     DistinctDocuments,
     Part,
     Scan,
+    are_known,
     cut_parts,
     digest,
     digest_of,
@@ -38,9 +40,10 @@ from rayner.data.scans import (
 from rayner.data.schema import Document
 from rayner.data.split import splits_of
 from rayner.errors import CorpusError, FileError
+from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
-from rayner.tasks.base import Each, Unit
+from rayner.tasks.base import ParallelMap, Unit
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +70,17 @@ class Change:
 
     def at(self, document: Document, place: str) -> Document:
         """The same of a document that was read at a place, which tells what it was annotated for."""
+        types = self.types_at(place)
+        return self(document if types is None else replace(document, annotated_types=types))
+
+    def types_at(self, place: str) -> tuple[str, ...] | None:
+        """What a place was annotated for; None where nothing is said of it."""
+        # What comes from object storage lies elsewhere on each machine.
+        place, found = with_uris(place), None
         for path, types in self.annotated:
             if place == path or place.startswith((path + os.sep, path + ":")):
-                document = replace(document, annotated_types=types)
-        return self(document)
+                found = types
+        return found
 
 
 class Documents(NamedTuple):
@@ -102,7 +112,8 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
         CorpusError: a dictionary that cannot be read.
     """
     given = [
-        (str(corpus_paths([path])[0].absolute()), tuple(types)) for path, types in corpus.annotated.items()
+        (with_uris(str(corpus_paths([path])[0].absolute())), tuple(types))
+        for path, types in corpus.annotated.items()
     ]
     about = [corpus.rename, given] if given else corpus.rename
     if part == "dev" or corpus.dictionary is None:
@@ -116,7 +127,7 @@ def document_units(
     corpus: CorpusSettings,
     part: Split,
     change: Change,
-    each: Each = map,
+    mapper: ParallelMap = map,
     folder: Path | None = None,
     apart: bool = False,
 ) -> Documents:
@@ -124,7 +135,7 @@ def document_units(
 
     Args:
         change: that of the split.
-        each: how the files are read, which is done once to see what is in them.
+        mapper: how the files are read, which is done once to see what is in them.
         folder: keeps what was seen of files, for as long as they do not change.
         apart: leave out of train what belongs to a story of dev, where the recipe names files of dev.
 
@@ -136,10 +147,10 @@ def document_units(
     if part == "dev" and not corpus.dev and not corpus.dev_fraction:
         return Documents([], Counter(), Counter(), 0)
     named = corpus.dev if part == "dev" and corpus.dev else corpus.train
-    parts, scans = _scanned(corpus, named, change, each, folder)
+    parts, scans = _scanned(corpus, named, change, mapper, folder)
     keys = _keys(scans)
     kept = keep(keys)
-    _tell_rejects(named, parts, scans, kept)
+    _tell_of_scans(named, parts, scans, kept)
     if not len(keys):
         nothing = (", ".join(named), "no documents in it", "remove it, or restore its content")
         raise CorpusError(*next((found.first for found in scans if found.first), nothing))
@@ -149,7 +160,7 @@ def document_units(
         of_kept = splits_of(keys.filter(pa.array(rows)), fractions)
         rows[rows] = of_kept == list(fractions).index(part)
     if apart and part == "train" and corpus.dev:
-        of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), each, folder)[1])
+        of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), mapper, folder)[1])
         held_out = rows & np.isin(keys["place"].to_numpy(), of_dev["place"].to_numpy())
         if count := np.count_nonzero(held_out):
             log.info("%d of %d documents are of dev: not learned from", count, np.count_nonzero(rows))
@@ -165,6 +176,8 @@ def document_units(
         # A copy: a slice would be pickled with all that it was cut from.
         source = Chosen(part, one, chosen.copy())
         name = f"{digest_of(table['content'])} {change.digest}"
+        if (types := change.types_at(one.units[0].paths[0])) is not None:
+            name += " " + canonical(types)
         units.append(Unit(source, name, table["size"].to_numpy()))
         mentions += _counted(table["types"], found.types)
         fine_types += _counted(table["fine_types"], found.types)
@@ -216,12 +229,16 @@ def renamed(document: Document, names: Mapping[str, str]) -> Document:
 
 
 def _scanned(
-    corpus: CorpusSettings, named: Sequence[str], change: Change, each: Each, folder: Path | None
+    corpus: CorpusSettings,
+    named: Sequence[str],
+    change: Change,
+    mapper: ParallelMap,
+    folder: Path | None,
 ) -> tuple[list[Part], list[Scan]]:
     # Absolute, because the workers of a cluster have another working directory.
     paths = [path.absolute() for path in corpus_paths(named)]
-    parts = _parts(find_units(paths, corpus.format), each, folder)
-    return parts, _scans(parts, change, each, folder)
+    parts = _parts(find_units(paths, corpus.format), change, mapper, folder)
+    return parts, _scans(parts, change, mapper, folder)
 
 
 def _keys(scans: Sequence[Scan]) -> pa.Table:
@@ -235,22 +252,31 @@ def _counted(numbers: pa.ChunkedArray, names: Sequence[str]) -> Counter[str]:
     return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
 
 
-def _parts(units: Sequence[FileUnit], each: Each, folder: Path | None) -> list[Part]:
+def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folder: Path | None) -> list[Part]:
+    """Files that were annotated for other types are in other parts."""
     large = [unit for unit in units if is_large(unit)]
-    cut = dict(zip(large, _in_order(each, partial(parts_of, folder), large), strict=True))
-    return cut_parts(part for unit in units for part in cut.get(unit, [unit]))
+    # Where they are cut is kept: only what was not is work for others.
+    cut = {unit: parts_of(folder, unit) for unit in large if are_known(folder, unit)}
+    others = [unit for unit in large if unit not in cut]
+    cut |= zip(others, _in_order(mapper, partial(parts_of, folder), others), strict=True)
+    alike = groupby(units, lambda unit: change.types_at(unit.paths[0]))
+    return [
+        part
+        for _, group in alike
+        for part in cut_parts(piece for unit in group for piece in cut.get(unit, [unit]))
+    ]
 
 
-def _scans(parts: Sequence[Part], change: Change, each: Each, folder: Path | None) -> list[Scan]:
+def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: Path | None) -> list[Scan]:
     """A scan of each part: those that are kept from an earlier time, and the others anew."""
     if folder is None:
-        return _in_order(each, partial(scan, change), parts)
+        return _in_order(mapper, partial(scan, change), parts)
     paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
     found = [load_scan(path) for path in paths]
     missing = [number for number, scanned in enumerate(found) if scanned is None]
     work = partial(_scan_and_save, change)
     for number, scanned in zip(
-        missing, _in_order(each, work, [(parts[n], paths[n]) for n in missing]), strict=True
+        missing, _in_order(mapper, work, [(parts[n], paths[n]) for n in missing]), strict=True
     ):
         found[number] = scanned
     return [scanned for scanned in found if scanned is not None]
@@ -263,8 +289,8 @@ def _scan_and_save(change: Change, given: tuple[Part, Path]) -> Scan:
     return found
 
 
-def _in_order(each: Each, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    found: dict[int, Any] = dict(each(partial(_numbered, work), list(enumerate(parts))))
+def _in_order(mapper: ParallelMap, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    found: dict[int, Any] = dict(mapper(partial(_numbered, work), list(enumerate(parts))))
     return [found[number] for number in range(len(parts))]
 
 
@@ -273,7 +299,7 @@ def _numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, 
     return number, work(part)
 
 
-def _tell_rejects(
+def _tell_of_scans(
     named: Sequence[str], parts: Sequence[Part], scans: Sequence[Scan], kept: DistinctDocuments
 ) -> None:
     """Say how much cannot be read, and what comes first."""
@@ -284,7 +310,7 @@ def _tell_rejects(
         parts, scans, int(kept.clashes[0]), int(kept.owners[0])
     )
     here = f"{Path.cwd()}/"
-    _tell(named, rejected, f"{where.removeprefix(here)}: {what.replace(here, '')}")
+    tell_rejects(named, rejected, f"{where.removeprefix(here)}: {what.replace(here, '')}")
 
 
 def _clash(parts: Sequence[Part], scans: Sequence[Scan], row: int, owner: int) -> tuple[str, str, str]:
@@ -302,7 +328,7 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
     raise IndexError(row)
 
 
-def _tell(paths: Sequence[str], rejected: int, first: str) -> None:
+def tell_rejects(paths: Sequence[str], rejected: int, first: str) -> None:
     _say_once(
         f"{rejected} documents or mentions cannot be read; `rayner corpus check "
         f"{' '.join(paths)}` lists them; the first: {first}"

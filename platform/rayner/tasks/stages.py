@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rayner.config.reading import read_yaml
+from rayner.config.base import AskedPrecision, Precision
+from rayner.config.recipe_files import read_yaml
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import checkpoint_of
+from rayner.models.precision import check_precision, default_precision
 from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
 from rayner.tasks.checkpoint_files import check_files
-from rayner.tasks.predict import checked, has_spare_core, predict
+from rayner.tasks.encoder_task import default_device
+from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import Stage, Task, task_of, train_task
+from rayner.tasks.standardizer.stage import Entities
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
@@ -70,19 +75,36 @@ class PipelineSettings:
     Args:
         stages: in order.
         is_file: whether they came from a pipeline file, and so go from documents to documents.
+        precision: of all stages; by default as the device says, and with `auto` as the first one is fastest.
     """
 
     stages: tuple[StageSettings, ...]
     is_file: bool
+    precision: AskedPrecision = None
 
     @property
     def version(self) -> str:
-        """The versions of all that answers, joined by `+`.
+        """The versions of all that answers, joined by `+`, and their precision where it is another than
+        float32.
 
         Raises:
             CheckpointError: a folder is no checkpoint.
         """
-        return "+".join(stage.version for stage in self.stages)
+        return "+".join(stage.version for stage in self.stages) + suffix(self.precision)
+
+    def decided(self, device: str | None = None) -> PipelineSettings:
+        """With the precision that it has on the device, so that all who load it take the same.
+
+        Raises:
+            InputError: the device lacks what was asked for.
+        """
+        device = device or default_device()
+        if self.precision is None:
+            return replace(self, precision=default_precision(device))
+        if self.precision != "auto":
+            check_precision(self.precision, device)
+            return self
+        return replace(self, precision=load_checkpoint(self.stages[0].checkpoint, device, "auto").precision)
 
     @property
     def options(self) -> list[dict[str, Any]]:
@@ -93,6 +115,12 @@ class PipelineSettings:
     def answers_documents(self) -> bool:
         """Whether it takes documents."""
         return self.is_file or self.stages[0].record.stage in ("mentions", "types")
+
+    @property
+    def links(self) -> Callable[[str], bool]:
+        """Whether mentions of a type are looked up in a knowledge base."""
+        types = [getattr(s.options, "types", None) for s in self.stages if s.record.stage == "entities"]
+        return lambda name: any(names is None or name in names for names in types)
 
     @property
     def finds_mentions(self) -> bool:
@@ -127,7 +155,7 @@ class PipelineSettings:
     def pipeline(
         self,
         device: str | None = None,
-        load: Callable[[Path, str | None], Checkpoint] = load_checkpoint,
+        load: Callable[[Path, str | None, AskedPrecision], Checkpoint] = load_checkpoint,
     ) -> Pipeline:
         """The models, ready to predict.
 
@@ -139,16 +167,21 @@ class PipelineSettings:
             CheckpointError: a checkpoint that is damaged, or has nothing to answer.
             InputError: as `check`.
         """
-        loaded = [load(stage.checkpoint, device) for stage in self.stages]
+        loaded: list[Checkpoint] = []
+        precision = self.precision
+        for stage in self.stages:
+            loaded.append(load(stage.checkpoint, device, precision))
+            precision = loaded[0].precision
+        settings = replace(self, precision=precision)
         predictors = [one.predictor(s.options) for one, s in zip(loaded, self.stages, strict=True)]
         if not self.is_file:
-            return Pipeline(self, loaded, predictors[0])
+            return Pipeline(settings, loaded, predictors[0])
         stages = [
             one.record.as_stage(predictor, s.options)
             for one, predictor, s in zip(loaded, predictors, self.stages, strict=True)
         ]
         _check_types(self.stages, stages)
-        return Pipeline(self, loaded, chain(stages))
+        return Pipeline(settings, loaded, chain(stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +191,11 @@ class Pipeline:
     settings: PipelineSettings
     checkpoints: Sequence[Checkpoint]
     predictor: Predictor[Any, Any, Any, Any]
+
+    @property
+    def precision(self) -> Precision:
+        """What its encoders compute in."""
+        return self.checkpoints[0].precision
 
     @property
     def new_types(self) -> dict[str, Any]:
@@ -180,32 +218,54 @@ class Pipeline:
         Raises:
             InputError: an item without a text, by its place.
         """
+        return list(self.answers(items, tokens_per_batch))
+
+    def answers(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> Iterator[Any]:
+        """As `predict`, one answer after the other while the items are read some batches ahead."""
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
-        return list(predict(self.predictor, given, tokens_per_batch, has_spare_core()))
+        return predict(self.predictor, given, tokens_per_batch, has_spare_core())
+
+    def with_contexts(self, document: Document) -> Document:
+        """An answer with the contexts that its sentences were read with, where there are any."""
+        own = (getattr(one.task, "contexts", None) for one in self.checkpoints)
+        contexts = next(filter(None, own), None)
+        return document if contexts is None else contexts.of(document)
+
+    def entity_names(self, ids: Collection[str]) -> dict[str, str]:
+        """The names of entities of the knowledge bases that are linked to, by id."""
+        found: dict[str, str] = {}
+        for stage in stages_of(self.predictor):
+            if isinstance(stage, Entities):
+                found |= stage.standardizer.index.entities.names_of(ids)
+        return found
 
 
-def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) -> PipelineSettings:
-    """The pipeline of a checkpoint folder or of a pipeline file.
+def read_pipeline(
+    path: str | Path, options: Mapping[str, Any] | None = None, precision: AskedPrecision = None
+) -> PipelineSettings:
+    """The pipeline of a checkpoint folder, of a run (its `best`) or of a pipeline file.
 
     A pipeline file is YAML: `stages`, a list, each with its `checkpoint` and the options of its task, such as
     `index` and `types` of a standardizer. Paths count from the file's folder.
 
     Args:
         options: in place of the checkpoint's defaults, by name; None stands for what is not asked for.
+        precision: what encoders compute in.
 
     Raises:
         CheckpointError: a folder is no checkpoint.
         RecipeError: the file, the key that is wrong and the nearest known one.
         InputError: an option that the task does not have.
     """
-    path = Path(path).absolute()
+    path = checkpoint_of(Path(path).absolute())
     asked = {name: value for name, value in (options or {}).items() if value is not None}
     if not local(path).is_file():
         recipe = read_recipe(path)
         checked_options = task_of(recipe).options.of(asked, recipe.task)
-        return PipelineSettings((StageSettings(path, checked_options.rooted(Path.cwd())),), is_file=False)
+        stage = StageSettings(path, checked_options.rooted(Path.cwd()))
+        return PipelineSettings((stage,), is_file=False, precision=precision)
     if asked:
         what = f"{', '.join(asked)} cannot be asked of a whole pipeline"
         raise InputError(str(path), what, "write the option to its stage in the file")
@@ -229,12 +289,19 @@ def read_pipeline(path: str | Path, options: Mapping[str, Any] | None = None) ->
     if order[0] == 0 and not any(_reads_contexts(stage) for stage in stages):
         what = "has a stage of contexts, and no stage that reads them"
         raise RecipeError(str(path), what, "train the others with windows.context, or leave it out")
-    return PipelineSettings(stages, is_file=True)
+    return PipelineSettings(stages, is_file=True, precision=precision)
 
 
-def load_pipeline(path: str | Path, device: str | None = None, **options: Any) -> Pipeline:
+def load_pipeline(
+    path: str | Path, device: str | None = None, precision: AskedPrecision = None, **options: Any
+) -> Pipeline:
     """`read_pipeline`, loaded."""
-    return read_pipeline(path, options).pipeline(device)
+    return read_pipeline(path, options, precision).pipeline(device)
+
+
+def suffix(precision: AskedPrecision) -> str:
+    """What a version says of the precision: nothing of float32, or of one that is not decided yet."""
+    return "" if precision in (None, "auto", "float32") else f"+{precision}"
 
 
 def _reads_contexts(stage: StageSettings) -> bool:
@@ -245,7 +312,7 @@ def _reads_contexts(stage: StageSettings) -> bool:
 def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
         raise RecipeError(where, "names no checkpoint", "write `checkpoint: RUN/best`")
-    checkpoint = (folder / value["checkpoint"]).resolve()
+    checkpoint = checkpoint_of((folder / value["checkpoint"]).resolve())
     recipe = read_recipe(checkpoint)
     record = task_of(recipe)
     if record.stage is None:

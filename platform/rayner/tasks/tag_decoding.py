@@ -7,6 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 
+def log_marginals(scores: np.ndarray, between: np.ndarray) -> np.ndarray:
+    """[T, C] the log-probability of each label at each place, under exp of the sum of scores [T, C] and of
+    `between` [C, C] over all sequences (forward-backward)."""
+    before, after = scores.astype(np.float64), np.zeros(scores.shape)
+    for place in range(1, len(scores)):
+        before[place] += np.logaddexp.reduce(before[place - 1][:, None] + between, 0)
+    for place in range(len(scores) - 2, -1, -1):
+        after[place] = np.logaddexp.reduce(between + scores[place + 1] + after[place + 1], 1)
+    joint = before + after
+    return joint - np.logaddexp.reduce(joint, 1, keepdims=True)
+
+
 class TagGrammar:
     """Which sequences of labels are unbroken, in BIO or BIOES.
 
@@ -39,12 +51,16 @@ class TagGrammar:
         inner = self.follows[labels[:-1], labels[1:]].all()
         return bool(inner and self.begins[labels[0]] and self.ends[labels[-1]])
 
-    def best(self, scores: np.ndarray) -> np.ndarray:
-        """The unbroken sequence of labels [T] with the highest sum of scores [T, C] (Viterbi)."""
+    def best(self, scores: np.ndarray, between: np.ndarray | None = None) -> np.ndarray:
+        """The unbroken sequence of labels [T] with the highest sum of scores [T, C] (Viterbi).
+
+        Args:
+            between: [C, C] what is added for a label (second) after another (first).
+        """
         greedy = scores.argmax(1)
-        if self.allows(greedy):
+        if (between is None or not len(scores)) and self.allows(greedy):
             return greedy
-        forbidden = np.where(self.follows, 0.0, -np.inf)
+        forbidden = np.where(self.follows, 0.0 if between is None else between, -np.inf)
         back = np.zeros(scores.shape, dtype=np.int64)
         reached = np.where(self.begins, scores[0], -np.inf)
         every = np.arange(scores.shape[1])

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import DocumentRecipe
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
-from rayner.data.readers.tags import spans_of
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
+from rayner.data.readers.tag_schemes import spans_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
-from rayner.tasks.tag_decoding import TagGrammar
-from rayner.tasks.windows import Gold, TextWindow, pad
+from rayner.tasks.document_windows import Gold, TextWindow, pad
+from rayner.tasks.tag_decoding import TagGrammar, log_marginals
 
 R = TypeVar("R", bound=DocumentRecipe)
 
@@ -132,12 +132,14 @@ class TagTask(DocumentTask[R]):
 class Tags(NamedTuple):
     """The best label of each word of a window, and its probability: [W] each.
 
-    `scores` are the log-probabilities of all labels, [W, C], where whole sequences are decoded.
+    `scores` are the log-probabilities of all labels, [W, C], where whole sequences are decoded;
+    `uncertainties` [W] are those of the words, where their vectors are distributions.
     """
 
     labels: np.ndarray
     probabilities: np.ndarray
     scores: np.ndarray | None = None
+    uncertainties: np.ndarray | None = None
 
 
 class TagPredictor:
@@ -147,10 +149,12 @@ class TagPredictor:
         labels: their names, in the order of the model's scores; by default the task's.
         decoding: `greedy` takes the best label of each word and repairs broken sequences: a mention starts
             where it must. `constrained` takes the most probable of the sequences that are not broken.
+        between: [C, C] what is added for a label (second) after another (first), as a CRF has learned it;
+            only with `constrained`.
+        temperature: what scores are divided by before they are probabilities.
     """
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = False
 
     def __init__(
@@ -159,12 +163,16 @@ class TagPredictor:
         model: nn.Module,
         labels: Sequence[str] | None = None,
         decoding: Literal["greedy", "constrained"] = "greedy",
+        temperature: float = 1.0,
+        between: np.ndarray | None = None,
     ) -> None:
         self._task = task
         self.whole = task.reads_whole_documents
         self._model = model.eval()
+        self.tokens_per_batch = tokens_per_batch_of(model)
         self._labels = task.labels if labels is None else labels
         self._grammar = TagGrammar(self._labels) if decoding == "constrained" else None
+        self._temperature, self._between = temperature, between
         self.names = task.names
 
     def prepare(self, item: Document) -> list[TextWindow]:
@@ -180,8 +188,7 @@ class TagPredictor:
         self, windows: Sequence[TextWindow], gold: Sequence[Sequence[Gold]]
     ) -> list[list[float]]:
         """The probability that each window gives to the labels of its gold mentions, each as one."""
-        logits = self._logits(windows).log_softmax(-1).cpu().numpy()
-        logs = [of_row[1 + window.word_places] for of_row, window in zip(logits, windows, strict=True)]
+        logs = self._log_probabilities(windows)
         column = {name: place for place, name in enumerate(self._labels)}
         found: list[list[float]] = []
         for window, of_words, mentions in zip(windows, logs, gold, strict=True):
@@ -200,6 +207,11 @@ class TagPredictor:
         return found
 
     @torch.inference_mode()
+    def uncertainties(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
+        """[W] of the words that start in each window: minus the log-probability of its best label."""
+        return [-logs.max(1) for logs in self._log_probabilities(windows)]
+
+    @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[Tags]:
         """The best label of each word that starts in a window."""
         logits = self._logits(windows)
@@ -212,11 +224,17 @@ class TagPredictor:
             tags.append(Tags(labels[at], probabilities[at], None if scores is None else scores[at]))
         return tags
 
+    def _log_probabilities(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
+        """[W, C] of the labels of the words that start in each window."""
+        of_rows = self._logits(windows).log_softmax(-1).cpu().numpy()
+        logs = [row[1 + window.word_places] for row, window in zip(of_rows, windows, strict=True)]
+        return logs if self._between is None else [log_marginals(one, self._between) for one in logs]
+
     def _logits(self, windows: Sequence[TextWindow]) -> Tensor:
-        """[B, L, C]"""
+        """[B, L, C], divided by the temperature"""
         device = next(self._model.parameters()).device
         ids, mask = self._task.padded([window.ids for window in windows])
-        return self._model(ids.to(device), mask.to(device)).float()
+        return self._model(ids.to(device), mask.to(device)).float() / self._temperature
 
     def finish(self, item: Document, windows: Sequence[TextWindow], scores: Sequence[Tags]) -> Document:
         """The document with its mentions, each word labelled by the window that shows most of its context."""
@@ -226,6 +244,7 @@ class TagPredictor:
         labels = np.full(len(subwords.words), OUTSIDE)
         probabilities = np.ones(len(subwords.words))
         logs = np.zeros((len(subwords.words), len(self._labels))) if self._grammar else None
+        uncertainties: np.ndarray | None = None
         most = np.full(len(subwords.words), -1.0)
         for window, tags in zip(windows, scores, strict=True):
             words, shown = window.words, window.shown_around
@@ -234,10 +253,14 @@ class TagPredictor:
             labels[chosen], probabilities[chosen] = tags.labels[better], tags.probabilities[better]
             if logs is not None and tags.scores is not None:
                 logs[chosen] = tags.scores[better]
+            if tags.uncertainties is not None:
+                uncertainties = np.zeros(len(subwords.words)) if uncertainties is None else uncertainties
+                uncertainties[chosen] = tags.uncertainties[better]
             most[chosen] = shown[better]
         if self._grammar is not None and logs is not None:
-            labels = self._grammar.best(logs)
-            probabilities = np.exp(logs[np.arange(len(labels)), labels])
+            labels = self._grammar.best(logs, self._between)
+            marginals = logs if self._between is None else log_marginals(logs, self._between)
+            probabilities = np.exp(marginals[np.arange(len(labels)), labels])
         scheme = "BIOES" if len(self._task.prefixes) == 4 else "IOB2"
         names = [self._labels[int(label)] for label in labels]
         mentions = [
@@ -246,6 +269,7 @@ class TagPredictor:
                 subwords.words[last - 1][1],
                 name,
                 score=float(probabilities[first:last].mean()),
+                uncertainty=None if uncertainties is None else float(uncertainties[first:last].mean()),
             )
             for first, last, name in spans_of(names, scheme, Counter())
         ]

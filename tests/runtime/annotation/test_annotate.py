@@ -12,7 +12,7 @@ import pytest
 
 from rayner.data.readers import read_corpus
 from rayner.errors import CorpusError, InputError, RaynerError
-from rayner.runtime.annotation import run as annotate_run
+from rayner.runtime.annotation import execution
 from tests.runtime.annotation.annotate_model import CAPITALIZED, Capitals
 from tests.runtime.annotation.annotate_texts import (
     TEXT,
@@ -196,7 +196,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(
     here(given, tmp_path / "whole")
     done: list[str] = []
 
-    class Stops(annotate_run.BlockAnnotator):
+    class Stops(execution.BlockAnnotator):
         def __call__(self, name: str, block: Any) -> Any:
             if len(done) % 3 == 2:
                 done.append("stopped")

@@ -17,7 +17,7 @@ from rayner.files.places import place_of
 from rayner.runtime.annotation import duplicates
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.duplicates import decision, drop_duplicates
-from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output, block_name
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, Output, block_name
 
 Blocks = list[list[str]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError
-from rayner.runtime.annotation import run as annotate_run
+from rayner.runtime.annotation import execution
 from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
@@ -24,7 +24,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files and first rows of the blocks that are annotated, in order."""
     blocks: list[str] = []
 
-    class Notes(annotate_run.BlockAnnotator):
+    class Notes(execution.BlockAnnotator):
         def __call__(self, name: str, block: Any) -> Any:
             blocks.append(block.where)
             return super().__call__(name, block)
@@ -97,7 +97,7 @@ def test_an_interrupted_annotation_whose_input_grew_goes_on(
     """Cut short after so many blocks, before and after the input grew."""
     folder, out, done = tmp_path / "in", tmp_path / "out", []
 
-    class Stops(annotate_run.BlockAnnotator):
+    class Stops(execution.BlockAnnotator):
         def __call__(self, name: str, block: Any) -> Any:
             if len(done) % (after + 1) == after:
                 done.append("stopped")

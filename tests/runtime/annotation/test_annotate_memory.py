@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.annotate_memory import write_input
 from rayner.runtime.annotation.annotate import annotate
-from rayner.runtime.annotation.inputs import cut_shards, find_sources
+from rayner.runtime.annotation.input_shards import cut_shards, find_sources
 from rayner.runtime.annotation.reading import read_blocks
 from tests.runtime.annotation.annotate_model import Nothing
 

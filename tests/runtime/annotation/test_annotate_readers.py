@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayner.runtime.annotation.annotate import annotate
-from rayner.runtime.annotation.run import _has_idle_head
+from rayner.runtime.annotation.execution import _has_idle_head
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, write_jsonl
 

@@ -13,8 +13,8 @@ from rayner.config import ContextSettings
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
-from rayner.runtime.corpora import contexts as module
-from rayner.runtime.corpora.contexts import Generated, Labelled, contexts
+from rayner.runtime.corpora import labelled_contexts as module
+from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
 from rayner.supervision.context_rows import ContextRow, read_context_rows
 from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import generate_usable
@@ -261,6 +261,18 @@ def test_labels_of_an_extractor_go_on_where_they_stopped(
     assert len(labelled) == 1
     assert rows_of(tmp_path / "out") == rows
     assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_actors_label_as_one_process(
+    books: Path, tmp_path: Path, extractor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PART_CHARACTERS", 1)
+    source = Labelled(extractor, ContextSettings(methods=("surrounding",), count=2), minimum_gain=1e-9)
+    one = contexts([books], tmp_path / "one", source)
+    two = contexts([books], tmp_path / "two", source, workers=2)
+    assert {**two, "seconds": 0} == {**one, "seconds": 0}
+    assert rows_of(tmp_path / "two") == rows_of(tmp_path / "one")
 
 
 def test_folders_and_checkpoints_that_cannot_be_used(books: Path, tmp_path: Path) -> None:

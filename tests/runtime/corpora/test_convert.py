@@ -17,7 +17,7 @@ from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError, RaynerError
 from rayner.runtime import faults
-from rayner.runtime.corpora import parts as corpus_parts
+from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import check, convert, label
 from rayner.tasks.registry import parse_recipe
 from tests.waiting import wait_for
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_parts, "PART_UNITS", 6)
+    monkeypatch.setattr(kept_parts, "PART_UNITS", 6)
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -89,7 +89,7 @@ def test_the_same_corpus_whatever_the_workers(files: Path, tmp_path: Path, ray_c
 
 def counting(monkeypatch: pytest.MonkeyPatch, stop_after: int = 10**9) -> list[str]:
     read: list[str] = []
-    original = corpus_parts.read_unit
+    original = kept_parts.read_unit
 
     def reader(unit: Any) -> Any:
         if len(read) == stop_after:
@@ -97,7 +97,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, stop_after: int = 10**9) -> list[s
         read.append(unit.name)
         return original(unit)
 
-    monkeypatch.setattr(corpus_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unit", reader)
     return read
 
 
@@ -146,7 +146,7 @@ def test_a_finished_conversion_is_not_done_again(
 
 
 def test_a_document_given_twice_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_parts, "PART_UNITS", 1)
+    monkeypatch.setattr(kept_parts, "PART_UNITS", 1)
     row = {"document_id": "a", "text": "Ekeus", "mentions": [{"start": 0, "end": 5, "type": "PER"}]}
     other = {**row, "text": "Smith"}
     folder = tmp_path / "in"
@@ -173,14 +173,14 @@ def test_a_document_given_twice_is_kept_once(tmp_path: Path, monkeypatch: pytest
 def test_a_reader_that_fails_costs_one_file(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = corpus_parts.read_unit
+    original = kept_parts.read_unit
 
     def reader(unit: Any) -> Any:
         if "f03" in unit.paths[0]:
             raise ZeroDivisionError("unforeseen")
         return original(unit)
 
-    monkeypatch.setattr(corpus_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unit", reader)
     assert convert([files], tmp_path / "out", workers=0)["documents"] == 48
     assert "ZeroDivisionError: unforeseen" in (tmp_path / "out" / "rejects.jsonl").read_text()
 
@@ -230,7 +230,7 @@ def test_memory_that_runs_out_is_no_reason_to_reject(
     def reader(unit: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(corpus_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unit", reader)
     with pytest.raises(RaynerError, match=r"f00\.conll: cannot be read \(MemoryError"):
         convert([files], tmp_path / "out", workers=0)
 
@@ -257,7 +257,7 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime.corpora import parts as corpus_parts
+from rayner.runtime.corpora import kept_parts
 from rayner.runtime import faults
 from rayner.runtime.corpora.convert import convert
 
@@ -265,7 +265,7 @@ def slow(document):
     time.sleep(0.05)
     return document, {}
 
-corpus_parts.PART_UNITS = 6
+kept_parts.PART_UNITS = 6
 import rayner.runtime.corpora.convert as corpora
 corpora.unchanged = slow
 convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=int(sys.argv[3]))

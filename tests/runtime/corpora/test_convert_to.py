@@ -24,8 +24,7 @@ from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.data.writers import WRITERS, write_jsonl
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.corpora import parts as corpus_parts
-from rayner.runtime.corpora import taken
+from rayner.runtime.corpora import kept_parts, taken
 from rayner.runtime.corpora.convert import convert
 from tests.data.drawn import corpora, full_documents, ordered, standoff_documents, word_documents
 from tests.waiting import wait_for
@@ -215,7 +214,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_parts, "PART_UNITS", 6)
+    monkeypatch.setattr(kept_parts, "PART_UNITS", 6)
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -258,10 +257,10 @@ def test_an_interrupted_writing_goes_on(files: Path, tmp_path: Path, monkeypatch
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime.corpora import parts, taken
+from rayner.runtime.corpora import kept_parts, taken
 from rayner.runtime.corpora.convert import convert
 
-parts.PART_UNITS = 6
+kept_parts.PART_UNITS = 6
 write = taken._write
 
 def slow(to, part):

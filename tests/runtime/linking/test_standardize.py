@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import rayner
@@ -49,6 +50,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     best = folder / "run" / "best"
     save_checkpoint(best, recipe, task, model, predictor.evaluate(answers, DEV))
     write_predictions(best / "evaluation", Mentions(), DEV, answers)
+    for name, table in task.inspect(model, DEV).items():
+        pq.write_table(table, best / "evaluation" / f"{name}.parquet")
     shutil.copy(best / "recipe.yaml", folder / "run" / "recipe.yaml")
     with pytest.raises(SystemExit) as exited:
         cli.main(["index", "build", str(best), str(base), "--out", str(folder / "index")])
@@ -95,6 +98,20 @@ def test_each_row_has_an_answer_in_order(run: Path, command: Any, mentions: Path
     assert [row["reason"] for row in rows[1:4]] == reasons
     assert (rows[6]["mention"], rows[6]["reason"]) == (None, "no text under `mention`")
     assert rows[5] == {**rows[0], "line": 6}
+
+
+def test_the_share_of_nil_moves_answers_and_what_is_no_share_is_refused(
+    run: Path, command: Any, mentions: Path
+) -> None:
+    arguments = ("standardize", mentions, "--index", run / "index")
+    few, all_ = (lines(command(*arguments, "--nil-share", share)[1]) for share in (0, 1))
+    assert few[4]["entity_id"] is not None
+    assert {row["entity_id"] for row in all_} == {None}
+    assert all_[0]["probability"] == 0 < few[0]["probability"]
+    for share in ("nan", "1.5", "-1"):
+        status, printed, err = command(*arguments, f"--nil-share={share}")
+        assert (status, printed) == (2, "")
+        assert f"'{share}' is no share: a number between 0 and 1" in " ".join(err.replace("│", "").split())
 
 
 def test_answers_go_to_a_file_and_counts_to_standard_output(
@@ -244,7 +261,7 @@ def test_a_nil_threshold_without_a_calibration_is_refused(run: Path, tmp_path: P
             ]
         )
     with pytest.raises(InputError, match="has none"):
-        rayner.load(tmp_path / "uncalibrated", index=tmp_path / "i", operating_point="balanced")
+        rayner.load(tmp_path / "uncalibrated", index=tmp_path / "i", operating_point="accuracy")
     (answer,) = rayner.load(tmp_path / "uncalibrated", index=tmp_path / "i").predict("toothbrush")
     assert answer.entity_id is not None
     assert answer.probability is None
@@ -295,6 +312,8 @@ def test_the_report_shows_candidates_confidence_and_mistakes(run: Path):
     for expected in (
         "How often the right entity is among the first candidates",
         "Accuracy against coverage, and ROC curve",
+        "Reliability of probabilities, and risk against coverage",
+        "weighted so that 10.0 % are NIL",
         "Mistakes by category",
         "RHEL",
         "bootstrap over distinct strings",
@@ -306,8 +325,11 @@ def test_the_report_shows_candidates_confidence_and_mistakes(run: Path):
 
 def test_parts_of_a_report_that_cannot_be_shown_say_why(run: Path, tmp_path: Path):
     shutil.copytree(run / "run", tmp_path / "run")
-    (tmp_path / "run" / "best" / "evaluation" / "answers.parquet").unlink()
+    for name in ("answers", "calibration"):
+        (tmp_path / "run" / "best" / "evaluation" / f"{name}.parquet").unlink()
     (tmp_path / "run" / "best" / "metrics.json").write_text('{"accuracy": 0.5}')
     page = report(tmp_path / "run").read_text()
-    for reason in ("answers.parquet is not there", "holds no top1", "holds no mistakes"):
-        assert f"Left out: best/{'evaluation/' if 'answers' in reason else 'metrics.json '}{reason}" in page
+    for name in ("answers", "calibration"):
+        assert f"Left out: best/evaluation/{name}.parquet is not there" in page
+    for reason in ("holds no top1", "holds no mistakes"):
+        assert f"Left out: best/metrics.json {reason}" in page

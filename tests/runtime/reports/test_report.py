@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,20 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
+from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document, Mention, documents_to_table
 from rayner.errors import InputError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.spans import score_spans
+from rayner.retrieval.names import Found
 from rayner.runtime.reports.drawing import percent_axis
 from rayner.runtime.reports.report import report
+from rayner.tasks.kinds.mentions import answers_to_table
+from rayner.tasks.standardizer.predictor import Answer
+from tests.browser import Visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TYPES = ("PER", "LOC", "ORG", "SHIP")
 NAMES = {
@@ -219,6 +228,48 @@ def test_texts_and_names_are_escaped(tmp_path):
         '<script>alert("recipe")</script>',
     ):
         assert expected in page.text
+
+
+def test_names_of_entities_are_escaped(tmp_path):
+    run, evil = tmp_path / "run", "<img src=x onerror=alert(1)>"
+    (run / "best" / "evaluation").mkdir(parents=True)
+    (run / "recipe.yaml").write_text("task: standardizer\n")
+    mistake = {"text": f"text {evil}", "gold": f"gold {evil}", "predicted": f"answer {evil}"}
+    errors = {"counts": {"no_match": 1}, "examples": {"no_match": [mistake]}}
+    metrics = {"top1": 0.5, "top3": 0.5, "top5": 0.5, "mentions": 2, "errors": errors}
+    (run / "best" / "metrics.json").write_text(json.dumps(metrics))
+    answer = Answer(evil, evil, 0.5, 0.1, None, (Found(evil, evil, 0.5, 0.5, 0.0),))
+    table = answers_to_table([MentionString(evil, (evil,))], [answer])
+    pq.write_table(table, run / "best" / "evaluation" / "answers.parquet")
+    page = read(report(run))
+    assert "img" not in {tag for tag, _ in page.tags}
+    assert all(said in page.text for said in mistake.values())
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
+    names = {"PER": "<img src=x onerror=alert(1)>", "ORG": 'a"&b'}
+    return report(write_run(tmp_path_factory.mktemp("hostile") / "<i>run", names))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 400)])
+def test_a_browser_shows_the_page_without_a_network(hostile, browser, dark, width):
+    """From a file, under its own policy: plots with their colours, nothing asked for, nothing refused."""
+    visit = Visit(browser, "file://", width=width, dark=dark)
+    visit.page.goto(hostile.as_uri())
+    assert visit.violations() == []
+    ink, paper = visit.page.evaluate(
+        """() => [getComputedStyle(document.querySelector("svg text")).fill,
+                  getComputedStyle(document.body).backgroundColor]"""
+    )
+    light, deep = (sum(map(int, re.findall(r"\d+", colour)[:3])) > 384 for colour in (ink, paper))
+    assert (light, deep) == (dark, not dark)
+    assert visit.page.locator("figure svg").count() == 5
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()
+    assert [request.url for request in visit.asked] == [hostile.as_uri()]
+    assert visit.complaints == []
 
 
 @pytest.mark.parametrize(

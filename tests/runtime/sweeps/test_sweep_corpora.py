@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.data import scans
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus

@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from rayner.runtime.sweeps.plan import plan_of
-from rayner.runtime.sweeps.run import sweep
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import load_space
+from rayner.runtime.sweeps.sweep import sweep
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import read_lines, read_trials
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe

@@ -11,7 +11,7 @@ import pytest
 
 from rayner.runtime.sweeps.halving import best_at, rungs_of, successive_halving
 from rayner.runtime.sweeps.plan import Plan
-from rayner.runtime.sweeps.settings import Objective, objectives, sweep_settings
+from rayner.runtime.sweeps.sweep_settings import Objective, objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Trial, is_finished, read_trials, write_json, write_outcome
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe

@@ -9,9 +9,9 @@ from ray import tune
 
 from rayner.errors import InputError
 from rayner.runtime.sweeps.ray_tune import TrialResources, most_epochs, trial_resources
-from rayner.runtime.sweeps.run import _search
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
 from rayner.runtime.sweeps.space import Space
+from rayner.runtime.sweeps.sweep import _search
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.tasks.registry import parse_recipe
 
 HEAD: dict[str, float] = {"CPU": 0}
@@ -95,7 +95,7 @@ def test_the_longest_trial_is_that_of_the_space(domain: Any, epochs: int) -> Non
 def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     proposals = iter([["a", "b", "a"], ["a", "b", "c"], ["c"], ["never"]])
     found: set[str] = set()
-    monkeypatch.setattr("rayner.runtime.sweeps.run.read_trials", lambda plan: list(found))
+    monkeypatch.setattr("rayner.runtime.sweeps.sweep.read_trials", lambda plan: list(found))
 
     def launch(planned: None) -> None:
         found.update(next(proposals))

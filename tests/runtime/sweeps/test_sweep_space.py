@@ -11,8 +11,8 @@ import pytest
 from rayner.errors import InputError, RecipeError
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import draws, grid, key_of, trial_name
-from rayner.runtime.sweeps.settings import objectives, resolve_settings, sweep_settings
 from rayner.runtime.sweeps.space import Space, check_space, choices, load_space
+from rayner.runtime.sweeps.sweep_settings import objectives, resolve_settings, sweep_settings
 from rayner.runtime.sweeps.trainable import settings_of
 from rayner.tasks.registry import parse_recipe
 

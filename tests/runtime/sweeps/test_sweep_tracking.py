@@ -14,8 +14,14 @@ import pytest
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.gauges import Gauges, best_scores
 from rayner.runtime.sweeps.plan import Plan
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.tracking import HParams, MlflowTrials, link_to_trial, log_result, mlflow_sweep
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweeps.sweep_tracking import (
+    HParams,
+    MlflowTrials,
+    link_to_trial,
+    log_result,
+    mlflow_sweep,
+)
 from rayner.runtime.sweeps.trials import State, Trial
 from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
 from rayner.tasks.registry import parse_recipe

@@ -2,68 +2,35 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import math
-import pickle
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from ray.exceptions import (
-    ActorDiedError,
-    NodeDiedError,
-    OutOfMemoryError,
-    RayTaskError,
-    WorkerCrashedError,
-)
-from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
-from ray.train.v2.api.exceptions import WorkerGroupError
 from rich.console import Console
 
-from rayner.errors import DivergedError, InputError, RaynerError
+from rayner.errors import InputError, RaynerError
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.reports.report import report
-from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, line_of, trials_table
+from rayner.runtime.sweeps.callback import SweepCallback, line_of, trials_table
 from rayner.runtime.sweeps.corpora import Corpora
-from rayner.runtime.sweeps.folder import NotSharedError
-from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
-from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
+from rayner.runtime.sweeps.sweep_settings import objectives
 from rayner.runtime.sweeps.trials import (
-    failures_of,
     read_progress,
     read_trials,
     record_failure,
-    restart_failed,
     write_json,
     write_outcome,
 )
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
-from rayner.tasks.registry import parse_recipe
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
-from tests.runtime.training.several_workers import tiny_recipe
-
-
-@pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.chdir(tmp_path)
-    out = tmp_path / "sweep"
-    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=EPOCHS), "recipe")
-    settings = sweep_settings(objectives=objectives(["f1", "seconds"], recipe), folds=2)
-    config = {
-        "space": {"training.learning_rate": "1e-05 to 0.01 (log)"},
-        "recipe": recipe.model_dump(mode="json"),
-        "settings": settings.model_dump(mode="json"),
-    }
-    write_json(out / "sweep.json", config)
-    return plan_of(out)
 
 
 def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> None:
@@ -294,131 +261,3 @@ def test_the_legend_of_the_curves_lies_beside_them() -> None:
     page = curves([0.1, 0.5], [0.2, 0.4])
     assert page.find(".//*[@id='legend_1']") is not None
     assert page.find(".//*[@id='axes_1']//*[@id='legend_1']") is None
-
-
-def full_disk() -> InputError:
-    try:
-        try:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        except OSError as error:
-            raise InputError("out", "the disk is full", "free some space") from error
-    except InputError as error:
-        return error
-
-
-def of_a_worker(cause: Exception) -> RaynerError:
-    """What a trial on Ray Train workers raises when they fail."""
-    error = RaynerError("the workers failed")
-    error.__cause__ = WorkerGroupError("failed", {1: cause})
-    return error
-
-
-@pytest.mark.parametrize(
-    ("error", "infrastructure"),
-    [
-        (ActorDiedError(), True),
-        (NodeDiedError("lost"), True),
-        (OutOfMemoryError("the node is low on memory"), True),
-        (RayTaskError("build", "traceback", WorkerCrashedError()), True),
-        (of_a_worker(WorkerHealthCheckFailedError("unhealthy", ActorDiedError())), True),
-        (full_disk(), True),
-        (ActorDiedError(RayTaskError("init", "traceback", ValueError("no"))), False),
-        (of_a_worker(ValueError("a bug")), False),
-        (MemoryError("no memory"), False),
-        (InputError("corpus.train", "no such file"), False),
-        (FileNotFoundError(errno.ENOENT, "No such file"), False),
-        (DivergedError("step 3", "the loss is not finite"), False),
-    ],
-)
-def test_what_is_a_failure_of_the_infrastructure(error: Exception, infrastructure: bool) -> None:
-    assert is_infrastructure(error) is infrastructure
-
-
-def test_a_trial_that_was_lost_is_run_again_by_the_next_launch(plan: Plan) -> None:
-    rates = {"lost": 0.1, "diverged": 0.2, "wrong": 0.3}
-    for number, (way, rate) in enumerate(rates.items(), 1):
-        folder = write_trial(plan, number, {"training.learning_rate": rate}, [])
-        if way == "lost":
-            record_failure(folder, "the loss is not finite", diverged=True)
-        record_failure(folder, way, diverged=way == "diverged", infrastructure=way == "lost")
-        write_outcome(folder, "failed", way)
-
-    def states() -> list[str]:
-        return [trial.state for trial in read_trials(plan)]
-
-    assert restart_failed(plan) == 2
-    assert states() == ["pending", "failed", "failed"]
-    assert restart_failed(plan, resume_errored=True) == 0
-    assert states() == ["pending"] * 3
-
-
-def test_a_full_disk_is_tried_again_and_settings_that_do_not_go_together_are_not(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-
-    def fails(plan: Plan, settings: dict[str, Any], *_: Any) -> None:
-        tried.append(1)
-        where = "windows.length" if "windows.length" in settings else "out"
-        raise InputError(where, "no room", "free some space")
-
-    monkeypatch.setattr("rayner.runtime.sweeps.trainable._train", fails)
-    cases = (({"training.epochs": 5}, 2), ({"training.epochs": 0}, 0), ({"windows.length": 100_000}, 1))
-    for settings, attempts in cases:
-        tried.clear()
-        for _ in range(2):
-            with pytest.raises(InputError):
-                run_trial(plan, settings, lambda report: None)
-        assert len(tried) == attempts
-
-
-def failed_in_ray(folder: Path, settings: dict[str, Any], error: Exception) -> Any:
-    """A trial of Ray Tune, with the files that Ray Tune writes of an error."""
-    (folder / "error.txt").write_text(f"Failure # 1 (occurred at 12:00)\n{error}\n")
-    (folder / "error.pkl").write_bytes(pickle.dumps(error))
-    files = {"error_file": str(folder / "error.txt"), "pickled_error_file": str(folder / "error.pkl")}
-    return SimpleNamespace(config=settings, **files)
-
-
-def test_a_trial_whose_process_never_started_is_recorded(plan: Plan, tmp_path: Path) -> None:
-    given = {"training.learning_rate": 0.1}
-    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
-    SweepCallback(plan, 1).on_trial_recover(1, [], dead)
-    # Another launch, which knows of the failure before.
-    SweepCallback(plan, 1).on_trial_error(2, [], dead)
-    [trial] = read_trials(plan)
-    assert (trial.number, trial.state, trial.lost, trial.failures) == (1, "failed", True, 2)
-    assert trial.error == "the process of the trial died: it was lost"
-    assert trial.settings == given
-
-
-def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, tmp_path: Path) -> None:
-    given = {"training.learning_rate": 0.1}
-    callback = SweepCallback(plan, 1)
-    dead = failed_in_ray(tmp_path, given, NodeDiedError("it was lost"))
-    callback.on_trial_start(1, [], dead)
-    folder = plan.folder(given)
-    for _ in range(2):
-        record_failure(folder, "the loss is not finite", diverged=True)
-        callback.on_trial_recover(1, [], dead)
-    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False]
-    callback.on_trial_recover(1, [], dead)
-    assert [row["infrastructure"] for row in failures_of(folder)] == [False, False, True]
-    record_failure(folder, "the loss is not finite", diverged=True)
-    callback.on_trial_error(1, [], dead)
-    [trial] = read_trials(plan)
-    assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
-
-
-def test_a_node_that_does_not_see_the_folder_fails_no_trial(plan: Plan, tmp_path: Path) -> None:
-    given = {"training.learning_rate": 0.1}
-    error = RayTaskError(
-        "train", "traceback", NotSharedError("--out here", "the node 10.0.0.2 does not see it")
-    )
-    callback = SweepCallback(plan, 1)
-    callback.on_trial_start(1, [], failed_in_ray(tmp_path, given, error))
-    assert not NotSharedStopper(callback).stop_all()
-    callback.on_trial_error(1, [], failed_in_ray(tmp_path, given, error))
-    assert NotSharedStopper(callback).stop_all()
-    assert "10.0.0.2" in str(callback.not_shared)
-    assert [trial.state for trial in read_trials(plan)] == ["pending"]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
-from rayner.runtime.sweeps.settings import objectives, sweep_settings
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger import TaggerTask

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import dump_recipe
+from rayner.config.recipe_files import dump_recipe
 from rayner.tasks.checkpoint_files import MANIFEST, RECIPE, sha256_of
 
 

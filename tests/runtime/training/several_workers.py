@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from rayner.data.example_sets import ExampleSet
 from rayner.runtime.training import learner
 from rayner.runtime.training.distributed import rank
-from rayner.runtime.training.example_sets import build_examples
+from rayner.runtime.training.example_building import build_examples
 from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.tasks.base import Progress

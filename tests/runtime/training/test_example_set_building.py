@@ -12,10 +12,11 @@ import pytest
 from rayner.data import example_shards, scans
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import fingerprint
-from rayner.errors import CorpusError, FileError, InputError, RaynerError
+from rayner.errors import CheckpointError, CorpusError, FileError, RaynerError
 from rayner.runtime.pipeline import parallel_map
-from rayner.runtime.training.example_sets import build_examples, find_units, read_all
-from rayner.tasks.base import Each, Unit
+from rayner.runtime.training import example_building
+from rayner.runtime.training.example_building import build_examples, find_units, read_all
+from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe
 
@@ -29,7 +30,7 @@ class Letters:
     def __init__(self, words: list[str], **settings: Any) -> None:
         self.words, self.settings, self.made = words, settings, 0
 
-    def units(self, split: str, each: Each = map, cache: Path | None = None) -> list[Unit]:
+    def units(self, split: str, mapper: ParallelMap = map, cache: Path | None = None) -> list[Unit]:
         begins = range(0, len(self.words), self.words_a_unit)
         return [Unit(begin, *fingerprint(self._words(begin))) for begin in begins]
 
@@ -46,7 +47,11 @@ class Letters:
         for word in items:
             self.made += 1
             if word == "refused":
-                raise InputError("words:7", "is refused", "take another")
+                raise CorpusError("words:7", "is refused", "take another")
+            if word == "without its encoder":
+                raise CheckpointError("encoder", "is not on this node", "copy it there")
+            if word == "nothing":
+                continue
             if word == "failing":
                 raise RaynerError("the machine is on fire")
             if word == "crashing":
@@ -93,6 +98,33 @@ def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None) ->
     assert content(alone) == content(shared)
     with pytest.raises(RaynerError, match="on fire"):
         build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
+
+
+def test_what_a_node_lacks_is_no_fault_of_an_item(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not on this node"):
+        build_examples(Letters(["a", "without its encoder", "b"]), "train", tmp_path)
+    assert len(build_examples(Letters(["a", "b"]), "train", tmp_path)) == 4
+
+
+def test_a_set_without_an_example_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no example can be made of any item"):
+        build_examples(Letters(["nothing", "nothing"]), "train", tmp_path)
+
+
+def test_a_set_that_only_lacked_its_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(partial: Path, folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(example_building, "place_folder", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build_examples(Letters(WORDS), "train", tmp_path)
+    task = Letters(WORDS)
+    found = build_examples(task, "train", tmp_path)
+    assert (content(found), task.made) == (
+        content(build_examples(Letters(WORDS), "train", tmp_path / "b")),
+        0,
+    )
 
 
 def test_documents_make_the_same_set_whatever_the_workers(
@@ -150,7 +182,7 @@ def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.
         example_shards.write_shard(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rayner.runtime.training.example_sets.write_shard", dies)
+        patch.setattr("rayner.runtime.training.example_building.write_shard", dies)
         with pytest.raises(KeyboardInterrupt):
             build_examples(task, "train", tmp_path)
     task.made = 0

@@ -57,7 +57,7 @@ def share_of_one_worker(values: dict[str, Any], folder: Path, holder: int) -> No
     torch.save(gradients(task, task.build().double(), batches), folder / f"{rank}.pt")
 
 
-@pytest.mark.parametrize("mining", ["batch_all", "batch_hard", "infonce"])
+@pytest.mark.parametrize("mining", ["batch_all", "batch_hard", "infonce", "multi_similarity"])
 def test_two_passes_equal_one(tmp_path: Path, mining: str) -> None:
     task, examples = made(small_recipe(tmp_path, loss={"mining": mining}), tmp_path)
     whole = gradients(task, task.build().double(), [batch_of(task, examples, range(24))])

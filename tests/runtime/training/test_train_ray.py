@@ -16,12 +16,12 @@ import ray.train
 import torch
 import yaml
 
-from rayner.config.reading import dump_recipe
+from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CorpusError, InputError, RaynerError
-from rayner.runtime.training.cluster import work_on_cluster
-from rayner.runtime.training.example_sets import build_examples
-from rayner.runtime.training.progress import watcher
+from rayner.runtime.training.example_building import build_examples
+from rayner.runtime.training.ray_workers import work_on_cluster
 from rayner.runtime.training.train import train
+from rayner.runtime.training.training_progress import Lines
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.runtime.training.toy_task import largest_difference, weights_of
@@ -164,6 +164,6 @@ def test_what_fails_on_one_worker_ends_all(
     task.collate = failing  # type: ignore[method-assign]
     examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
     with pytest.raises(raised, match=rf"{failure.args[0].split(':')[0]}") as caught:
-        work_on_cluster(recipe, task, examples, [], out, 2, watcher())
+        work_on_cluster(recipe, task, examples, [], out, 2, Lines())
     assert "worker 1 of 2" in str(caught.value)
     assert len((out / "starts").read_text()) == starts

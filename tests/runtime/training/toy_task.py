@@ -137,7 +137,12 @@ def toy_run(out: Path, task: LoopTask | None = None, **training: Any) -> Run:
 
 
 def weights_of(folder: Path) -> dict[str, Tensor]:
-    return load_file(folder / "model.safetensors")
+    """All weights of a checkpoint, by folder and name."""
+    return {
+        str(path.parent.relative_to(folder) / name): weights
+        for path in folder.rglob("model.safetensors")
+        for name, weights in load_file(path).items()
+    }
 
 
 def largest_difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:

@@ -17,7 +17,7 @@ from rayner.models.encoder import load_encoder
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
-from rayner.tasks.chains.stories import label
+from rayner.tasks.chains.story_rows import label
 from rayner.tasks.chains.task import ChainsTask, mention_vectors
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
@@ -225,17 +225,3 @@ def test_its_encoder_starts_a_tagger_and_it_answers_nobody(tmp_path: Path) -> No
     # Continued, it keeps its head.
     again: Any = train_task(parse_recipe(chains_recipe(tmp_path, encoder=str(best)), "recipe")).build()
     assert torch.equal(again.dense.weight, loaded.model.dense.weight)  # type: ignore[union-attr]
-
-
-def test_transformers_reads_its_encoder_and_tokenizer(tmp_path: Path) -> None:
-    from transformers import AutoModel, AutoTokenizer
-
-    best = Path(train(parse_recipe(chains_recipe(tmp_path), "recipe"), tmp_path / "run")["checkpoint"])
-    theirs = AutoModel.from_pretrained(str(best / "encoder"), add_pooling_layer=False).eval()
-    tokenizer = AutoTokenizer.from_pretrained(str(best / "encoder"))
-    ours = load_encoder(str(best)).eval()
-    given = tokenizer("Ada took the letter to Oslo.", return_tensors="pt")
-    with torch.no_grad():
-        expected = ours(given["input_ids"], given["attention_mask"].bool())
-        found = theirs(**given).last_hidden_state
-    torch.testing.assert_close(found, expected)

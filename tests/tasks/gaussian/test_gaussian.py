@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document
-from rayner.errors import CheckpointError, RecipeError
+from rayner.data.schema import Document, mention_from_row, mention_to_row
+from rayner.data.writers import write_jsonl
+from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
-from rayner.losses.pairs import pairs
+from rayner.losses.positives import pairs
 from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
-from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
+from rayner.tasks.gaussian import neighbours
+from rayner.tasks.gaussian.neighbours import encoded
 from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.stages import load_pipeline
+from rayner.tasks.stages import load_pipeline, read_pipeline
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import BASE, built, collated, corpus, spans
 
@@ -191,7 +195,7 @@ def test_its_encoder_starts_a_tagger_and_a_recognizer(tmp_path: Path) -> None:
         for key, value in started.text_encoder.state_dict().items():
             assert torch.equal(value, learned[key]), key
     answers = load_pipeline(best, "cpu")
-    assert not answers.settings.answers_documents
+    assert answers.settings.answers_documents
     no_dev = {**values, "corpus": {"train": values["corpus"]["train"]}}
     alone = Path(train(parse_recipe(no_dev, "recipe"), tmp_path / "no_dev")["checkpoint"])
     with pytest.raises(CheckpointError, match="which has nothing to answer"):
@@ -210,3 +214,87 @@ def test_support_is_read_back_as_written(tmp_path: Path) -> None:
     again = type(task.support).load(tmp_path)
     assert again is not None
     assert all(np.array_equal(a, b) for a, b in zip(task.support, again, strict=True))
+
+
+SUPPORT = ("[DISH:Paella] arrived in [VESSEL:a pan] .", "Nobody ate [DISH:soup] twice .")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a pre-training without a development set, on other types."""
+    folder = tmp_path_factory.mktemp("gaussian")
+    task = gaussian()
+    save_checkpoint(folder / "best", task.recipe, task, learned(task, corpus(), 10), {})
+    return folder / "best"
+
+
+def test_types_that_were_never_learned_are_found_by_a_handful_of_examples(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    write_jsonl(corpus(SUPPORT), tmp_path / "support.jsonl")
+    pipeline = load_pipeline(checkpoint, "cpu", support=tmp_path / "support.jsonl")
+    given = corpus(SUPPORT)
+    # The same ids and texts as the support: its words are neighbours of what is asked all the same.
+    answers = pipeline.predict([replace(document, mentions=()) for document in given])
+    assert [spans(document) for document in answers] == [spans(document) for document in given]
+    predictor: Any = pipeline.predictor
+    assert predictor.names == ["DISH", "VESSEL"]
+    metrics = evaluate(
+        checkpoint, tmp_path / "support.jsonl", options={"support": tmp_path / "support.jsonl"}
+    )
+    assert set(metrics["per_type"]) == {"DISH", "VESSEL"}
+    assert metrics["f1"] == 1.0
+
+
+def test_the_uncertainty_of_a_mention_is_the_entropy_of_its_words(checkpoint: Path, tmp_path: Path) -> None:
+    write_jsonl(corpus(SUPPORT), tmp_path / "support.jsonl")
+    pipeline = load_pipeline(checkpoint, "cpu", support=tmp_path / "support.jsonl")
+    (answer,) = pipeline.predict([replace(corpus(SUPPORT)[0], mentions=())])
+    model: Any = pipeline.checkpoints[0].model
+    task: Any = pipeline.checkpoints[0].task
+    (window,) = task.windows_of(answer)
+    with torch.inference_mode():
+        entropies = encoded(task, model, [window]).entropies().numpy()
+    assert [m.uncertainty for m in answer.mentions] == [
+        pytest.approx(entropies[:1].mean(), abs=1e-5),
+        pytest.approx(entropies[3:5].mean(), abs=1e-5),
+    ]
+    assert mention_from_row(mention_to_row(answer.mentions[0])) == answer.mentions[0]
+
+
+def test_many_neighbours_are_held_against_words_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = gaussian()
+    model = built(task).eval()
+    with torch.no_grad():
+        task.fit(model, corpus())
+    predictor = task.predictor(model)
+    assert predictor is not None
+    whole = list(predict(predictor, corpus()))
+    monkeypatch.setattr(neighbours, "_AT_ONCE", 7)
+    parts = list(predict(predictor, corpus()))
+    assert list(map(spans, parts)) == list(map(spans, whole))
+    one, other = ([m.score or 0.0 for d in answers for m in d.mentions] for answers in (whole, parts))
+    assert one == pytest.approx(other, abs=1e-4)
+
+
+def test_a_support_that_cannot_be_used(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="which has nothing to answer"):
+        load_pipeline(checkpoint, "cpu")
+    write_jsonl([Document("d", "No mention at all.")], tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match="has no mention, so that there is no type to look for"):
+        load_pipeline(checkpoint, "cpu", support=tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match="support"):
+        load_pipeline(checkpoint, "cpu", support=3)
+    with pytest.raises((CorpusError, InputError), match="nowhere"):
+        load_pipeline(checkpoint, "cpu", support=tmp_path / "nowhere")
+
+
+def test_another_support_is_another_version(checkpoint: Path, tmp_path: Path) -> None:
+    write_jsonl(corpus(SUPPORT), tmp_path / "support.jsonl")
+    one = read_pipeline(checkpoint, {"support": tmp_path / "support.jsonl"}).version
+    assert read_pipeline(checkpoint, {"support": tmp_path / "support.jsonl"}).version == one
+    write_jsonl(corpus(SUPPORT[:1]), tmp_path / "support.jsonl")
+    assert read_pipeline(checkpoint, {"support": tmp_path / "support.jsonl"}).version != one
+    assert read_pipeline(checkpoint).version != one

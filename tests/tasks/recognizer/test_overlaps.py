@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from rayner.data.schema import MENTION_TYPE, Document, Mention, document_from_row, document_to_row
+from rayner.tasks.document_windows import Found
 from rayner.tasks.recognizer.predictor import Recognizer, without_overlaps
-from rayner.tasks.windows import Found
 from tests.tasks.small import built, recognizer
 
 NARROW, WIDE = 38.0, 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -49,6 +50,7 @@ class SmallIndex:
     entities: Sequence[Entity] = ENTITIES
     searched: list[list[str]] = field(default_factory=list)
     settings: IndexSettings = field(default_factory=IndexSettings)
+    dense: Any = field(default_factory=lambda: SimpleNamespace(distance="cosine"))
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:
         self.searched.append(list(texts))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayner.metrics.nil import NilCalibration, fit_nil
+from rayner.metrics.nil import NIL as NIL_OUTCOME
+from rayner.metrics.nil import RIGHT, NilCalibration, evidence, fit_nil
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.standardizer.small_index import SmallIndex, encode
@@ -20,7 +21,8 @@ def standardizer(index: SmallIndex | None = None, **options: Any) -> Standardize
 def calibration() -> NilCalibration:
     mentions = ["Postgre", "mysql 5", "Andriod", "WebSphere", "NGINX", "Redhat Linux", *STRANGERS]
     answers = list(predict(standardizer(), mentions))
-    return fit_nil([a.score for a in answers], [a.margin for a in answers], [True] * 6 + [False] * 5)
+    scores = [[found.score for found in answer.candidates] for answer in answers]
+    return fit_nil(evidence(scores), [RIGHT] * 6 + [NIL_OUTCOME] * 5)
 
 
 NIL = calibration()

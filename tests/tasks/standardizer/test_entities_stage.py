@@ -12,8 +12,8 @@ from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import Chain
-from rayner.tasks.standardizer.entities import Entities
 from rayner.tasks.standardizer.predictor import Standardizer
+from rayner.tasks.standardizer.stage import Entities
 from tests.tasks.small import corpus, recognizer, trained
 from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex, encode
 from tests.tasks.standardizer.small_standardizer import NIL
@@ -52,7 +52,11 @@ def any_index(index: SmallIndex) -> Any:
 
 
 def linker(index: SmallIndex, types: tuple[str, ...] | None = None) -> Chain:
-    return Chain((FindsCapitals(), Entities(Standardizer(any_index(index), encode, 0.0, NIL), types)))
+    return Chain((FindsCapitals(), Entities(standardizer(index), types)))
+
+
+def standardizer(index: SmallIndex) -> Standardizer:
+    return Standardizer(any_index(index), encode, 0.0, NIL, nil_share=0.5)
 
 
 def documents() -> list[Document]:
@@ -76,7 +80,7 @@ def test_texts_become_mentions_of_entities(tokens: int):
     mention = linked[0].mentions[1]
     assert (mention.score, mention.candidates[0][0]) == (0.8, "my")
     assert len(mention.candidates) == 5
-    (answer,) = predict(Standardizer(any_index(SmallIndex()), encode, 0.0, NIL), ["MySQL"])
+    (answer,) = predict(standardizer(SmallIndex()), ["MySQL"])
     assert mention.probability == pytest.approx(answer.probability, abs=1e-4)
     assert linked[0].mentions[0].candidates
     if tokens == 2048:

@@ -15,7 +15,7 @@ NEAR = Found("my", "MySQL", 0.4)
 
 
 def nil(text: str, *found: Found) -> Answer:
-    return Answer(text, None, 0.4, 0.1, 0.2, found or (NEAR,), "below the threshold of balanced")  # type: ignore[arg-type]
+    return Answer(text, None, 0.4, 0.1, 0.2, found or (NEAR,), "below the threshold of accuracy")  # type: ignore[arg-type]
 
 
 def random_names(n: int) -> list[str]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.errors import InputError
+from rayner.metrics.nil import evidence
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.predictor import MOST_CHARACTERS
 from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex
@@ -24,7 +25,7 @@ def test_answers_have_score_margin_probability_and_candidates():
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
     assert answer.margin == pytest.approx(scores[0] - scores[1])
-    assert answer.probability == pytest.approx(float(NIL.probability(answer.score, answer.margin)))
+    assert answer.probability == pytest.approx(float(NIL.probability(evidence([scores]))[0]))
     row = answer.to_row()
     assert (row["entity_id"], row["name"], row["candidates"][0]["entity_id"]) == ("pg", "Postgres", "pg")
 
@@ -82,24 +83,48 @@ def test_stricter_points_answer_less():
     mentions = ["Postgre", "mysql 5", "Andriod", "red hat", "nginks", *STRANGERS]
     linked = {
         point: {
-            a.text for a in predict(standardizer(nil=NIL, operating_point=point), mentions) if a.entity_id
+            a.text
+            for a in predict(standardizer(nil=NIL, operating_point=point, nil_share=0.5), mentions)
+            if a.entity_id
         }
-        for point in ("high_precision", "balanced", "high_recall", "never")
+        for point in ("high_precision", "accuracy", "high_recall", "never")
     }
-    assert linked["high_precision"] <= linked["balanced"] <= linked["high_recall"] <= linked["never"]
+    assert linked["high_precision"] <= linked["accuracy"] <= linked["high_recall"] <= linked["never"]
     assert linked["never"] == set(mentions)
-    assert linked["balanced"].isdisjoint(STRANGERS)
-    nil = [a for a in predict(standardizer(nil=NIL), STRANGERS) if a.entity_id is None]
-    assert nil[0].reason == "below the threshold of balanced"
+    assert linked["accuracy"].isdisjoint(STRANGERS)
+    nil = [a for a in predict(standardizer(nil=NIL, nil_share=0.5), STRANGERS) if a.entity_id is None]
+    assert nil[0].reason == "below the threshold of accuracy"
     assert nil[0].candidates
 
 
 def test_a_point_without_a_calibration_is_an_error_and_without_either_nothing_is_nil():
     with pytest.raises(InputError, match="negatives"):
-        standardizer(operating_point="balanced")
+        standardizer(operating_point="accuracy")
+    with pytest.raises(InputError, match=r"--nil-share: 0\.2 needs a calibration"):
+        standardizer(nil_share=0.2)
     (answer,) = predict(standardizer(), ["toothbrush"])
     assert answer.entity_id is not None
     assert answer.probability is None
+
+
+def test_the_more_mentions_are_nil_the_less_probable_an_entity_is():
+    mentions = ["Postgre", "mysql 5", "Andriod", "red hat", *STRANGERS]
+    answers = {
+        share: list(predict(standardizer(nil=NIL, nil_share=share), mentions)) for share in (0, 0.1, 0.5, 1)
+    }
+    table = np.array([[a.probability for a in of] for of in answers.values()])
+    assert (np.diff(table, axis=0) < 0).all()
+    assert (table[-1] == 0).all()
+    linked = [sum(a.entity_id is not None for a in of) for of in answers.values()]
+    assert linked == sorted(linked, reverse=True)
+    assert (linked[0], linked[-1]) == (len(mentions), 0)
+    assert answers[0.1] == list(predict(standardizer(nil=NIL), mentions))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf])
+def test_what_is_no_share_is_refused(share: float):
+    with pytest.raises(InputError, match=r"--nil-share: is .*\[0, 1\]"):
+        standardizer(nil=NIL, nil_share=share)
 
 
 def test_few_candidates_keep_their_margin_and_one_entity_has_none():

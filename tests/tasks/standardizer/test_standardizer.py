@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from rayner.config import StandardizerRecipe
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.runtime.training import loop as worker
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
@@ -76,6 +77,28 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytes
         assert largest_difference(one, other) < 1e-6
     settings = [(tmp_path / run / "best/standardizer.json").read_text() for run in ("whole", "cut")]
     assert settings[0] == settings[1]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, math.nan, math.inf, "half"])
+def test_a_share_of_nil_is_a_share(tmp_path: Path, share: Any) -> None:
+    with pytest.raises(RecipeError, match="nil_share"):
+        parse_recipe(small_recipe(tmp_path, nil_share=share), "recipe")
+    with pytest.raises(InputError, match="nil_share"):
+        StandardizerOptions.of({"nil_share": share}, "standardizer")
+
+
+def test_the_share_of_nil_is_the_recipes_unless_asked_otherwise(tmp_path: Path) -> None:
+    task = task_of(small_recipe(tmp_path, nil_share=0.3))
+    model = task.build().eval()
+    task.fit(model, list(task.items("dev")))
+    assert task.fitted.nil is not None
+
+    def probability(**options: Any) -> float:
+        (answer,) = predict(task.predictor(model, StandardizerOptions(**options)), ["My-SQL base"])
+        assert answer.probability is not None
+        return answer.probability
+
+    assert probability() == probability(nil_share=0.3) < probability(nil_share=0.0)
 
 
 def test_examples_are_the_name_and_whatever_else_it_is_called(tmp_path: Path) -> None:

@@ -17,13 +17,15 @@ from rayner.config import TyperRecipe
 from rayner.config.typer import MentionEncoding
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document, Mention
+from rayner.data.writers.jsonl import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of
 from rayner.tasks.stages import chain
-from rayner.tasks.typer import batches
+from rayner.tasks.typer import mention_batches
 from rayner.tasks.typer import predictor as predictor_module
 from rayner.tasks.typer.task import TyperTask
 from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
@@ -105,7 +107,7 @@ def test_a_frozen_encoder_reads_each_window_once(
     settings = {"train_encoder": False, "mention_encoding": encoding, "head": head, "projection_size": 8}
     stored = typer(encoder=str(tmp_path / "encoder"), model=settings)
     model, documents = built(stored).train(), [*DOCUMENTS, *DOCUMENTS[::-1]]
-    monkeypatch.setattr(batches, "TOKENS_PER_BATCH", 40)
+    monkeypatch.setattr(mention_batches, "TOKENS_PER_BATCH", 40)
     batch = collated(stored, documents)
     assert batch.states.shape == (len(documents), 32)
     direct = dataclasses.replace(batch, states=None)
@@ -193,6 +195,23 @@ def test_what_is_not_learned_is_named() -> None:
     assert len(row["places"]) == 1
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_document_of_which_nothing_is_learned_is_named(tmp_path: Path, frozen: bool) -> None:
+    encoder = load_encoder("random:32x2")
+    encoder.model.save_pretrained(tmp_path / "encoder")
+    TOKENIZER.save(tmp_path / "encoder")
+    write_jsonl([Document("d", "Rome.", (Mention(0, 4, "mention"),)), *DOCUMENTS], tmp_path / "train.jsonl")
+    task = typer(
+        encoder=str(tmp_path / "encoder"),
+        corpus={"train": [str(tmp_path / "train.jsonl")], "dev": ["nowhere"]},
+        model={"train_encoder": not frozen},
+    )
+    found = build_examples(task, "train", tmp_path / "cache")
+    assert len(found) == len(DOCUMENTS)
+    (reject,) = map(json.loads, (found.folder / "rejects.jsonl").read_text().splitlines())
+    assert reject == {"where": "d: mention at 0-4", "what": "has no type", "hint": ""}
+
+
 def test_a_mention_of_any_length_in_a_document_of_any_length() -> None:
     text = " ".join(["word"] * 400)
     mentions = (Mention(0, len(text), "x"), Mention(500, 504, "x"), Mention(4, 5, "x"))
@@ -275,7 +294,7 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(tmp_path: Path) -> None
     with pytest.raises(CorpusError, match=r"no mention of a type .*: b \(2\), a \(1\)"):
         vocabulary(min_count=3)
     (tmp_path / "types.txt").write_text("a\nb\na\n")
-    with pytest.raises(RecipeError, match=r"type_list: .*types\.txt:3: 'a' stands twice"):
+    with pytest.raises(RecipeError, match=r"type_list: .*types\.txt:3: 'a' occurs twice"):
         vocabulary(type_list=str(tmp_path / "types.txt"))
     (tmp_path / "types.txt").write_text("\n")
     with pytest.raises(RecipeError, match="holds no type"):
@@ -287,7 +306,7 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(tmp_path: Path) -> None
 def test_a_recipe_has_one_source_of_types() -> None:
     with pytest.raises(RecipeError, match="has both types and type_list"):
         typer(types=[{"name": "a"}], type_list="types.txt")
-    with pytest.raises(RecipeError, match=r"the type 'a' stands twice"):
+    with pytest.raises(RecipeError, match=r"the type 'a' occurs twice"):
         typer(types=[{"name": "a"}, {"name": "a"}])
     with pytest.raises(RecipeError, match=r"threshold tuned needs corpus\.dev"):
         typer(corpus={"train": ["nowhere"]}, decoding={"threshold": "tuned"})

@@ -14,7 +14,7 @@ from rayner.data.schema import Context, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import RecipeError
 from rayner.models.tokenizer import load_tokenizer
-from rayner.tasks.typer.windows import MentionWindow, MentionWindows
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 
 TOKENIZER = load_tokenizer("random:32x2")
 ENCODINGS = get_args(MentionEncoding)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from rayner.data.knowledge_bases import biosyn, columns, ctd, esappmod, jsonl, obo, pairs, parquet
+from rayner.data.knowledge_bases import biosyn, ctd, esappmod, id_names, jsonl, obo, parquet, tables
 from rayner.data.knowledge_bases.base import Format, KnowledgeBase
 from rayner.data.knowledge_bases.builder import Builder, Reject, Repeat
 from rayner.data.knowledge_bases.fields import Columns
@@ -36,8 +36,8 @@ FORMATS: dict[str, Format] = {
         "jsonl": jsonl,
         "ctd": ctd,
         "biosyn": biosyn,
-        "columns": columns,
-        "pairs": pairs,
+        "columns": tables,
+        "pairs": id_names,
     }.items()
 }
 """The formats by name, in the order in which `auto` tries them: the more telling first."""
@@ -51,7 +51,7 @@ def read_knowledge_base(
 ) -> KnowledgeBase:
     """Read a file, or several that together are one knowledge base.
 
-    Aliases that repeat are dropped and counted. An id that stands twice is merged where the name of one is
+    Aliases that repeat are dropped and counted. An id that occurs twice is merged where the name of one is
     among the names of the other, ignoring case; otherwise the later is rejected. In a table without a column
     of aliases, and in lists of one name a line, each further row of an id is an alias.
 

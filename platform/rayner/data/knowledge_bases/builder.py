@@ -27,7 +27,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """An id that stands in two places whose names agree; the two were merged."""
+    """An id in two places whose names agree; the two were merged."""
 
     entity_id: str
     where: str
@@ -47,7 +47,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class Builder:
-    """Collects rows. An id that stands twice is merged where the names agree, otherwise rejected."""
+    """Collects rows. An id that occurs twice is merged where the names agree, otherwise rejected."""
 
     rejects: list[Reject] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Builder:
         of_second = {text.casefold() for text in (name, *names)}
         if name.casefold() in of_first or entry.name.casefold() in of_second:
             self.repeats.append(Repeat(entity_id, where, entry.where))
-            self._repair("id that stands twice merged")
+            self._repair("id that occurs twice merged")
             return True
         what = f"the id {entity_id!r} names {_short(name)} here and {_short(entry.name)} at {entry.where}"
         self.reject(where, what, "give one of them another id, or merge the two", "duplicate id", entity_id)

@@ -1,6 +1,6 @@
 """Vocabularies of the Comparative Toxicogenomics Database: CTD_diseases.tsv and its like.
 
-The columns stand in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`.
+The columns are in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
     lines = read_lines(path, builder)
     header = _header(line for _, line in lines)
     if header is None:
-        hint = "give --format columns if the columns stand in the first line"
+        hint = "give --format columns if the first line names the columns"
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
         raise KnowledgeBaseError(str(path), what, hint)
     name, id_ = header[:2]

@@ -12,7 +12,7 @@ from rayner.data.knowledge_bases.builder import Builder, Repeats
 from rayner.errors import KnowledgeBaseError
 
 SEPARATOR = "|"
-"""What parts aliases that stand in one cell."""
+"""What parts aliases in one cell."""
 
 KNOWN = {
     "entity_id": ("entity_id", "id", "entityid", "identifier", "concept_id", "code"),

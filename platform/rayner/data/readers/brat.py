@@ -35,7 +35,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 
 
 def matches(sample: Sample) -> bool:
-    """Whether the file holds annotations, or stands beside one that does."""
+    """Whether the file holds annotations, or lies beside one that does."""
     return _is_notes(sample.path) or bool(_twin(sample.path))
 
 
@@ -45,7 +45,7 @@ def read(unit: Unit) -> Reading:
     if len(unit.paths) != 2:
         path, *others = unit.paths
         if others:
-            raise CorpusError(path, f"stands beside {' and '.join(others)}", "keep one .txt and one .ann")
+            raise CorpusError(path, f"lies beside {' and '.join(others)}", "keep one .txt and one .ann")
         missing = ".txt" if _is_notes(Path(path)) else ".ann"
         raise CorpusError(path, f"no {missing} file beside it", "add it (an empty .ann has no mentions)")
     text_path, notes_path = unit.paths

@@ -1,6 +1,6 @@
 """Columns: a word and its tag a line (CoNLL-2002/2003, IOB1, IOB2, BIOES), sentences parted by blank lines.
 
-The tags stand in the last column, or in the first where only that one holds tags. Where the first column
+The tags are in the last column, or in the first where only that one holds tags. Where the first column
 numbers the words of each sentence, the word is in the second and the tags after it, in one column (Universal
 NER) or, for nested mentions, in several (GermEval 2014).
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rayner.data.readers import files, tags
+from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
@@ -45,7 +45,9 @@ class _Layout:
     def holds(self, row: Sequence[str]) -> bool:
         """Whether the row has a word and tags."""
         width = len(row)
-        return width > max(1, self.word, *self.tags) and all(tags.is_tag(row[place]) for place in self.tags)
+        return width > max(1, self.word, *self.tags) and all(
+            tag_schemes.is_tag(row[place]) for place in self.tags
+        )
 
 
 @dataclass(slots=True)
@@ -83,12 +85,12 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether every row has at least two fields and a tag in the last or the first."""
     rows = [fields_of(line) for line in sample.lines if line.strip() and not _MARK.match(line)]
-    rows = [row for row in rows if not row[0].startswith("#") or tags.is_tag(row[-1])]
+    rows = [row for row in rows if not row[0].startswith("#") or tag_schemes.is_tag(row[-1])]
     if not rows:
         return False
     if _numbered(sample.lines) is not None:
         return True
-    good = [len(row) > 1 and (tags.is_tag(row[-1]) or tags.is_tag(row[0])) for row in rows]
+    good = [len(row) > 1 and (tag_schemes.is_tag(row[-1]) or tag_schemes.is_tag(row[0])) for row in rows]
     return sum(good) >= 0.9 * len(rows)
 
 
@@ -105,7 +107,7 @@ def read(unit: Unit) -> Reading:
     (path,) = unit.paths
     lines = files.split_lines(files.read_text(path, reading))
     blocks = list(_blocks(lines, _layout(lines), reading))
-    scheme = tags.scheme_of(layer for b in blocks for s in b.sentences for layer in s.tags)
+    scheme = tag_schemes.scheme_of(layer for b in blocks for s in b.sentences for layer in s.tags)
     has_breaks = any(len(block.sentences) > 1 for block in blocks)
     if len(blocks) == 1 and has_breaks and not unit.whole and blocks[0].line == 0:
         blocks = _one_a_sentence(blocks[0])
@@ -128,8 +130,8 @@ def _layout(lines: Sequence[str]) -> _Layout:
     if numbered is not None:
         return numbered
     rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", "-DOC"))]
-    last = sum(len(row) > 1 and tags.is_tag(row[-1]) for row in rows)
-    first = sum(len(row) > 1 and tags.is_tag(row[0]) for row in rows)
+    last = sum(len(row) > 1 and tag_schemes.is_tag(row[-1]) for row in rows)
+    first = sum(len(row) > 1 and tag_schemes.is_tag(row[0]) for row in rows)
     return _Layout(1, (0,)) if first > last else _Layout(0, (-1,))
 
 
@@ -148,7 +150,7 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
             rows.append(row)
     if not rows or counting < 0.9 * len(rows):
         return None
-    tagged = Counter(place for row in rows for place in range(2, len(row)) if tags.is_tag(row[place]))
+    tagged = Counter(place for row in rows for place in range(2, len(row)) if tag_schemes.is_tag(row[place]))
     columns = sorted(place for place, count in tagged.items() if count >= 0.9 * len(rows))
     if not columns:
         return None
@@ -219,7 +221,7 @@ def _document(block: _Block, document_id: str, scheme: str, has_breaks: bool, re
     before = 0
     for sentence in block.sentences:
         for layer in sentence.tags:
-            for first, after, type_ in tags.spans_of(layer, scheme, reading.repaired):
+            for first, after, type_ in tag_schemes.spans_of(layer, scheme, reading.repaired):
                 mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
         before += len(sentence.words)
     return Document(document_id, text, in_order(mentions), words, sentences if has_breaks else None)

@@ -1,6 +1,6 @@
 """Coreference in columns: the brackets of CoNLL-2012 `(12|(3)`, `12)` and of GUM `(person-4-Name(place-5)`.
 
-The brackets stand in the last column. A CoNLL-2012 mention has a chain and the type "mention"; a GUM mention
+The brackets are in the last column. A CoNLL-2012 mention has a chain and the type "mention"; a GUM mention
 has a chain, a type, and the article that it is linked to as its entity. A document with parts is one document
 a part, and the parts are a group.
 """

@@ -37,7 +37,9 @@ _SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "ufet": (".jsonl", ".ndjson", ".json"),
     "figer": (".jsonl", ".ndjson", ".json"),
+    "bioc": (".xml", ".bioc", ".json"),
     "brat": (".ann", ".txt"),
+    "huggingface": (".arrow", ".parquet", ".pq"),
     "livingner": (".tsv", ".txt"),
     "text": (".txt", ".text"),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 
 from rayner.data.readers import (
+    bioc,
     brat,
     columns,
     coreference,
     figer,
+    huggingface,
     jsonl,
     litbank,
     livingner,
@@ -29,7 +31,7 @@ def _format(module: ModuleType) -> Format:
 FORMATS: dict[str, Format] = {
     module.__name__.rpartition(".")[2]: _format(module)
     for module in (
-        *(parquet, ufet, figer, jsonl, brat, livingner, ontonotes_fet, pubtator, coreference, litbank),
-        *(columns, text),
+        *(huggingface, parquet, bioc, ufet, figer, jsonl, brat, livingner, ontonotes_fet, pubtator),
+        *(coreference, litbank, columns, text),
     )
 }

@@ -9,7 +9,7 @@ from typing import Any
 from rayner.data.json_lines import json_objects
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.fine_types import RowError
+from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rayner.data.readers import files, tags
+from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
@@ -24,7 +24,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether each row is a word and, between tabs, at least two tags and nothing else."""
     rows = [_fields(line) for line in sample.lines if line.strip()]
-    return bool(rows) and all(len(row) > MIN_LAYERS and all(map(tags.is_tag, row[1:])) for row in rows)
+    return bool(rows) and all(len(row) > MIN_LAYERS and all(map(tag_schemes.is_tag, row[1:])) for row in rows)
 
 
 def read(unit: Unit) -> Reading:
@@ -38,7 +38,7 @@ def read(unit: Unit) -> Reading:
             sentences.append([])
             continue
         row = _fields(line)
-        if len(row) < 2 or not row[0] or not all(map(tags.is_tag, row[1:])):
+        if len(row) < 2 or not row[0] or not all(map(tag_schemes.is_tag, row[1:])):
             reading.reject(
                 f"{path}:{number}", "no word with tags between tabs", "correct the line", unit.name
             )
@@ -51,7 +51,7 @@ def read(unit: Unit) -> Reading:
     for sentence in sentences:
         for layer in range(1, max(map(len, sentence))):
             column = [row[layer] if layer < len(row) else "O" for row in sentence]
-            for first, after, type_ in tags.spans_of(column, "IOB2", reading.repaired):
+            for first, after, type_ in tag_schemes.spans_of(column, "IOB2", reading.repaired):
                 mentions.append(Mention(words[before + first][0], words[before + after - 1][1], type_))
         before += len(sentence)
     reading.add(Document(unit.name, text, in_order(mentions), words, spans), path)

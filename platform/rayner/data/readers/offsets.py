@@ -37,7 +37,7 @@ def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
     if near >= 0:
         hint = " (do they count from 1?)" if near == start - 1 else ""
         hint = " (do they include the end?)" if (near, len(surface)) == (start, end - start + 1) else hint
-        return what, f"it stands at {near} {near + len(surface)}: correct the offsets{hint}"
+        return what, f"it is at {near} {near + len(surface)}: correct the offsets{hint}"
     return what, "correct the offsets or the mention's text"
 
 

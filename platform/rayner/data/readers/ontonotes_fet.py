@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.fine_types import RowError, check_words, typed
+from rayner.data.readers.typed_rows import RowError, check_words, typed
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document
 

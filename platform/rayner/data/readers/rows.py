@@ -76,7 +76,7 @@ def _fault(document: Document) -> str:
         for name in ("entity_id", "chain"):
             if not isinstance(getattr(mention, name), str | None):
                 return f"{name} {getattr(mention, name)!r} is not a string"
-        for name in ("score", "margin", "probability"):
+        for name in ("score", "margin", "probability", "uncertainty"):
             if not isinstance(getattr(mention, name), float | int | None):
                 return f"{name} {getattr(mention, name)!r} is not a number"
         if mention.head is not None and not _is_within(*mention.head, document.text):

@@ -12,8 +12,8 @@ from typing import Any
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.fine_types import RowError, strings, typed
 from rayner.data.readers.json_rows import has_fields, read_rows
+from rayner.data.readers.typed_rows import RowError, strings, typed
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rayner.data.schema import Document
 from rayner.data.writers.base import Loss, Written
+from rayner.data.writers.bioc import write_bioc, write_bioc_json
 from rayner.data.writers.brat import write_brat
 from rayner.data.writers.docbin import load_spacy, write_docbin
 from rayner.data.writers.iob2 import write_iob2
@@ -19,6 +20,8 @@ __all__ = [
     "WRITERS",
     "Loss",
     "Written",
+    "write_bioc",
+    "write_bioc_json",
     "write_brat",
     "write_docbin",
     "write_iob2",
@@ -50,5 +53,7 @@ WRITERS: dict[str, Writer] = {
     "iob2": Writer(write_iob2, ".iob2"),
     "brat": Writer(write_brat, named_by_document=True),
     "pubtator": Writer(write_pubtator, ".pubtator"),
+    "bioc": Writer(write_bioc, ".xml"),
+    "bioc_json": Writer(write_bioc_json, ".json"),
     "docbin": Writer(write_docbin, require=load_spacy),
 }

@@ -19,6 +19,7 @@ COLUMNS_OF_A_MENTION = (
     "candidates",
     "margin",
     "probability",
+    "uncertainty",
 )
 COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_types", "contexts")
 

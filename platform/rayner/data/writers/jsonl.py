@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from rayner.data.schema import Document, document_to_row
 from rayner.data.writers.base import Written
@@ -17,11 +18,16 @@ def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Wri
     written = Written(paths=[Path(path)])
     with text_file(Path(path)) as file:
         for document in documents:
-            row = {name: value for name, value in document_to_row(document).items() if value is not None}
-            row["mentions"] = [
-                {name: value for name, value in mention.items() if value is not None and value != []}
-                for mention in row["mentions"]
-            ]
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json.dumps(json_row(document), ensure_ascii=False) + "\n")
             written.add(document.mentions)
     return written
+
+
+def json_row(document: Document) -> dict[str, Any]:
+    """The document as a JSON object, without what is null."""
+    row = {name: value for name, value in document_to_row(document).items() if value is not None}
+    row["mentions"] = [
+        {name: value for name, value in mention.items() if value is not None and value != []}
+        for mention in row["mentions"]
+    ]
+    return row

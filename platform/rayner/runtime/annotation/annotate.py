@@ -6,26 +6,28 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from rayner.data.batches import TOKENS_PER_BATCH
+from rayner.config.base import AskedPrecision
 from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.files.places import Place, place_of
+from rayner.runtime.annotation.annotation_progress import Speed, Tick, follow
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
+from rayner.runtime.annotation.execution import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
-from rayner.runtime.annotation.inputs import Addition, find_sources, shards_of
-from rayner.runtime.annotation.output import WORK, Output
-from rayner.runtime.annotation.progress import Speed, Tick, follow
-from rayner.runtime.annotation.run import Pool, ToRead, run_here, run_on_ray
+from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
+from rayner.runtime.annotation.output_folder import WORK, Output
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
+PRECISION = f"{WORK}/precision.json"
 SECONDS_BETWEEN_CHECKS = 20.0
 """How often it is looked whether another run has taken the output over."""
 SMALL_BYTES = 2**18
@@ -45,7 +47,8 @@ def annotate(
     max_workers: int | None = None,
     cpus: float = 1.0,
     gpus: float | None = None,
-    tokens_per_batch: int = TOKENS_PER_BATCH,
+    tokens_per_batch: int | None = None,
+    precision: AskedPrecision = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
     """Annotate Parquet, JSONL and text files, packed or not: `documents-*.parquet` and `_rejects.jsonl`.
@@ -67,13 +70,17 @@ def annotate(
             beyond them (1.5) it prepares windows while the model works, as with a GPU.
         gpus: GPUs of an actor; by default one where the cluster has any. Where this process does the work, 0
             keeps it from its GPU, and more than 0 asks for one.
-        tokens_per_batch: padded tokens a batch: memory against speed.
+        tokens_per_batch: padded tokens a batch, memory against speed; by default what suits the device.
+        precision: what encoders compute in; only with a checkpoint or a pipeline file. `auto` is decided
+            once, here or, for GPUs that this process does not see, by each actor, and kept when the run is
+            resumed.
         fresh: start over.
 
     Returns:
         `documents, rejected, duplicates, mentions, linked, types, windows, words, new_types` (those never
         learned, with how their threshold is had), `first_reject, model_version, words_per_second` (after
-        start-up, in this run), `startup_seconds, seconds, workers`.
+        start-up, in this run), `startup_seconds, seconds, workers`, and `compute_precision` where it was
+        decided here.
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.
@@ -81,15 +88,17 @@ def annotate(
     """
     speed = Speed()
     if workers is not None and max_workers is not None:
-        raise InputError("--workers", "stands beside --max-workers", "give one: a fixed number, or a limit")
+        raise InputError("--workers", "conflicts with --max-workers", "give one: a fixed number, or a limit")
     if workers == 0 and gpus and not torch.cuda.is_available():
         what = f"asks for {gpus:g} where this process, which --workers 0 leaves the work to, sees no GPU"
         raise InputError("--gpus", what, "leave one of the two out")
-    source = read_pipeline(model, options) if isinstance(model, str | Path) else model
+    source = read_pipeline(model, options, precision) if isinstance(model, str | Path) else model
     if isinstance(source, PipelineSettings) and not source.answers_documents:
         what = f"a {source.stages[0].record.name} does not find mentions in documents"
         raise CheckpointError(str(model), what, "name a recognizer or a tagger, or a pipeline file")
-    version = source.version
+    asked_precision = getattr(source, "precision", None)
+    # What is asked for is told apart from the model; what that comes to is decided later, once.
+    version = _with_precision(source, None).version
     sources, aside = find_sources([str(given) for given in inputs])
     if aside:
         log.warning("%d files of other kinds are left aside", aside)
@@ -101,6 +110,7 @@ def annotate(
         "model": version,
         "set of options": _digest(chosen),
         "cut into blocks": LAYOUT,
+        **({"precision": asked_precision} if asked_precision else {}),
     }
     with output.locked() as check_writer:
         additions = output.begin(settings, sources, fresh)
@@ -128,11 +138,13 @@ def annotate(
         if not counts["documents"]:
             output.place.below(WORK).delete()
             raise CorpusError(first["where"], first["what"], first["hint"])
+        computed = _kept_precision(output)
         result = {
             **counts,
             "new_types": source.new_types if isinstance(source, PipelineSettings) else {},
             "first_reject": first and f"{first['where']}: {first['what']}; {first['hint']}",
-            "model_version": version,
+            "model_version": _with_precision(source, computed).version,
+            **({"compute_precision": computed} if computed else {}),
             "words_per_second": round(speed.words_per_second, 1),
             "startup_seconds": round(speed.startup_seconds, 3),
             "seconds": round(speed.seconds, 3),
@@ -153,7 +165,7 @@ def _run(
     max_workers: int | None,
     cpus: float,
     gpus: float | None,
-    tokens_per_batch: int,
+    tokens_per_batch: int | None,
     check_writer: Callable[[], None],
 ) -> int:
     """Annotate what is not done; how many actors there may be at once, 0 for none."""
@@ -161,18 +173,41 @@ def _run(
     work, finished = _left(additions, output)
     if not work:
         return 0
-    annotator = partial(BlockAnnotator, source, output, also, tokens_per_batch)
     is_small = total < SMALL_BYTES and workers is None and max_workers is None and not gpus
     if workers == 0 or is_small:
         device = "cpu" if gpus == 0 else None
-        ticks = run_here(partial(annotator, device), work, output)
+        decided = _decided(source, output, device)
+        annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
+        ticks = run_here(annotator, work, output)
         follow(_checked(ticks, check_writer), total, finished, speed)
         return 0
     pool = _pool(workers, max_workers, cpus, gpus)
-    annotator = partial(annotator, "cuda" if pool.gpus else "cpu")
+    device = "cuda" if pool.gpus else "cpu"
+    decided = _decided(source, output, device)
+    annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
     ticks = run_on_ray(annotator, work, output, pool)
     follow(_checked(ticks, check_writer), total, finished, speed)
     return pool.most
+
+
+def _decided(source: Model, output: Output, device: str | None) -> Model:
+    """The source with the precision that the run took when it was begun, or takes now and will keep.
+
+    Where the work is for GPUs that this process does not see, each worker decides by its own.
+    """
+    if not isinstance(source, PipelineSettings) or (device == "cuda" and not torch.cuda.is_available()):
+        return source
+    precision = _kept_precision(output) or source.decided(device).precision
+    output.write_json(output.place.below(PRECISION), {"compute_precision": precision})
+    return _with_precision(source, precision)
+
+
+def _kept_precision(output: Output) -> AskedPrecision:
+    return (output.read_json(output.place.below(PRECISION)) or output.before()).get("compute_precision")
+
+
+def _with_precision(source: Model, precision: AskedPrecision) -> Model:
+    return replace(source, precision=precision) if isinstance(source, PipelineSettings) else source
 
 
 def _checked(ticks: Iterator[Tick], check_writer: Callable[[], None]) -> Iterator[Tick]:

@@ -36,14 +36,16 @@ class Answering:
     """Answers documents with a predictor, in batches of what memory allows.
 
     Args:
-        tokens_per_batch: padded tokens a batch, to begin with.
+        tokens_per_batch: padded tokens a batch, to begin with; by default the predictor's.
         ahead: whether windows are prepared while the model works.
     """
 
-    def __init__(self, predictor: DocumentPredictor, tokens_per_batch: int, ahead: bool = False) -> None:
+    def __init__(
+        self, predictor: DocumentPredictor, tokens_per_batch: int | None = None, ahead: bool = False
+    ) -> None:
         stages: list[Any] = [_Halving(stage) for stage in stages_of(predictor)]
         self._first, self._predictor = stages[0], chain(stages)
-        self._tokens, self._ahead = tokens_per_batch, ahead
+        self._tokens, self._ahead = tokens_per_batch or self._first.tokens_per_batch, ahead
 
     @torch.no_grad()
     def answers(self, documents: Sequence[Document]) -> list[Predicted]:

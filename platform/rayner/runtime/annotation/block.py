@@ -24,10 +24,11 @@ from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.annotation.answering import Answering, DocumentPredictor
 from rayner.runtime.annotation.attempts import Attempts, note_fault
-from rayner.runtime.annotation.output import ANNOTATION_SCHEMA, Output
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, Output
 from rayner.runtime.annotation.reading import Block, Row
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.predict import Predicted, has_spare_core
+from rayner.tasks.stages import PipelineSettings
 
 Also = Literal["jsonl", "brat"]
 
@@ -77,7 +78,7 @@ class BlockAnnotator:
 
     Args:
         also: formats beside Parquet.
-        tokens_per_batch: padded tokens a batch.
+        tokens_per_batch: padded tokens a batch; None for what suits the device.
         device: as in `Model.load`.
         run: what tells the driver that gives the blocks from any other; empty where it is this process.
         cpus: those that this process was given; by default those that it may run on.
@@ -88,11 +89,13 @@ class BlockAnnotator:
         model: Model,
         output: Output,
         also: Sequence[Also],
-        tokens_per_batch: int,
+        tokens_per_batch: int | None,
         device: str | None,
         run: str = "",
         cpus: float | None = None,
     ) -> None:
+        if isinstance(model, PipelineSettings):
+            model = model.decided(device)
         self._answering = Answering(model.load(device), tokens_per_batch, has_spare_core(cpus))
         self._version = model.version
         self._output, self._also = output, tuple(also)

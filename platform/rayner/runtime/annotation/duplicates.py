@@ -21,7 +21,7 @@ from pandas.util import hash_array
 from rayner.data.writers.brat import file_name
 from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
-from rayner.runtime.annotation.output import WORK, Output, at_once
+from rayner.runtime.annotation.output_folder import WORK, Output, at_once
 
 SLOTS_PER_ID = 16
 MOST_SLOTS = 2**32

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from rayner.errors import RaynerError
 from rayner.runtime.annotation.duplicates import decision, drop_duplicates
-from rayner.runtime.annotation.output import REJECTS, Output, at_once
+from rayner.runtime.annotation.output_folder import REJECTS, Output, at_once
 
 _CHUNK = 2**20
 _COUNTS = ("documents", "rejected", "duplicates", "linked", "windows", "words")

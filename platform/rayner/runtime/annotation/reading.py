@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from rayner.data.readers.base import Reject
 from rayner.data.readers.files import is_fault
 from rayner.data.schema import DOCUMENT_SCHEMA
-from rayner.runtime.annotation.inputs import Shard, Source
+from rayner.runtime.annotation.input_shards import Shard, Source
 from rayner.runtime.faults import read_fault
 
 LONGEST = 2**28

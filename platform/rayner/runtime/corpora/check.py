@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from rayner.config import BaseRecipe, DocumentRecipe
-from rayner.config.reading import corpus_paths
-from rayner.data.check import Widths
-from rayner.data.check import check as find_faults
+from rayner.config.recipe_files import corpus_paths
+from rayner.data.corpus_check import Overlap, Widths
+from rayner.data.corpus_check import check as find_faults
 from rayner.data.readers import Reject, Unit, find_units, read_unit
 from rayner.data.schema import Document
 from rayner.data.windows import locate, split_into_subwords
@@ -34,8 +34,8 @@ def check(
         given: a recipe; its types, and the widest span of its model, are checked as well.
 
     Returns:
-        `documents, mentions, types, repaired, rejected, errors, warnings`, `kinds` (kind -> findings) and
-        `findings`, each with `kind, severity, where, what, hint, document_id, split`.
+        `documents, mentions, types, repaired, rejected, errors, warnings, notes`, `kinds` (kind -> findings)
+        and `findings`, each with `kind, severity, where, what, hint, document_id, split`.
 
     Raises:
         CorpusError: no such path, or no known format.
@@ -54,6 +54,7 @@ def check(
         types={t.name: next(iter(t.guidelines), t.name) for t in recipe.types} if recipe else None,
         widths=_widths_of(recipe) if recipe and limit else None,
         max_span_width=limit,
+        overlap=_overlap_of(recipe),
         places={name: split.places for name, split in splits.items()},
     )
     rejects = [_as_finding(reject, name) for name, split in splits.items() for reject in split.rejects]
@@ -68,6 +69,7 @@ def check(
         "rejected": len(rejects),
         "errors": severities["error"],
         "warnings": severities["warning"],
+        "notes": severities["note"],
         "kinds": dict(Counter(finding["kind"] for finding in findings).most_common()),
         "findings": findings,
     }
@@ -125,6 +127,12 @@ def _widths_of(recipe: DocumentRecipe) -> Widths:
         return [place[1] - place[0] + 1 if place else 0 for place in places]
 
     return widths
+
+
+def _overlap_of(recipe: DocumentRecipe | None) -> Overlap:
+    if recipe is None:
+        return "unknown"
+    return getattr(getattr(recipe, "decoding", None), "overlap", "outer")
 
 
 def _as_finding(reject: Reject, split: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from rayner.files.whole import whole_file
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
-from rayner.runtime.corpora.parts import (
+from rayner.runtime.corpora.kept_parts import (
     PART_BYTES,
     Assembled,
     Change,
@@ -47,8 +47,12 @@ __all__ = ["check", "convert", "label"]
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 
-SOURCES = ("data", "data/readers", "data/writers", "supervision", "supervision/resolvers")
-"""The modules by which documents come out as they do."""
+SOURCES = (
+    *("data/readers/*", "data/writers/*", "data/schema", "data/fine_types", "data/json_lines", "data/words"),
+    *("data/sentences", "supervision/dictionar*"),
+    *("supervision/agreement", "supervision/*heads", "supervision/pronouns", "supervision/resolvers/*"),
+)
+"""The modules by which documents, labels of a dictionary and chains come out as they do."""
 COUNTS = "counts.json"
 KEYS_OF_LOSSES = ("to", "lost")
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")

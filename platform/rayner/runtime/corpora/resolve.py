@@ -13,7 +13,7 @@ from rayner.data.readers import find_units
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.runtime.corpora.convert import process
-from rayner.runtime.corpora.parts import Notes
+from rayner.runtime.corpora.kept_parts import Notes
 from rayner.supervision.agreement import Heads, Links, resolve
 from rayner.supervision.parsed_heads import HeadFinder, head_finder
 from rayner.supervision.pronouns import is_pronoun

@@ -1,4 +1,4 @@
-"""What the `rayner index` verbs do: build, add, remove, list."""
+"""What the `rayner index` commands do: build, add, remove, list."""
 
 from __future__ import annotations
 
@@ -217,13 +217,15 @@ def _loaded(checkpoint: Path, device: str | None) -> Callable[[Sequence[str]], n
     return partial(task.encode, model)
 
 
-def _encode(each: Callable[[Iterable[list[str]]], Iterator[np.ndarray]], texts: Sequence[str]) -> np.ndarray:
+def _encode(
+    encode: Callable[[Iterable[list[str]]], Iterator[np.ndarray]], texts: Sequence[str]
+) -> np.ndarray:
     """The vectors of texts, chunk by chunk: whoever encodes them, the same chunks."""
     # Alike in length, so that a chunk has little padding.
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     chunks = [order[i : i + _TEXTS] for i in range(0, len(order), _TEXTS)]
     vectors = np.empty((0, 0), np.float32)
-    parts = each([[texts[i] for i in chunk] for chunk in chunks])
+    parts = encode([[texts[i] for i in chunk] for chunk in chunks])
     for chunk, part in zip(chunks, _shown(parts, len(chunks)), strict=True):
         if not vectors.size:
             vectors = np.empty((len(texts), part.shape[1]), np.float32)

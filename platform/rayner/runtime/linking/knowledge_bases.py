@@ -1,4 +1,4 @@
-"""What the `rayner kb` verbs do: convert and check."""
+"""What the `rayner kb` commands do: convert and check."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
 from rayner.errors import KnowledgeBaseError
 from rayner.files.whole import text_file
+from rayner.files.working import file_at
 
 REJECTS = ".rejects.jsonl"
 """What the file of rejects is called, after the whole name of the output: others may lie beside it."""
@@ -45,8 +46,9 @@ def convert(
     if base.parents:
         base.ignored["parent"] += sum(map(len, base.parents.values()))
     try:
-        write_knowledge_base(base.entities, out)
-        with text_file(rejects) as file:
+        with file_at(out) as path:
+            write_knowledge_base(base.entities, path)
+        with file_at(rejects) as path, text_file(path) as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in base.reject_rows())
     except OSError as error:
         what = error.strerror or str(error)

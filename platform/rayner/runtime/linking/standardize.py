@@ -13,6 +13,7 @@ from typing import Any
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
 from rayner.files.whole import text_file
+from rayner.metrics.nil import check_nil_share
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
@@ -29,6 +30,7 @@ def standardize(
     *,
     top_k: int = TOP_K,
     operating_point: NilChoice | None = None,
+    nil_share: float | None = None,
     proposals: bool = False,
     least_similarity: float = LEAST_SIMILARITY,
     out: Path | None = None,
@@ -40,6 +42,7 @@ def standardize(
 
     Args:
         path: one mention a line, or JSON lines or a table with `mention`.
+        nil_share: how many of the mentions have no entity; by default as the recipe says.
         proposals: list candidate new entities, clustered from what was judged NIL, in place of the answers.
         least_similarity: within a proposal.
         out: a file for the rows, as JSON lines; without it they are in the result.
@@ -50,15 +53,19 @@ def standardize(
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
-        InputError: the index does not fit it, an operating point or proposals without a calibration, or an
-            `out` that cannot be written or is the input.
+        InputError: the index does not fit it, an operating point, a share of NIL or proposals without a
+            calibration, a share outside [0, 1], or an `out` that cannot be written or is the input.
         CorpusError: the file cannot be read, or has no row.
     """
     if out is not None:
         _check_out(out, path)
     given = _not_empty(read_mention_rows(path), path)
     task, model = load_standardizer(checkpoint, device)
-    options = StandardizerOptions(index=index, top_k=top_k, operating_point=operating_point)
+    if nil_share is not None:
+        check_nil_share(nil_share)
+    options = StandardizerOptions(
+        index=index, top_k=top_k, operating_point=operating_point, nil_share=nil_share
+    )
     standardizer = task.predictor(model, options)
     if proposals and standardizer.never_nil:
         what = "clusters what is judged NIL, and without a threshold nothing is"

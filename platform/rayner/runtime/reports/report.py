@@ -8,9 +8,10 @@ from pathlib import Path
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.uris import uri_of
-from rayner.runtime.reports.inputs import Absent, read_recipe
+from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
-from rayner.runtime.reports.parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
+from rayner.runtime.reports.page_parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
+from rayner.runtime.reports.run_files import Absent, read_recipe
 from rayner.runtime.reports.sweep import sweep_report
 from rayner.runtime.sweeps.plan import SWEEP
 from rayner.tasks.registry import tasks
@@ -21,7 +22,7 @@ def report(run: Path, out: Path | None = None) -> Path:
 
     Args:
         run: the folder that `rayner train --out` or `rayner tune --out` wrote.
-        out: the page to write; None means `report.html` in the run's folder.
+        out: the page to write, also at a URI; None means `report.html` in the run's folder.
 
     Returns:
         The page.
@@ -31,12 +32,21 @@ def report(run: Path, out: Path | None = None) -> Path:
     """
     if (uri := uri_of(run)) is not None:
         if out is None:
-            hint = "name a file of this machine: --out report.html"
+            hint = "name the page: --out report.html"
             raise InputError(uri, "a page is not added to a run at a URI", hint)
         run = local(run)
     run = Path(run)
+    out = run / "report.html" if out is None else Path(out)
+    text = _report(run)
+    with file_at(out) as page:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    return out
+
+
+def _report(run: Path) -> str:
     if (run / SWEEP).exists():
-        return sweep_report(run, out)
+        return sweep_report(run)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
     kind = _kind(run)
@@ -47,10 +57,7 @@ def report(run: Path, out: Path | None = None) -> Path:
             absent[name] = str(reason)
     if not parts:
         raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
-    out = run / "report.html" if out is None else Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(_render(run.resolve().name, parts, absent, kind), encoding="utf-8")
-    return out
+    return _render(run.resolve().name, parts, absent, kind)
 
 
 def _kind(run: Path) -> str:

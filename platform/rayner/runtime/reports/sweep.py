@@ -16,7 +16,7 @@ from rayner.runtime.reports import figures_sweep as figures
 from rayner.runtime.reports.page import render
 from rayner.runtime.sweeps.plan import Plan, plan_of
 from rayner.runtime.sweeps.sampling import short_names
-from rayner.runtime.sweeps.settings import SECONDS
+from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.trials import Trial, rank_of, read_trials
 from rayner.runtime.sweeps.winner import BEST_RECIPE, pareto_of
 
@@ -24,12 +24,11 @@ FEWEST_FOR_IMPORTANCE = 8
 MOST_PAIRS = 3
 
 
-def sweep_report(out: Path, page: Path | None = None) -> Path:
-    """Write the report of a sweep, also of one that is under way.
+def sweep_report(out: Path) -> str:
+    """The page about a sweep, also about one that is under way.
 
     Args:
         out: the folder of the sweep.
-        page: the page to write; None means `report.html` in the sweep's folder.
 
     Raises:
         InputError: no trial has a score yet.
@@ -53,10 +52,8 @@ def sweep_report(out: Path, page: Path | None = None) -> Path:
     path = out / "result.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     space = json.loads((out / "sweep.json").read_text(encoding="utf-8"))["space"]
-    page = out / "report.html" if page is None else Path(page)
-    page.parent.mkdir(parents=True, exist_ok=True)
     best = out / BEST_RECIPE
-    text = render(
+    return render(
         "sweep.html.j2",
         name=out.resolve().name,
         metric=objective.metric,
@@ -75,8 +72,6 @@ def sweep_report(out: Path, page: Path | None = None) -> Path:
         recipe=best.read_text(encoding="utf-8") if best.exists() else None,
         saved=_saved(plan, trials),
     )
-    page.write_text(text, encoding="utf-8")
-    return page
 
 
 def importances(points: Sequence[figures.Point], keys: Sequence[str]) -> dict[str, float]:

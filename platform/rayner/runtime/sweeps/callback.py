@@ -18,8 +18,8 @@ from rich.table import Table
 from rayner.runtime.sweeps.folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
-from rayner.runtime.sweeps.settings import SECONDS
-from rayner.runtime.sweeps.tracking import TrialTracker
+from rayner.runtime.sweeps.sweep_settings import SECONDS
+from rayner.runtime.sweeps.sweep_tracking import TrialTracker
 from rayner.runtime.sweeps.trainable import settings_of
 from rayner.runtime.sweeps.trials import (
     OUTCOME,

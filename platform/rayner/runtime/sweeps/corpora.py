@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.errors import InputError
 from rayner.tasks.kinds.base import Source
 from rayner.tasks.registry import task_of

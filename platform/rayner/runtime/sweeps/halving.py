@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rayner.runtime.sweeps.plan import Plan
-from rayner.runtime.sweeps.settings import Objective
+from rayner.runtime.sweeps.sweep_settings import Objective
 from rayner.runtime.sweeps.trials import TRIAL, Trial, read_trial, remove_last, write_outcome
 
 Launch = Callable[[Sequence[Mapping[str, Any]], int | None], None]

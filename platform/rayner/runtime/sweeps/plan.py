@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.runtime.sweeps.sampling import single_values, trial_name
-from rayner.runtime.sweeps.settings import SweepSettings
 from rayner.runtime.sweeps.space import Space, described
+from rayner.runtime.sweeps.sweep_settings import SweepSettings
 from rayner.tasks.registry import parse_recipe
 
 SWEEP, TRIALS = "sweep.json", "trials"

@@ -16,9 +16,9 @@ from rayner.errors import InputError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.sweeps.folder import RAY
 from rayner.runtime.sweeps.plan import Plan
-from rayner.runtime.sweeps.settings import SweepSettings
 from rayner.runtime.sweeps.space import Space, extremes
-from rayner.runtime.sweeps.tracking import trackers_of
+from rayner.runtime.sweeps.sweep_settings import SweepSettings
+from rayner.runtime.sweeps.sweep_tracking import trackers_of
 from rayner.runtime.sweeps.trainable import settings_of, trainable_of
 from rayner.runtime.sweeps.trials import read_trials
 

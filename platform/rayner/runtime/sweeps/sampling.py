@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from rayner.errors import InputError
-from rayner.runtime.sweeps.settings import SweepSettings
 from rayner.runtime.sweeps.space import Space, choices, plain, rounded
+from rayner.runtime.sweeps.sweep_settings import SweepSettings
 
 DEFAULT_TRIALS = 16
 _ATTEMPTS_PER_DRAW = 200

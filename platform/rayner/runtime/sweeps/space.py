@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from rayner.config import BaseRecipe, Settings
-from rayner.config.reading import with_settings
+from rayner.config.recipe_files import with_settings
 from rayner.errors import InputError
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}

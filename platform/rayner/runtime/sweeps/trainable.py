@@ -13,10 +13,11 @@ from typing import Any
 from rayner.config import ScalingSettings
 from rayner.errors import DivergedError, InputError
 from rayner.files.locks import locked
+from rayner.files.run_checkpoints import LAST
 from rayner.runtime.sweeps.folder import check_visible
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import tidy
-from rayner.runtime.sweeps.tracking import link_to_trial
+from rayner.runtime.sweeps.sweep_tracking import link_to_trial
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
     Report,
@@ -27,8 +28,7 @@ from rayner.runtime.sweeps.trials import (
     write_outcome,
 )
 from rayner.runtime.tracking import Record
-from rayner.runtime.training.example_sets import build_examples
-from rayner.runtime.training.run_state import LAST
+from rayner.runtime.training.example_building import build_examples, find_units
 from rayner.runtime.training.train import train_until
 from rayner.tasks.registry import train_task
 
@@ -139,7 +139,9 @@ def _train(
     scaling, workers = recipe.scaling, plan.settings.workers
     if workers:
         # Within Ray Data, building would ask for CPUs that the trials' workers hold.
-        build_examples(train_task(recipe), "train", plan.cache)
+        task = train_task(recipe)
+        build_examples(task, "train", plan.cache)
+        find_units(task, "dev", plan.cache)
     else:
         set_threads(scaling)
     link_to_trial(plan, out)

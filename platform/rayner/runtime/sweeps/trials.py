@@ -18,11 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rayner.files.run_checkpoints import LAST, LOG
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
-from rayner.runtime.sweeps.settings import SECONDS
-from rayner.runtime.tracking import LOG
-from rayner.runtime.training.run_state import LAST
+from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.tasks.registry import train_task
 
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"

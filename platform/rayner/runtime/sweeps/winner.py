@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import changed_keys, dump_recipe, with_settings
+from rayner.config.recipe_files import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.files.locks import locked
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
-from rayner.runtime.sweeps.settings import SECONDS
-from rayner.runtime.sweeps.tracking import link_to_parent
+from rayner.runtime.sweeps.sweep_settings import SECONDS
+from rayner.runtime.sweeps.sweep_tracking import link_to_parent
 from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
 from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of, remove_last
-from rayner.runtime.training.dev_answers import default_device, score
+from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint_files import RECIPE
-from rayner.tasks.encoder_task import load_model
+from rayner.tasks.encoder_task import default_device, load_model
 from rayner.tasks.registry import load_recipe, train_task
 
 BEST_RECIPE = "best.yaml"

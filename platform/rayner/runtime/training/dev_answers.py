@@ -18,11 +18,6 @@ EVALUATION = "evaluation"
 """The folder of a checkpoint that has gold items and the answers to them."""
 
 
-def default_device() -> torch.device:
-    """A GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def predict_all(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> list[Any]:
     """The answers to all items, on every worker; each worker works on its part of them."""
     with torch.no_grad():

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 
 _expected = 1
+_hosts: dict[Any, Any] = {}
 
 
 @contextmanager
@@ -93,14 +94,28 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     if world_size() == 1:
         return
     used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.float32)
-    used = sum_over_workers(used.to(parameters[0].device)).tolist()
-    for bucket in _buckets([p for p, count in zip(parameters, used, strict=True) if count]):
+    dist.all_reduce(used, group=_host_group())
+    for bucket in _buckets([p for p, count in zip(parameters, used.tolist(), strict=True) if count]):
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
         flat = torch.cat([grad.reshape(-1) for grad in grads])
         dist.all_reduce(flat)
         parts = flat.split([p.numel() for p in bucket])
         for parameter, part in zip(bucket, parts, strict=True):
             parameter.grad = part.view_as(parameter)
+
+
+def _host_group() -> dist.ProcessGroup | None:
+    """The workers over connections of their hosts: what is no tensor of a GPU need not wait for the GPU.
+
+    Made once for each process group, by all its workers together.
+    """
+    if dist.get_backend() == "gloo":
+        return None
+    world = dist.group.WORLD
+    if world not in _hosts:
+        _hosts.clear()
+        _hosts[world] = dist.new_group(backend="gloo")
+    return _hosts[world]
 
 
 def broadcast_model(model: nn.Module) -> None:

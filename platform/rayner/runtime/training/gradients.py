@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rayner.losses.gather import gather_rows
+from rayner.models.precision import autocast
 from rayner.runtime.training.distributed import sum_over_workers
-from rayner.runtime.training.optimization import autocast
 from rayner.runtime.training.steps import to_device
 from rayner.tasks.base import Output, Progress, RunTask
 

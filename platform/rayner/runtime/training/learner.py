@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
+from rayner.config.base import Precision
 from rayner.errors import DivergedError
+from rayner.models.precision_choice import set_precision
 from rayner.runtime.training.distributed import rank, sum_gradients, sum_over_workers, world_size
 from rayner.runtime.training.gradients import Backward
 from rayner.runtime.training.optimization import (
@@ -43,6 +45,7 @@ class Learner:
     average: Average | None
     divisors: Mapping[str, float] | None
     device: torch.device
+    precision: Precision
     meter: Meter
 
 
@@ -52,10 +55,12 @@ def build_learner(
     model: nn.Module,
     divisors: Mapping[str, float] | None,
     device: torch.device,
+    precision: Precision,
 ) -> Learner:
-    """Everything that a model needs to learn."""
+    """Everything that a model needs to learn; its encoders compute in the precision from now on."""
     settings = recipe.training
     model.to(device).train()
+    set_precision(model, precision)
     if settings.gradient_checkpointing:
         checkpoint_gradients(model)
     return Learner(
@@ -64,10 +69,11 @@ def build_learner(
         model=model,
         parameters=[p for p in model.parameters() if p.requires_grad],
         optimizer=build_optimizer(model, head_parameters(model), settings),
-        scaler=torch.amp.GradScaler(device.type, enabled=settings.precision == "float16"),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         average=None if settings.average is None else Average(model, settings.average),
         divisors=divisors,
         device=device,
+        precision=precision,
         meter=Meter(task.weights, device),
     )
 
@@ -84,7 +90,7 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     settings = learner.recipe.training
     seed_step(learner.recipe.seed, progress.step, rank())
     learner.optimizer.zero_grad(set_to_none=True)
-    backward = Backward(learner.task, learner.model, learner.scaler, settings.precision, learner.device)
+    backward = Backward(learner.task, learner.model, learner.scaler, learner.precision, learner.device)
     parts = backward(step.batches, progress, _factors(learner, step, progress))
     sum_gradients(learner.parameters)
     learner.scaler.unscale_(learner.optimizer)

@@ -17,6 +17,9 @@ from rayner.config import BaseRecipe
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
 from rayner.files.publishing import Publication
+from rayner.files.run_checkpoints import BEST, LAST
+from rayner.models.precision import check_precision
+from rayner.models.precision_choice import choose
 from rayner.runtime.tracking import Record, Tracker, scalars, tracked
 from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
@@ -30,8 +33,6 @@ from rayner.runtime.training.distributed import (
 from rayner.runtime.training.learner import Learner, build_learner, mean_counts, take_step
 from rayner.runtime.training.optimization import set_rate
 from rayner.runtime.training.run_state import (
-    BEST,
-    LAST,
     TrainState,
     check_examples,
     identity_of_last,
@@ -139,16 +140,22 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
     if stored is None:
         state = TrainState(run.key, recipe.training.epochs * len(first_plan), world_size())
         torch.manual_seed(recipe.seed)
-        model = task.build()
+        model = task.build().to(run.device)
+        chosen = on_first(lambda: choose(recipe.training.precision, model, training=True, advise=True))
+        check_precision(chosen.precision, run.device)
+        state = replace(state, precision=chosen.precision, bfloat16_time=chosen.slower_by)
+        if state.precision != "float32":
+            log.info("computing in %s", state.precision)
     else:
         check_examples(run.out, stored, run.key)
+        check_precision(stored.precision, run.device)
         state = replace(stored, workers=world_size())
         model = load_model(last, task)
         log.info("going on from step %d of %d in %s", state.step, state.steps, last)
     divisors = None
     if recipe.training.normalization == "corpus":
         divisors = mean_counts(recipe, task, run.examples, first_plan, state.steps)
-    learner = build_learner(recipe, task, model, divisors, run.device)
+    learner = build_learner(recipe, task, model, divisors, run.device, state.precision)
     broadcast_model(learner.model)
     if stored is not None:
         load_state(run.out, learner.model, learner.optimizer, learner.average)

@@ -1,11 +1,10 @@
-"""The optimizer, its learning rate, mixed precision, and the moving average of the weights."""
+"""The optimizer, its learning rate, and the moving average of the weights."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +12,6 @@ from torch import nn
 
 from rayner.config import TrainingSettings
 from rayner.models.encoder import Encoder
-
-PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def build_optimizer(
@@ -50,13 +47,6 @@ def set_rate(optimizer: torch.optim.Optimizer, step: int, steps: int, warmup: fl
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
     return optimizer.param_groups[0]["lr"]
-
-
-def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
-    """The precision of forward passes."""
-    if precision not in PRECISIONS:
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, PRECISIONS[precision])
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:

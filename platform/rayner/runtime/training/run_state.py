@@ -19,15 +19,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
-from rayner.config.reading import changed_keys
+from rayner.config.base import Precision
+from rayner.config.recipe_files import changed_keys
 from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
+from rayner.files.run_checkpoints import BEST, LAST
 from rayner.runtime.training.optimization import Average
 from rayner.tasks.base import RunTask, State
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST, check_files
 
-LAST, BEST = "last", "best"
 EPOCH = "epoch.safetensors"
 RAY_SNAPSHOT = "checkpoint_manager_snapshot.json"
 """Where Ray Train notes what it was told of a run: `ray.train.Result.from_path(OUT)` reads it."""
@@ -42,7 +43,8 @@ class TrainState:
     """Where a run stands: `position` steps into `epoch` (from 0), `step` of `steps` in all.
 
     `examples` is the key of the example set; `waited` counts the evaluations since the best one; `scale` is
-    the state of float16's loss scale.
+    the state of float16's loss scale. `precision` is what the run computes in, to its end; `bfloat16_time` is
+    the share of that time that bfloat16 would take, where float32 runs and is the slower one.
     """
 
     examples: str
@@ -57,6 +59,8 @@ class TrainState:
     finished: bool = False
     seconds: float = 0.0
     scale: dict[str, Any] | None = None
+    precision: Precision = "float32"
+    bfloat16_time: float | None = None
 
 
 def save_last(

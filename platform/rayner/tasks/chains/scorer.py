@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, chained
 from rayner.metrics.retrieval import reciprocal_ranks
-from rayner.tasks.chains.stories import rows
+from rayner.tasks.chains.story_rows import rows
 
 if TYPE_CHECKING:
     from rayner.tasks.chains.task import ChainsTask
@@ -38,12 +38,12 @@ class ChainScorer:
     """Vectors of the mentions of documents, nothing masked, for the metric on dev. It answers nobody."""
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = True
 
     def __init__(self, task: ChainsTask, model: nn.Module) -> None:
         self._task = task
         self._model = model.eval()
+        self.tokens_per_batch = tokens_per_batch_of(model)
 
     def prepare(self, item: Document) -> list[Mapping[str, Any]]:
         """The rows of a document; none where it has no chain."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_model
 from torch import Tensor, nn
 
 from rayner.config import ChainsRecipe
@@ -20,16 +18,15 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.losses.infonce import infonce
 from rayner.losses.masked_lm import masked_lm_loss
-from rayner.losses.pairs import pairs
+from rayner.losses.positives import pairs
 from rayner.models.encoder import Tokenizer
 from rayner.models.masked_lm import MaskedLanguageModel
 from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
 from rayner.tasks.chains.scorer import ChainScorer
-from rayner.tasks.chains.stories import chained, rows
-from rayner.tasks.checkpoint_files import ENCODER, WEIGHTS
+from rayner.tasks.chains.story_rows import chained, rows
 from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.document_windows import TextWindow, text_windows
 from rayner.tasks.splits import Documents
-from rayner.tasks.windows import TextWindow, text_windows
 
 log = logging.getLogger(__name__)
 
@@ -189,13 +186,6 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def scorer(self, model: nn.Module) -> ChainScorer:
         """Looks, for each mention of dev, for another one of its chain."""
         return ChainScorer(self, model)
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """As always, and the encoder once more by itself: `AutoModel.from_pretrained(BEST/encoder)`."""
-        super().save(model, folder)
-        assert isinstance(model, MaskedLanguageModel)
-        path = str(folder / ENCODER / WEIGHTS)
-        save_model(model.text_encoder.model, path, metadata={"format": "pt"})
 
     def vectors(self, model: nn.Module, batch: StoryBatch, device: torch.device) -> Tensor:
         """[M, H] of the mentions of a batch."""

@@ -13,18 +13,20 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, story_of
 from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
+from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.tags import TagPredictor, Tags
-from rayner.tasks.windows import TextWindow
 
 if TYPE_CHECKING:
     from rayner.tasks.gaussian.task import GaussianTask
 
 FILE = "support.safetensors"
+_AT_ONCE = 1 << 14
+"""Neighbours that the words of a batch are held against at a time."""
 
 
 class Support(NamedTuple):
@@ -65,6 +67,16 @@ def group_of(document: Document) -> int:
     )
 
 
+def encoded(task: GaussianTask, model: nn.Module, windows: Sequence[TextWindow]) -> Gaussians:
+    """The Gaussians of the words that start in the windows, one window after another."""
+    device = next(model.parameters()).device
+    ids, mask = task.padded([window.ids for window in windows])
+    word_start = torch.zeros_like(mask)
+    for row, window in enumerate(windows):
+        word_start[row, 1 + window.word_places] = True
+    return model(ids.to(device), mask.to(device), word_start.to(device))
+
+
 class GroupedWindow(NamedTuple):
     """A window, and the group of its document."""
 
@@ -77,15 +89,22 @@ class Neighbours:
 
     A label's probability is its share of exp(-d) over all labels, each with its nearest neighbour. Neighbours
     without the distinction of first words (`loss.positives: types`) part no mentions of a type that touch.
+    The uncertainty of a mention is the differential entropy of its words' Gaussians: the mean over words and
+    dimensions, in nats.
+
+    Args:
+        apart: whether words of a document's own group are no neighbours of it.
     """
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = False
 
-    def __init__(self, task: GaussianTask, model: nn.Module, support: Support) -> None:
+    def __init__(self, task: GaussianTask, model: nn.Module, support: Support, apart: bool = True) -> None:
         self._task = task
+        self._apart = apart
+        self.whole = task.reads_whole_documents
         self._model = model.eval()
+        self.tokens_per_batch = tokens_per_batch_of(model)
         self._tags = TagPredictor(task, model, task.contrasted)
         device = next(model.parameters()).device
         self._support = Support(*(part.to(device) for part in support))
@@ -104,20 +123,17 @@ class Neighbours:
     def forward(self, windows: Sequence[GroupedWindow]) -> list[Tags]:
         """The label of the nearest neighbour of each word that starts in a window."""
         device = self._support.rows.device
-        ids, mask = self._task.padded([window.ids for window, _ in windows])
-        word_start = torch.zeros_like(mask)
-        numbers = []
-        for row, (window, _) in enumerate(windows):
-            word_start[row, 1 + window.word_places] = True
-            numbers.append(len(window.word_places))
-        found = self._model(ids.to(device), mask.to(device), word_start.to(device))
+        found = encoded(self._task, self._model, [window for window, _ in windows])
+        numbers = [len(window.words) for window, _ in windows]
         groups = torch.tensor([group for _, group in windows], device=device)
         groups = groups.repeat_interleave(torch.tensor(numbers, device=device))
         chances = self._scores(found, groups).softmax(-1).max(-1)
-        borders = np.cumsum(numbers)[:-1]
-        labels = np.split(chances.indices.cpu().numpy(), borders)
-        probabilities = np.split(chances.values.cpu().numpy(), borders)
-        return [Tags(*pair) for pair in zip(labels, probabilities, strict=True)]
+        columns = (chances.indices, chances.values, found.entropies())
+        parts = (np.split(column.cpu().numpy(), np.cumsum(numbers)[:-1]) for column in columns)
+        return [
+            Tags(labels, probabilities, uncertainties=uncertainties)
+            for labels, probabilities, uncertainties in zip(*parts, strict=True)
+        ]
 
     def finish(self, item: Document, windows: Sequence[GroupedWindow], scores: Sequence[Tags]) -> Document:
         """The document with its mentions: runs of words with labels of one type."""
@@ -132,9 +148,11 @@ class Neighbours:
         without any neighbour is outside."""
         support = self._support
         words = Gaussians(*(part.float() for part in words))
-        far = divergences(words, Gaussians.of(support.rows))
-        far = far.masked_fill(groups[:, None] == support.groups, torch.inf)
-        nearest = far.new_full((len(far), len(self._task.contrasted)), torch.inf)
-        nearest.scatter_reduce_(1, support.labels.expand_as(far), far, "amin")
+        nearest = words.mean.new_full((len(words.mean), len(self._task.contrasted)), torch.inf)
+        for rows, labels, others in zip(*(part.split(_AT_ONCE) for part in support), strict=True):
+            far = divergences(words, Gaussians.of(rows))
+            if self._apart:
+                far = far.masked_fill(groups[:, None] == others, torch.inf)
+            nearest.scatter_reduce_(1, labels.expand_as(far), far, "amin")
         nearest[:, 0].masked_fill_(nearest.isinf().all(1), 0)
         return -nearest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rayner.config import TypeSettings
 from rayner.config.gaussian import GaussianRecipe
-from rayner.data.batches import TOKENS_PER_BATCH, forwards
+from rayner.data.batches import forwards, tokens_per_batch_of
+from rayner.data.readers import find_units
 from rayner.data.schema import Document
+from rayner.errors import InputError
+from rayner.files.fetching import local
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.label_pairs import label_keys, label_pairs
 from rayner.models.encoder import Tokenizer
 from rayner.models.gaussian import GaussianEncoder
-from rayner.tasks.base import Output, Parts, Progress
-from rayner.tasks.gaussian.neighbours import Neighbours, Support, group_of
+from rayner.tasks.base import Options, Output, Parts, Progress
+from rayner.tasks.document_windows import TextWindow
+from rayner.tasks.gaussian.neighbours import Neighbours, Support, encoded, group_of
+from rayner.tasks.kinds.documents import documents_of
 from rayner.tasks.sharing import shares
 from rayner.tasks.tags import TagBatch, TagTask
+from rayner.tasks.uncertainty import OfWords
+
+
+class GaussianOptions(Options):
+    """What a caller may ask of the neighbours.
+
+    `support`: an annotated corpus, a file or a folder in any format that `corpus convert` reads. Its types
+    are looked for, learned or not, and its words are the neighbours that answers are taken from (few-shot, as
+    in CONTaiNER, Das et al. 2022, with the Gaussians themselves); by default words of dev are.
+    """
+
+    support: Path | None = None
+
+    def versions(self) -> list[str]:
+        """A hash of the support."""
+        if self.support is None:
+            return []
+        digest = hashlib.sha256()
+        for path in sorted({path for unit in find_units([self.support]) for path in unit.paths}):
+            digest.update(local(path).read_bytes())
+        return [digest.hexdigest()[:12]]
 
 
 class GaussianTask(TagTask[GaussianRecipe]):
@@ -72,10 +100,26 @@ class GaussianTask(TagTask[GaussianRecipe]):
 
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
         """Take some documents of dev, chosen by the seed, as the neighbours that answers are taken from."""
-        self.support = self._support(model, dev)
+        self.support = self._support(model, dev, self.recipe.support_words)
 
-    def predictor(self, model: nn.Module, options: Any = None) -> Neighbours | None:
-        """Labels of nearest neighbours; None where there was no development set to take them from."""
+    def uncertainty(self, model: nn.Module) -> OfWords:
+        """The differential entropy of each word's Gaussian in nats, the mean over its dimensions."""
+
+        def of_words(windows: Sequence[TextWindow]) -> list[np.ndarray]:
+            entropies = encoded(self, model, windows).entropies().cpu().numpy()
+            return np.split(entropies, np.cumsum([len(window.words) for window in windows])[:-1])
+
+        return of_words
+
+    def predictor(self, model: nn.Module, options: GaussianOptions | None = None) -> Neighbours | None:
+        """Labels of nearest neighbours, of the options' support or of dev; None where there is neither.
+
+        Raises:
+            InputError: a support without a mention.
+            CorpusError: a support that cannot be read.
+        """
+        if options is not None and options.support is not None:
+            return self._few_shot(model.eval(), options.support)
         return None if self.support is None else Neighbours(self, model, self.support)
 
     def save(self, model: nn.Module, folder: Path) -> None:
@@ -90,19 +134,35 @@ class GaussianTask(TagTask[GaussianRecipe]):
         self.support = Support.load(folder)
         return model
 
-    def _support(self, model: nn.Module, dev: Sequence[Document]) -> Support | None:
+    def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
+        """The neighbours of a task with the types of an annotated corpus."""
+        documents = list(documents_of([path], "auto", self.recipe))
+        names = dict.fromkeys(m.type for document in documents for m in document.mentions)
+        types = tuple(TypeSettings(name=name) for name in names)
+        task = GaussianTask(self.recipe.model_copy(update={"types": types}), self.tokenizer)
+        task.checkpoint = self.checkpoint
+        found = task._support(model, documents) if names else None
+        if found is None:
+            what = f"{path} has no mention, so that there is no type to look for"
+            raise InputError("support", what, "give some annotated examples of each type")
+        return Neighbours(task, model, found, apart=False)
+
+    def _support(
+        self, model: nn.Module, documents: Sequence[Document], most: int | None = None
+    ) -> Support | None:
+        """The words of documents, drawn by the seed, with their labels; `most` of them, or all."""
         rows: list[dict[str, Any]] = []
         groups: list[int] = []
         words = 0
-        for number in np.random.default_rng(self.recipe.seed).permutation(len(dev)):
-            for row in self.examples([dev[number]]):
+        for number in np.random.default_rng(self.recipe.seed).permutation(len(documents)):
+            for row in self.examples([documents[number]]):
                 rows.append(row)
-                groups.append(group_of(dev[number]))
+                groups.append(group_of(documents[number]))
                 words += len(row["labels"])
-            if words >= self.recipe.support_words:
+            if most is not None and words >= most:
                 break
         lengths = np.array([row["length"] for row in rows])
-        batches = list(forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH))
+        batches = list(forwards(np.arange(len(rows)), lengths, tokens_per_batch_of(model)))
 
         def encoded(own: Sequence[np.ndarray]) -> list[Support]:
             return [self._support_of([rows[i] for i in b], [groups[i] for i in b], model) for b in own]
@@ -111,9 +171,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         if not batches:
             return None
         parts = [found[number % len(found)][number // len(found)] for number in range(len(batches))]
-        return Support(
-            *(torch.cat(column)[: self.recipe.support_words] for column in zip(*parts, strict=True))
-        )
+        return Support(*(torch.cat(column)[:most] for column in zip(*parts, strict=True)))
 
     def _support_of(
         self, rows: Sequence[Mapping[str, Any]], groups: Sequence[int], model: nn.Module

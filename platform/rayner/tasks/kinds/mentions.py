@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayner.config import StandardizerRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
@@ -130,7 +130,7 @@ class Mentions:
                 "## Entities",
                 "",
                 "It places names; the entities come with an index, which can be of another knowledge base.",
-                "`standardizer.json` holds the weight of the lexical side and the thresholds for NIL.",
+                "`standardizer.json` holds the weight of the lexical side and the calibration of NIL.",
             ],
             commands=[
                 _build_command(recipe),

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from rayner.config import PairSettings, RankerRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
-from rayner.metrics.relevance import relevance_intervals
+from rayner.metrics.ranking import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by

@@ -14,16 +14,16 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rayner.data.batches import TOKENS_PER_BATCH, forwards
+from rayner.data.batches import forwards
 from rayner.data.schema import Document
 from rayner.data.windows import SubWords
 from rayner.losses.span_contrast import candidate_spans
 from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
+from rayner.tasks.document_windows import Gold, TextWindow, gold_of, known_rows, known_types
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.sharing import from_first, shares
-from rayner.tasks.windows import Gold, TextWindow, gold_of, known_rows, known_types
 
 NEAR = 40
 """Of each window and type, the best so many spans are near enough to a threshold to matter."""
@@ -66,7 +66,7 @@ def scored_spans(
             gold.append([(g.type, window.place(g.first) + 1, g.last - g.first) for g in inside])
         known += [known_types(document, type_index)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
-    for batch in forwards(np.arange(len(windows)), lengths, TOKENS_PER_BATCH):
+    for batch in forwards(np.arange(len(windows)), lengths, recognizer.tokens_per_batch):
         held = [windows[i] for i in batch]
         known_of = known_rows([known[i] for i in batch], len(type_index))
         yield _of_batch(recognizer.score(held), [gold[i] for i in batch], held, known_of)
@@ -142,11 +142,11 @@ def _of_batch(
 ) -> ScoredSpans:
     scores, starts, ends = scored
     widths = scores.span.shape[3]
+    cells = [(row, *span) for row, spans in enumerate(gold) for span in spans if span[2] < widths]
     is_gold = torch.zeros_like(scores.span, dtype=torch.bool)
-    for row, spans in enumerate(gold):
-        for kind, first, width in spans:
-            if width < widths:
-                is_gold[row, kind, first, width] = True
+    # Written at once: on a GPU each write is a kernel of its own.
+    places = torch.tensor(cells, dtype=torch.int64).view(-1, 4).to(is_gold.device)
+    is_gold[places.unbind(1)] = True
     candidates = candidate_spans(starts, ends, widths)[:, None].expand_as(scores.span)
     masked = scores.span.masked_fill(~candidates, -torch.inf).flatten(2)
     best = masked.topk(min(NEAR, masked.shape[2]), dim=2)

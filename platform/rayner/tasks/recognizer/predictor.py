@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from rayner.config import SpanDecoding
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, Mention
 from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.recognizer.types import Threshold
-from rayner.tasks.windows import (
+from rayner.tasks.document_windows import (
     Found,
     Gold,
     TextWindow,
@@ -26,6 +27,7 @@ from rayner.tasks.windows import (
     mentions_of,
     pad,
 )
+from rayner.tasks.recognizer.types import Threshold
 
 _CELLS_AT_ONCE = 1 << 24
 """Scores of spans and types that are in memory at once."""
@@ -45,7 +47,6 @@ class Recognizer:
     """
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = False
 
     def __init__(
@@ -61,6 +62,7 @@ class Recognizer:
         self._task = task
         self.whole = task.reads_whole_documents
         self._model = model
+        self.tokens_per_batch = tokens_per_batch_of(model)
         self.names = list(names)
         self.new_types: dict[str, Threshold] = dict(new_types or {})
         self._types = types
@@ -113,6 +115,22 @@ class Recognizer:
                     margin = (score - scores.span_threshold[row, kind]).item() - self._shift
                 found[-1].append(confidence(margin))
         return found
+
+    @torch.inference_mode()
+    def uncertainties(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
+        """[W] of the words that start in each window: minus the log-probability of what is decided about the
+        spans that start there, added up over spans and types, whose decisions are independent."""
+        ids, mask, starts, ends = self._inputs(windows)
+        hidden = self._model.text_encoder(ids, mask)
+        found = torch.zeros(ids.shape, device=ids.device)
+        for part in _parts_of(self._types, ids, self._model):
+            scores = self._model.score(hidden, part)
+            margins = scores.span - (scores.span_threshold + self._shift)[:, :, None, None]
+            candidates = candidate_spans(starts, ends, scores.span.shape[3]).unsqueeze(1)
+            # Of a decision with the probability p: -log max(p, 1 - p).
+            found += softplus(-margins.abs()).masked_fill(~candidates, 0).sum((1, 3))
+        of_rows = found.cpu().numpy()
+        return [row[1 + window.word_places] for row, window in zip(of_rows, windows, strict=True)]
 
     @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
@@ -179,20 +197,27 @@ def find_spans(
     The other arguments are those of `BiEncoder.forward` and `select`.
     """
     hidden = model.text_encoder(ids, mask)
-    count = len(types.span)
-    at_once = max(1, _CELLS_AT_ONCE // (ids.numel() * min(model.settings.max_span_width, ids.shape[1])))
     parts = []
-    for first in range(0, count, at_once):
-        part = slice(first, first + at_once)
-        chunk = TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
+    first = 0
+    for chunk in _parts_of(types, ids, model):
+        part = slice(first, first + len(chunk.span))
         of_part = shift[part] if isinstance(shift, Tensor) and shift.ndim else shift
         found = select(model.score(hidden, chunk), word_start, word_end, of_part, joint=joint)
         parts.append(found._replace(type=found.type + first))
+        first = part.stop
     if len(parts) == 1:
         return parts[0]
     merged = Selected(*map(torch.cat, zip(*parts, strict=True)))
     order = merged.window.argsort(stable=True)
     return Selected(*(column[order] for column in merged))
+
+
+def _parts_of(types: TypeVectors, ids: Tensor, model: BiEncoder) -> Iterator[TypeVectors]:
+    """As many types at a time as their scores in windows `ids` [B, L] have room for."""
+    at_once = max(1, _CELLS_AT_ONCE // (ids.numel() * min(model.settings.max_span_width, ids.shape[1])))
+    for first in range(0, len(types.span), at_once):
+        part = slice(first, first + at_once)
+        yield TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
 
 
 def select(

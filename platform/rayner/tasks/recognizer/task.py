@@ -22,10 +22,11 @@ from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.document_windows import Gold, TextWindow, pad
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
-from rayner.tasks.windows import Gold, TextWindow, pad
+from rayner.tasks.uncertainty import OfWords
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,10 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         assert isinstance(model, BiEncoder)
         if self.recipe.model.threshold == "tuned":
             model.set_thresholds(tuned_thresholds(self, self.predictor(model), dev))
+
+    def uncertainty(self, model: nn.Module) -> OfWords:
+        """As `Recognizer.uncertainties`, of the recipe's types."""
+        return self.predictor(model).uncertainties
 
     def predictor(self, model: nn.Module, options: RecognizerOptions | None = None) -> Recognizer:
         """The model as it answers, for the recipe's types or for any others that have a description."""

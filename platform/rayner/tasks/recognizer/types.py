@@ -14,7 +14,7 @@ from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.errors import RecipeError
 from rayner.models.bi_encoder import TypeInputs
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.windows import with_special_tokens
+from rayner.tasks.document_windows import with_special_tokens
 
 Threshold = Literal["dynamic", "mean"]
 """`dynamic`: the threshold of the type's own vector in each window, as for learned types. `mean`: of the

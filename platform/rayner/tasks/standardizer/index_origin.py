@@ -11,8 +11,8 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.errors import IndexFolderError
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
-from rayner.tasks.checkpoint_files import MANIFEST
 from rayner.tasks.standardizer.fitting import FILE as FITTED
 
 
@@ -21,6 +21,7 @@ def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:
 
     `version` follows from the files that the vectors depend on: what is fitted afterwards is none of them.
     """
+    checkpoint = checkpoint_of(checkpoint)
     files: Mapping[str, str] = json.loads((local(checkpoint) / MANIFEST).read_text(encoding="utf-8"))["files"]
     kept = sorted((name, digest) for name, digest in files.items() if name != FITTED)
     version = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]

@@ -17,7 +17,15 @@ from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
-from rayner.metrics.nil import NilCalibration, OperatingPoint
+from rayner.metrics.nil import (
+    CANDIDATES,
+    NIL_SHARE,
+    NilCalibration,
+    OperatingPoint,
+    check_nil_share,
+    evidence,
+    probability_of,
+)
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
@@ -44,7 +52,8 @@ class Answer:
         entity_id: None is NIL.
         score: of the first candidate, whether or not it is the answer; minus infinity without one.
         margin: how far the next entity's score lies below; infinity where there is no next one.
-        probability: calibrated, that the first candidate is right; None without a calibration.
+        probability: calibrated, that the first candidate is right, for the share of NIL that was asked for;
+            None without a calibration.
         candidates: the entities found, best first, also where the answer is NIL.
         reason: why the answer is NIL; None where it is an entity.
     """
@@ -84,11 +93,13 @@ class Standardizer:
         weight: of the lexical score beside the dense one.
         nil: when an answer is NIL; without it every mention that has a candidate gets an entity.
         top_k: candidates an answer.
-        operating_point: of `nil`; by default `balanced` where there is a calibration. `never` gives the first
+        operating_point: of `nil`; by default `accuracy` where there is a calibration. `never` gives the first
             candidate however improbable.
+        nil_share: the share of mentions without an entity among those that will be asked; by default
+            `NIL_SHARE`. Probabilities and operating points follow it.
 
     Raises:
-        InputError: an operating point without a calibration.
+        InputError: an operating point or a share without a calibration, or one outside [0, 1].
     """
 
     forward_cost = COST_OF_A_SEARCH
@@ -103,20 +114,22 @@ class Standardizer:
         nil: NilCalibration | None = None,
         top_k: int = TOP_K,
         operating_point: NilChoice | None = None,
+        nil_share: float | None = None,
     ) -> None:
         self.index = index
         self.encode = encode
         self.weight = weight
         self._nil = nil
         self._top_k = top_k
-        self._point = operating_point or ("never" if nil is None else "balanced")
+        self._point = operating_point or ("never" if nil is None else "accuracy")
+        self._nil_share = NIL_SHARE if nil_share is None else check_nil_share(nil_share)
         self._threshold: float | None = None
-        if self._point != "never":
-            if nil is None:
-                what = f"{self._point!r} needs a calibrated NIL threshold, and the checkpoint has none"
-                hint = "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
-                raise InputError("--operating-point", what, hint)
-            self._threshold = nil.threshold(self._point)
+        if nil is None and self._point != "never":
+            raise _uncalibrated("--operating-point", f"{self._point!r}")
+        if nil is None and nil_share is not None:
+            raise _uncalibrated("--nil-share", f"{nil_share:g}")
+        if nil is not None and self._point != "never":
+            self._threshold = nil.threshold(self._point, self._nil_share)
 
     @cached_property
     def entity_of(self) -> Callable[[str], str | None]:
@@ -140,8 +153,8 @@ class Standardizer:
     def forward(self, windows: Sequence[str]) -> list[list[Found]]:
         """The candidates of each mention, best first; equal mentions are encoded and searched once."""
         distinct = list(dict.fromkeys(windows))
-        # The margin needs the second candidate, whatever was asked for.
-        found = self.index.search(distinct, self.encode(distinct), max(self._top_k, 2), self.weight)
+        # What speaks for a candidate needs those after it, whatever was asked for.
+        found = self.index.search(distinct, self.encode(distinct), max(self._top_k, CANDIDATES), self.weight)
         of_text = dict(zip(distinct, found, strict=True))
         return [of_text[text] for text in windows]
 
@@ -157,10 +170,12 @@ class Standardizer:
             return self._without_candidates(text, "no candidate")
         score = found[0].score
         margin = score - found[1].score if len(found) > 1 else float("inf")
-        probability = None if self._nil is None else float(self._nil.probability(score, margin))
-        entity_id, reason = found[0].entity_id, None
-        if self._threshold is not None and probability is not None and probability < self._threshold:
-            entity_id, reason = None, f"below the threshold of {self._point}"
+        entity_id, probability, reason = found[0].entity_id, None, None
+        if self._nil is not None:
+            log_odds = self._nil.log_odds(evidence([[f.score for f in found]]))
+            probability = float(probability_of(log_odds, self._nil_share)[0])
+            if self._threshold is not None and log_odds[0, 1] < self._threshold:
+                entity_id, reason = None, f"below the threshold of {self._point}"
         return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
@@ -178,6 +193,13 @@ class Standardizer:
     def _without_candidates(self, text: str, reason: str | None) -> Answer:
         probability = None if self._nil is None else 0.0
         return Answer(text, None, float("-inf"), float("inf"), probability, (), reason)
+
+
+def _uncalibrated(where: str, asked: str) -> InputError:
+    what = f"{asked} needs a calibration of NIL, and the checkpoint has none"
+    return InputError(
+        where, what, "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
+    )
 
 
 def unanswerable(text: str) -> str | None:

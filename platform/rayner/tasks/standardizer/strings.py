@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rayner.config import MentionSettings, StandardizerRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_readers import read_mention_strings
@@ -209,7 +209,7 @@ def _unshared(entities: Sequence[Entity]) -> list[Entity]:
         if names:
             kept.append(replace(entity, name=names[0], aliases=tuple(names[1:])))
     if dropped:
-        log.info("%d strings stand for several entities, and are not learned from", dropped)
+        log.info("%d strings mean several entities, and are not learned from", dropped)
     return kept
 
 

@@ -10,43 +10,44 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import StandardizerRecipe
+from rayner.config.standardizer import NilShare
 from rayner.data import contrastive_groups
-from rayner.data.batches import forwards
 from rayner.data.mention_strings import MentionString
-from rayner.data.plans import Plan
+from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
 from rayner.losses.distances import distances
 from rayner.losses.infonce import infonce
-from rayner.losses.pairs import pairs
+from rayner.losses.multi_similarity import multi_similarity
+from rayner.losses.positives import pairs
 from rayner.losses.triplet import batch_all, batch_hard
+from rayner.metrics.nil import RIGHT
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index, version_of_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import Metric, Options, Output, Parts, Progress, Seed, Size, State
+from rayner.tasks.base import Examples, Metric, Options, Output, Parts, Progress, Seed, Size, State
+from rayner.tasks.checkpoint_files import Place
+from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import from_first, shared_out
+from rayner.tasks.standardizer.chunks import Chunk, merged
+from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
 from rayner.tasks.standardizer.fitting import Fitted, fit
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
+from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
-from rayner.tasks.windows import SPECIAL_TOKENS
 
-LONGEST = 126
-"""Sub-words of a name that are read together; the training leaves the rest out, and says so."""
 ROWS_PER_CHUNK = 32
-TOKENS_PER_CHUNK, TOKENS_PER_CHUNK_ON_GPU = 1024, 16_384
-"""Small chunks have little padding; a GPU wants large ones all the same."""
-
-Chunk = tuple[Tensor, Tensor]
-"""Ids [B, L] with special tokens, and which are real."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,16 @@ class StandardizerOptions(Options):
     """What a caller may ask of a standardizer.
 
     `index`: the folder of the index to answer from; by default the recipe's knowledge base. `top_k`:
-    candidates an answer. `operating_point`: when an answer is NIL; by default `balanced` where the checkpoint
-    has a calibration; `never` gives the first candidate however improbable. `types`: of the mentions of a
-    document, those that are linked; by default all.
+    candidates an answer. `operating_point`: when an answer is NIL; by default `accuracy` where the checkpoint
+    has a calibration; `never` gives the first candidate however improbable. `nil_share`: how many of the
+    mentions to come have no entity; by default as the recipe says. `types`: of the mentions of a document,
+    those that are linked; by default all.
     """
 
     index: Path | None = None
     top_k: Annotated[int, Field(ge=1)] = TOP_K
     operating_point: NilChoice | None = None
+    nil_share: NilShare | None = None
     types: tuple[str, ...] | None = None
 
     def versions(self) -> list[str]:
@@ -137,7 +140,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
-        """Steps of groups, cut anew in each epoch."""
+        """Steps of groups, cut anew in each epoch; with a state, groups of neighbours share a step."""
         assert groups is not None
         settings = self.recipe.groups
         return contrastive_groups.plan(
@@ -147,7 +150,21 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             settings.group_size,
             settings.groups_per_step,
             settings.anchored,
+            None if state is None else state["neighbours"].cpu().numpy(),
         )
+
+    def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> State | None:
+        """The table of hard neighbours, where the recipe asks for them."""
+        assert examples.groups is not None
+        count = self.recipe.groups.neighbours
+        if not count:
+            return None
+        _, first = np.unique(group_codes(examples.groups), return_index=True)
+        if len(first) < 2:
+            return None
+        names = [example["text"] for example in examples.fetch(first)]
+        vectors = self._encode_shared(model, names)
+        return {"neighbours": hard_neighbours(vectors, self.recipe.loss.learned_distance, count)}
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> NameBatch:
         """Strings, some of them written otherwise, by length."""
@@ -173,7 +190,10 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def forward(self, model: nn.Module, batch: NameBatch, progress: Progress) -> Output:
         """The vectors of the strings, each with its entity as its key."""
-        vectors = [model(ids, mask) for ids, mask in batch.chunks]
+        chunks: Iterable[Chunk] = batch.chunks
+        if batch.entities.device.type == "cuda":
+            chunks = merged(batch.chunks, TOKENS_PER_CHUNK_ON_GPU)
+        vectors = [model(ids, mask) for ids, mask in chunks]
         return Output({}, torch.cat(vectors), batch.entities)
 
     def contrast(
@@ -185,43 +205,21 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         found = pairs(entities[own], entities, own)
         if settings.mining == "infonce":
             return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
+        if settings.mining == "multi_similarity":
+            scales = (settings.base, settings.positive_scale, settings.negative_scale)
+            return {"contrast": multi_similarity(anchors, candidates, found, settings.margin, *scales)}
         second_half = 2 * progress.epoch >= progress.epochs
         hard = settings.mining == "batch_hard" or (settings.mining == "hybrid" and second_half)
         mine = batch_hard if hard else batch_all
         return {"contrast": mine(distances(anchors, candidates, settings.distance), found, settings.margin)}
 
     def encode(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
-        """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together.
-
-        A string of more than `LONGEST` sub-words is read in parts; its vector is their mean, by sub-words, of
-        length 1 where those of the model are.
-        """
+        """Vectors [N, D] float32; equal strings are encoded once."""
         assert isinstance(model, NameEncoder)
-        place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        tokenized = self._tokenized(list(place))
-        parts = [
-            (i, np.array(ids[at : at + LONGEST], np.int32))
-            for i, ids in enumerate(tokenized)
-            for at in range(0, len(ids), LONGEST)
-        ]
-        rows = [row for _, row in parts]
-        lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
-        vectors = np.empty((len(rows), model.size), np.float32)
-        device, was_training = next(model.parameters()).device, model.training
-        budget = TOKENS_PER_CHUNK_ON_GPU if device.type == "cuda" else TOKENS_PER_CHUNK
-        model.eval()
-        with torch.inference_mode():
-            for chosen in forwards(np.arange(len(rows)), lengths, budget):
-                ids, mask = self.padded([rows[i] for i in chosen])
-                vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
-        model.train(was_training)
-        if len(rows) > len(place):
-            of = np.array([i for i, _ in parts])
-            vectors = _means(vectors, of, lengths - SPECIAL_TOKENS, model.settings.normalize)
-        return vectors[[place[text] for text in texts]]
+        return encode_texts(model, texts, self._tokenized, self.padded)
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
-        """Fit the weight of the lexical side and the thresholds for NIL on dev."""
+        """Fit the weight of the lexical side and the calibration of NIL on dev."""
         # The predictor that scores the same model next takes over the index and the vectors.
         self._index = self._build_index(model)
         texts = [" ".join(mention.text.split()) for mention in dev]
@@ -247,7 +245,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
         Raises:
             InputError: a knowledge base that is no longer there, an index that is damaged or another
-                encoder's, or an operating point without a calibration.
+                encoder's, or an operating point or a share of NIL without a calibration.
         """
         options = options or StandardizerOptions()
         if options.index is not None:
@@ -256,6 +254,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
                 check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
         else:
             index, self._index = self._index or self._build_index(model), None
+        _search_beside(model, index)
         return Standardizer(
             index,
             lambda texts: self.encode(model, texts),
@@ -263,11 +262,37 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             self.fitted.nil,
             options.top_k,
             options.operating_point,
+            self.nil_share(options),
         )
 
+    def places(self, model: nn.Module) -> Mapping[str, Place]:
+        """As always, and the projection where sentence-transformers looks for it."""
+        assert isinstance(model, NameEncoder)
+        own = {} if model.projection is None else {"projection.": Place(DENSE, DENSE_PREFIX)}
+        return {**super().places(model), **own}
+
+    def nil_share(self, options: StandardizerOptions) -> float | None:
+        """What the options say, or the recipe; None where neither needs one."""
+        if options.nil_share is None and self.fitted.nil is not None:
+            return self.recipe.nil_share
+        return options.nil_share
+
+    def inspect(self, model: nn.Module, dev: Sequence[MentionString]) -> Mapping[str, pa.Table]:
+        """`calibration`: mentions with and without their entities, judged by models fitted without them:
+        the probability that the first candidate is right, whether it is, and the weight."""
+        if self.fitted.nil is None:
+            return {}
+        _, probability, outcome, weight = self.fitted.nil.sample.columns(self.recipe.nil_share)
+        return {
+            "calibration": pa.table({"probability": probability, "right": outcome == RIGHT, "weight": weight})
+        }
+
     def save(self, model: nn.Module, folder: Path) -> None:
-        """Weights, encoder configuration, tokenizer, and what was fitted."""
+        """The model, as sentence-transformers reads it too, and what was fitted."""
+        assert isinstance(model, NameEncoder)
         super().save(model, folder)
+        width, distance = model.text_encoder.hidden_size, self.recipe.loss.learned_distance
+        write_modules(folder, model.settings, width, LONGEST + SPECIAL_TOKENS, distance)
         self.fitted.save(folder)
 
     def load(self, folder: Path) -> nn.Module:
@@ -277,12 +302,14 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return model
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
-        return build_index(
+        index = build_index(
             self.strings.indexed,
             lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
             self.recipe.loss.learned_distance,
         )
+        _search_beside(model, index)
+        return index
 
     def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
         """As `encode`, each worker of a training encoding its part; the same on all of them."""
@@ -302,15 +329,10 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return [ids or [unknown] for ids, _ in tokenizer.batch(texts)]
 
 
-def _means(vectors: np.ndarray, of: np.ndarray, sizes: np.ndarray, normalize: bool) -> np.ndarray:
-    """The means [N, D] of parts [M, D] by their sizes; what has one part keeps its vector exactly."""
-    shares = (sizes / np.bincount(of, sizes)[of]).astype(np.float32)
-    means = np.zeros((of[-1] + 1, vectors.shape[1]), np.float32)
-    np.add.at(means, of, shares[:, None] * vectors)
-    if normalize:
-        several = np.bincount(of) > 1
-        means[several] /= np.linalg.norm(means[several], axis=1, keepdims=True)
-    return means
+def _search_beside(model: nn.Module, index: EntityIndex) -> None:
+    """Search on the CPU where the model is; beside one on a GPU, wherever there is room."""
+    if next(model.parameters()).device.type == "cpu":
+        index.dense.device = "cpu"
 
 
 def _label(entity_id: str) -> int:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from rayner.config import TypeDecoding
-from rayner.data.batches import COST_OF_A_FORWARD, TOKENS_PER_BATCH
+from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.fine_types import ancestors, gold_types
 from rayner.data.schema import Document, Mention
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
 from rayner.models.typer import Typer, TypeTable
-from rayner.tasks.typer.windows import MentionWindow
+from rayner.tasks.typer.mention_windows import MentionWindow
 
 if TYPE_CHECKING:
     from rayner.tasks.typer.task import TyperTask
@@ -57,13 +57,13 @@ class TypePredictor:
     """
 
     forward_cost = COST_OF_A_FORWARD
-    tokens_per_batch = TOKENS_PER_BATCH
     whole = True
 
     def __init__(
         self, task: TyperTask, model: Typer, types: Sequence[str], table: TypeTable, thresholds: Tensor
     ) -> None:
         self._task, self._model, self._table, self._thresholds = task, model.eval(), table, thresholds
+        self.tokens_per_batch = tokens_per_batch_of(model)
         self.types = list(types)
         self._known = frozenset(self.types)
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import TyperRecipe, TypeSettings
-from rayner.data.batches import TOKENS_PER_BATCH, forwards
+from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.fine_types import gold_types, spoken
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError, RecipeError
@@ -23,10 +23,12 @@ from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.document_windows import known_types
 from rayner.tasks.predict import predict
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
-from rayner.tasks.typer.batches import TypeBatch, by_tokens, joined, known_groups, stored_states
+from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScores,
@@ -37,8 +39,6 @@ from rayner.tasks.typer.predictor import (
     tuned_threshold,
 )
 from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
-from rayner.tasks.typer.windows import MentionWindow, MentionWindows
-from rayner.tasks.windows import known_types
 
 
 class TyperOptions(Options):
@@ -110,12 +110,22 @@ class TyperTask(CorpusTask[TyperRecipe]):
 
     def _with_states(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         encoder = self.encoder().eval()
-        for batch in by_tokens(rows):
+        lines: list[dict[str, Any]] = []
+
+        def examples() -> Iterator[dict[str, Any]]:
+            for row in rows:
+                if "ids" in row:
+                    yield row
+                else:
+                    lines.append(row)
+
+        for batch in by_tokens(examples()):
             ids, mask = self.padded([row["ids"] for row in batch])
             with torch.inference_mode():
                 states = encoder(ids, mask)
             for row, of_row in zip(batch, states, strict=True):
                 yield {**row, "states": of_row[1 + torch.from_numpy(row["places"])].flatten().numpy()}
+        yield from lines
 
     def _rows(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         type_index = {name: index for index, name in enumerate(self.names)}
@@ -146,6 +156,8 @@ class TyperTask(CorpusTask[TyperRecipe]):
                     "rejects": rejects,
                 }
                 rejects = []
+            if rejects:
+                yield {"rejects": rejects}
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TypeBatch:
         """Rows as tensors; places move by one for [CLS]."""
@@ -271,7 +283,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
                 what = f"a description of {len(row)} sub-words"
                 raise RecipeError(f"types: {settings.name}", what, f"keep it under {longest - 2}")
         lengths = np.array([len(row) for row in rows])
-        order = list(forwards(np.arange(len(rows)), lengths, TOKENS_PER_BATCH))
+        order = list(forwards(np.arange(len(rows)), lengths, tokens_per_batch_of(model)))
         vectors = model.encode_names([self.padded([rows[i] for i in batch]) for batch in order])
         return vectors[torch.from_numpy(np.argsort(np.concatenate(order))).to(vectors.device)]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rayner.config import TyperRecipe
-from rayner.config.reading import corpus_paths
+from rayner.config.recipe_files import corpus_paths
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.tasks.checkpoint_files import HINT
 
@@ -57,7 +57,7 @@ def read_type_list(path: str) -> list[str]:
     seen: set[str] = set()
     for number, name in enumerate(lines, 1):
         if name and name in seen:
-            raise RecipeError("type_list", f"{file}:{number}: {name!r} stands twice", "remove one of them")
+            raise RecipeError("type_list", f"{file}:{number}: {name!r} occurs twice", "remove one of them")
         seen.add(name)
     if not (names := [name for name in lines if name]):
         raise RecipeError("type_list", f"{file} holds no type", "write a type a line")

@@ -1,0 +1,9 @@
+# The image of cluster.yaml and of the manifests for Kubernetes, CPU and GPU nodes alike: the PyPI build of torch
+# brings CUDA. From the root of the repository:
+#     docker build -t REGISTRY/rayner:0.1.0 . && docker push REGISTRY/rayner:0.1.0
+# Checked by hadolint; it was never built where this was written.
+FROM rayproject/ray:2.60.0-py311
+WORKDIR /home/ray/rayner
+COPY --chown=ray:users . .
+# faiss-cpu searches on GPU nodes too; faiss-gpu beside it would break both.
+RUN pip install --no-cache-dir -c constraints.txt -e ".[cpu,offline,coreference,ontology,track]"

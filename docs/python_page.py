@@ -1,0 +1,137 @@
+"""docs/reference/python.md, from the docstrings of what `import rayner` gives.
+
+python -m docs.generate            # writes it
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import rayner
+from rayner.tasks.registry import OWN
+
+INTRODUCTION = """\
+# Python: reference
+
+Made by `python -m docs.generate` from the docstrings: do not edit this page.
+
+    import rayner
+
+    pipeline = rayner.load("runs/first/best")
+    for document in pipeline.predict(["Ada Lovelace wrote to Charles Babbage."]):
+        for mention in document.mentions:
+            print(document.text[mention.start : mention.end], mention.type, mention.score)
+
+`import rayner` takes milliseconds; torch is imported when something is loaded. All names below are typed, and
+the package says so to type checkers (`py.typed`)."""
+OTHER_TOOLS = """\
+## Other libraries
+
+A checkpoint's encoder is a folder that transformers loads, with the hidden states that rayner computes. The
+checkpoint of a standardizer is a model of sentence-transformers, with the same vectors; what is longer than
+126 sub-words is cut there, and read in parts by rayner.
+
+    AutoModel.from_pretrained("RUN/best/encoder")
+    AutoTokenizer.from_pretrained("RUN/best/encoder")
+    SentenceTransformer("RUN/best")
+
+With the extra `spacy`, a checkpoint or a pipeline file is a component of spaCy:
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("rayner", config={"checkpoint": "RUN/best", "options": {"overlap": "nested"}})
+    doc = nlp("Ada Lovelace wrote to Charles Babbage.")
+
+`doc.spans["sc"]` has all mentions, `doc.ents` those of which no two overlap, both with the entity as
+`kb_id_`. `doc.user_data["rayner"]` has scores, fine types and candidates, in the order of `doc.spans["sc"]`.
+Mentions begin and end at spaCy's tokens. Other keys of `config` are `device`, `spans_key` (null: no
+`doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk` copies the checkpoints, and the
+indexes that the options or the pipeline file name."""
+GROUPS = {
+    "Loading and predicting": ("load", "Pipeline", "Options", "Answer"),
+    "Documents and entities": ("Document", "Mention", "Context", "Type", "Entity"),
+    "Corpora": ("read_corpus", "read_dataset", "Reading"),
+    "Errors": ("RaynerError", "InputError", "StorageError"),
+}
+WITHOUT_MEMBERS = {"Options", "Reading"}
+"""Whose members are for those who write tasks and readers."""
+_PART = re.compile(r"(Args|Returns|Raises|Yields):$")
+_QUOTED = re.compile(r"(: |-> )'([^']*)'")
+_BOUNDED = re.compile(r"typing\.Annotated\[(\w+), [^]]*\]")
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}")
+        parts += [part for name in names for part in _described(name, getattr(rayner, name))]
+        if title == "Loading and predicting":
+            parts += ["### Options by task", *_options()]
+    return "\n\n".join([*parts, _other_errors(), OTHER_TOOLS]) + "\n"
+
+
+def _described(name: str, found: Any) -> Iterator[str]:
+    is_class = inspect.isclass(found)
+    members = vars(found) if is_class and name not in WITHOUT_MEMBERS else {}
+    yield f"### {name}"
+    if found not in (rayner.RaynerError, rayner.Options):
+        yield _signature(name, found, is_class)
+    yield _text(found)
+    for member, value in members.items():
+        is_property = isinstance(value, property)
+        if not member.startswith("_") and (is_property or inspect.isfunction(value)):
+            yield f"#### {name}.{member}"
+            if not is_property:
+                yield _signature(member, value, False)
+            yield _text(value)
+
+
+def _signature(name: str, found: Any, is_class: bool) -> str:
+    """As a block of Python, a parameter a line where one line is too long."""
+    signature = inspect.signature(found)
+    returns = "" if is_class else _plain(f" -> {signature.return_annotation}")
+    given = [_plain(str(p)) for p in signature.parameters.values() if p.name != "self"]
+    lines = [f"{name}({', '.join(given)}){returns}"]
+    if len(lines[0]) > 100:
+        lines = [f"{name}(", *(f"    {each}," for each in given), f"){returns}"]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _plain(written: str) -> str:
+    return _BOUNDED.sub(r"\1", _QUOTED.sub(r"\1\2", written)).replace("<factory>", "...")
+
+
+def _text(found: Any) -> str:
+    """A docstring, with `Args:` and its kin as lists."""
+    lines: list[str] = []
+    part = ""
+    for line in inspect.cleandoc(found.__doc__ or "").splitlines():
+        if heading := _PART.match(line):
+            part = heading[1]
+            lines += [line, ""]
+        elif line.startswith("        ") or (part == "Returns" and line and lines[-1]):
+            lines[-1] += f" {line.strip()}"
+        elif line.startswith("    ") and part != "Returns":
+            name, _, rest = line.strip().partition(": ")
+            lines.append(f"- `{name}`: {rest}")
+        else:
+            lines.append(line.strip())
+    return "\n".join(lines)
+
+
+def _options() -> Sequence[str]:
+    told = ["Keywords of `load`, and keys of a stage in a pipeline file."]
+    for task in OWN:
+        if task.options.model_fields:
+            told += [f"**{task.name}**", _text(task.options)]
+    return told
+
+
+def _other_errors() -> str:
+    shown = {name for names in GROUPS.values() for name in names}
+    rest = [name for name in rayner.__all__ if name.endswith("Error") and name not in shown]
+    kinds = [f"- `{name}`: {_text(getattr(rayner, name))}" for name in rest]
+    return "\n".join(["Kinds of `InputError`:", "", *kinds])

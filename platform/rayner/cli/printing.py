@@ -1,0 +1,159 @@
+"""What a command prints: its result as a table or as JSON, and its errors as one line and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import json
+import logging
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rayner.errors import RaynerError
+from rayner.files.uris import with_uris
+
+INTERRUPTED = 130
+"""The status that shells give to what Ctrl-C ended, and typer too."""
+
+_SHOWN_OTHERWISE = {"findings", "metrics", "per_type", "precision", "recall", "f1"}
+_USER_ERRORS = frozenset(
+    {
+        *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG),
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    }
+)
+"""What is wrong with a path or a disk, not with rayner."""
+
+
+_CONTROLS = [*range(32), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _CONTROLS}
+_ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+_IN_LINES = {code: shown for code, shown in _ESCAPES.items() if chr(code) not in "\n\t"}
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 32}
+
+
+def visible(text: str, one_line: bool = False) -> str:
+    """The text with its control characters written out, which a terminal would obey: escape sequences, and
+    those that reverse the order in which the rest of a line is shown.
+
+    Args:
+        one_line: write line breaks and tabs out, too.
+    """
+    return text.translate(_ESCAPES if one_line else _IN_LINES)
+
+
+@contextlib.contextmanager
+def logs_on_stderr() -> Iterator[None]:
+    """Send the prints and logs of the work of a command to standard error."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("rayner").setLevel(logging.INFO)
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep what is imported and loaded out of garbage collection, then and later.
+
+    Looking for garbage among it is a sixth of the time, and takes as long again when the process ends.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def print_result(result: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    """Print the result of a command: one JSON object, or what `show` makes of it."""
+    if as_json:
+        print(json_line(result), flush=True)
+    else:
+        show(result)
+
+
+def json_line(value: Any) -> str:
+    """The value as JSON on one line, without raw control characters."""
+    return json.dumps(_plain(value), ensure_ascii=False).translate(_JSON_ESCAPES)
+
+
+def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -> None:
+    """One line a fact, without those that tables show, then the commands that come next."""
+    console = Console()
+    facts = {name: fact for name, fact in facts.items() if name not in _SHOWN_OTHERWISE}
+    width = max([len("next"), *map(len, facts)]) + 2
+    for name, value in facts.items():
+        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
+        console.print(Text(f"{name}:".ljust(width), style="bold") + Text(text), soft_wrap=True)
+    for i, command in enumerate(next_commands):
+        console.print(
+            Text(("" if i else "next:").ljust(width), style="bold") + Text(with_uris(command)), soft_wrap=True
+        )
+
+
+@contextlib.contextmanager
+def errors_as_status() -> Iterator[None]:
+    """Exit with one line for what the user can correct; anything else keeps its traceback.
+
+    The status is 2 for an input or a usage that the user can correct, 1 for another error of rayner.
+    """
+    try:
+        yield
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # typer has no public name for it
+            print(error.format_message(), file=sys.stderr)
+            sys.exit(error.exit_code)
+        fail(_usage(error), error.exit_code)
+    except RaynerError as error:
+        # Ray wraps what a task raises; its own text holds the worker's traceback.
+        fail(str(getattr(error, "cause", None) or error), error.exit_status)
+    except OSError as error:
+        if error.errno not in _USER_ERRORS:
+            raise
+        what = error.strerror or str(error)
+        fail(f"{error.filename or 'the output'}: {what}; name a place that can be written to", 2)
+    except typer.Abort:
+        fail("interrupted", 1)
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Print one line on standard error and exit."""
+    print(f"error: {visible(with_uris(' '.join(message.split())))}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the arguments, and the nearest known name or where all of them are listed."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "rayner"
+    if known := getattr(error, "possibilities", None):
+        # Compared again without the dashes, which make any two options alike.
+        wrong = error.option_name.lstrip("-")  # pyright: ignore[reportAttributeAccessIssue]
+        near = [repr(name) for name in known if get_close_matches(wrong, [name.lstrip("-")])]
+        hint = f". Did you mean {' or '.join(near)}?" if near else f"; see {command} --help"
+        return f"{command}: {error.message}{hint}"
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    return f"{command}: {message}" + (f"; see {command} --help" if context and message[-1] != "?" else "")
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types; numbers that JSON lacks become null."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

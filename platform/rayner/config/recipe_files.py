@@ -1,0 +1,263 @@
+"""Reading, checking and comparing recipes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from rayner.config.base import BaseRecipe, ScalingSettings, Settings
+from rayner.config.documents import TypeSettings
+from rayner.errors import RecipeError
+from rayner.files.fetching import local
+from rayner.files.uris import check_uris, uri_of
+
+DATA_VARIABLE = "RAYNER_DATA"
+
+S = TypeVar("S", bound=Settings)
+Recipes = Mapping[str, type[BaseRecipe]]
+"""The recipe type of each task, by the task's name."""
+
+
+class _Loader(yaml.SafeLoader):
+    """As YAML asks: a key that occurs twice is an error, where PyYAML forgets the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    what = f"the key {key.value!r} occurs twice"
+                    raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = ()) -> BaseRecipe:
+    """The recipe in a YAML file, with `key.key=value` overrides.
+
+    `types` may name a YAML file with a list of types, relative to the recipe; `auto` is kept as it is.
+
+    Args:
+        recipes: those that there are.
+
+    Raises:
+        RecipeError: the file, the key that is wrong and the nearest known one.
+    """
+    path = Path(path)
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise RecipeError(str(path), "not a mapping of keys to values", "write `task: recognizer` and so on")
+    for override in overrides:
+        _set(values, override)
+    if isinstance(values.get("types"), str) and values["types"] != "auto":
+        values["types"] = read_yaml(path.parent / values["types"], "a YAML list of types")
+    return parse_recipe(values, str(path), recipes)
+
+
+def read_scaling(path: Path, overrides: Sequence[str] = ()) -> ScalingSettings:
+    """The part `scaling` of a recipe of any task, with the overrides that concern it.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    values = read_yaml(path)
+    scaling = {"scaling": values.get("scaling") if isinstance(values, dict) else None}
+    scaling["scaling"] = scaling["scaling"] or {}
+    for override in overrides:
+        if override.lstrip().startswith("scaling."):
+            _set(scaling, override)
+    try:
+        return ScalingSettings.model_validate(scaling["scaling"])
+    except ValidationError as error:
+        raise explain(error, ScalingSettings, f"{path}: scaling") from None
+
+
+def parse_recipe(values: Mapping[str, Any], where: str, recipes: Recipes) -> BaseRecipe:
+    """The recipe in plain values; `where` is the place that errors name.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    check_uris(values)
+    task = values.get("task")
+    if not isinstance(task, str) or task not in recipes:
+        near = _nearest(str(task), recipes)
+        raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(recipes)}")
+    try:
+        return recipes[task].model_validate(dict(values))
+    except ValidationError as error:
+        raise explain(error, recipes[task], where) from None
+
+
+def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -> BaseRecipe:
+    """The recipe with other values at dotted keys: `{"training.learning_rate": 1e-4}`.
+
+    Raises:
+        RecipeError: as `load_recipe`.
+    """
+    values = recipe.model_dump(mode="json")
+    for key, value in settings.items():
+        _put(values, key, value, f"{where}: {key}")
+    return parse_recipe(values, where, {recipe.task: type(recipe)})
+
+
+def load_types(path: Path) -> tuple[TypeSettings, ...]:
+    """The types in a YAML list of `name`, `description` and so on.
+
+    Raises:
+        RecipeError: the file, the entry and the key that is wrong.
+    """
+    values = read_yaml(path, "a YAML list of types")
+    if not isinstance(values, list) or not values:
+        raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
+    try:
+        return TypeAdapter(tuple[TypeSettings, ...]).validate_python(values)
+    except ValidationError as error:
+        raise explain(error, TypeSettings, str(path)) from None
+
+
+def read_settings(path: Path, model: type[S]) -> S:
+    """The settings in a YAML file.
+
+    Raises:
+        RecipeError: the file, the key that is wrong and the nearest known one.
+    """
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise RecipeError(
+            str(path), "not a mapping of keys to values", f"write `{next(iter(model.model_fields))}:`"
+        )
+    return parse_settings(model, values, str(path))
+
+
+def parse_settings(model: type[S], values: Mapping[str, Any], where: str) -> S:
+    """Settings in plain values; `where` is the place that errors name.
+
+    Raises:
+        RecipeError: as `read_settings`.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise explain(error, model, where) from None
+
+
+def dump_recipe(recipe: BaseRecipe) -> str:
+    """The recipe as YAML, every key spelled out."""
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+
+
+def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
+    """The dotted keys in which two recipes differ."""
+    before, after = dict(_flat(old.model_dump(mode="json"))), dict(_flat(new.model_dump(mode="json")))
+    return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+
+
+def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
+    """The paths with environment variables put in; what lies at a URI is fetched.
+
+    Raises:
+        RecipeError: a path that does not exist, or a variable that is not set.
+    """
+    found = []
+    for path in paths:
+        expanded = Path(os.path.expandvars(path)).expanduser()
+        if unset := re.search(r"\$(\{\w+\}|\w+)", str(expanded)):
+            name = unset[1].strip("{}")
+            raise RecipeError(
+                key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
+            )
+        if uri_of(expanded) is None and not expanded.exists():
+            hint = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
+            raise RecipeError(key, f"{expanded} does not exist", hint)
+        found.append(local(expanded))
+    return found
+
+
+def read_yaml(path: Path, what: str = "a recipe file") -> Any:
+    """What a YAML file holds.
+
+    Args:
+        what: the file that was to be named, for the hint.
+
+    Raises:
+        RecipeError: it cannot be read, is no YAML, or has a key twice.
+    """
+    try:
+        values = yaml.load(local(path).read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise RecipeError(str(path), error.strerror or "cannot be read", f"name {what}") from None
+    except UnicodeDecodeError:
+        raise RecipeError(str(path), "not UTF-8 text", "save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})") from None
+    check_uris(values)
+    return values
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        what = f"not valid YAML ({getattr(error, 'problem', error)})"
+        raise RecipeError(f"--set {override}", what) from None
+    _put(values, key.strip(), value, f"--set {override}")
+
+
+def _put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
+    *parents, leaf = key.split(".")
+    for parent in parents:
+        if values.get(parent) is None:
+            values[parent] = {}
+        values = values[parent]
+        if not isinstance(values, dict):
+            raise RecipeError(where, f"{parent!r} holds no keys")
+    values[leaf] = value
+
+
+def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> RecipeError:
+    """The first thing wrong with the values of a settings model; an unknown key with the nearest known."""
+    # A misspelt key is often what makes another one missing.
+    first = min(error.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key"))
+    location = [str(part) for part in first["loc"]]
+    place = f"{where}: {'.'.join(location)}" if location else where
+    if first["type"] == "extra_forbidden":
+        near = _nearest(location[-1], _keys_at(recipe, location[:-1]))
+        return RecipeError(place, "unknown key", f"did you mean {near!r}?" if near else "remove it")
+    if first["type"] == "missing":
+        return RecipeError(place, "is missing")
+    return RecipeError(place, first["msg"].removeprefix("Value error, "))
+
+
+def _keys_at(model: type[BaseModel], location: Sequence[str]) -> list[str]:
+    for part in location:
+        field = model.model_fields.get(part)
+        if field is None:
+            continue
+        inner = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), model)
+    return list(model.model_fields)
+
+
+def _nearest(word: str, known: Sequence[str] | Mapping[str, Any]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else key)
+    else:
+        yield prefix, values

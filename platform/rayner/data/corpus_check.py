@@ -1,0 +1,215 @@
+"""What is wrong with a corpus, or with its splits beside one another, before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rayner.data.schema import Document, Mention
+from rayner.data.split import hash_of_text
+from rayner.data.words import are_in_order
+
+Overlap = Literal["unknown", "outer", "flat", "nested"]
+"""Which of mentions that overlap a model learns and finds: it learns the outer ones only, it learns all and
+finds one of two (`flat`), or it learns and finds all (`nested`)."""
+_OVERLAPPING: Mapping[Overlap, tuple[str, str]] = {
+    "unknown": ("warning", "whether that matters depends on the task: name a --recipe"),
+    "outer": ("warning", "this task learns the outer ones only; a recognizer learns all"),
+    "flat": (
+        "warning",
+        "the recipe learns all and finds one of two; decoding.overlap=nested finds all",
+    ),
+    "nested": ("note", "the recipe learns and finds all, so this does not matter"),
+}
+
+Widths = Callable[[Document], Sequence[int]]
+"""The number of sub-words of each mention of a document, in the order of its mentions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: an `error` spoils training or evaluation, a `warning` may be meant so, a
+    `note` does not matter to the task of the recipe."""
+
+    kind: str
+    severity: str
+    where: str
+    what: str
+    hint: str
+    document_id: str | None = None
+    split: str | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """All that was found, in the order of the documents, then what concerns several splits."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many findings there are of each kind."""
+        return Counter(finding.kind for finding in self.findings)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that spoil training or evaluation."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    split: str
+    document_id: str
+    where: str
+
+    def finding(self, kind: str, severity: str, what: str, hint: str) -> Finding:
+        return Finding(kind, severity, self.where, what, hint, self.document_id, self.split)
+
+
+def check(
+    documents_by_split: Mapping[str, Iterable[Document]],
+    *,
+    types: Mapping[str, str | None] | None = None,
+    widths: Widths | None = None,
+    max_span_width: int | None = None,
+    places: Mapping[str, Sequence[str]] | None = None,
+    overlap: Overlap = "unknown",
+) -> Findings:
+    """Look at every document once.
+
+    Args:
+        documents_by_split: the documents of each split; a corpus without splits is one.
+        types: the described types; with it, types that occur without a description are found.
+        widths: the sub-words of a document's mentions; with `max_span_width`, mentions that no window holds.
+        max_span_width: the widest span that is scored, in sub-words.
+        places: where each document was read (`Reading.places`), a sequence a split.
+        overlap: which of mentions that overlap are learned and found.
+    """
+    findings = Findings()
+    ids: dict[str, _Place] = {}
+    texts: dict[bytes, _Place] = {}
+    groups: dict[str, _Place] = {}
+    used: dict[str, _Place] = {}
+    for split, documents in documents_by_split.items():
+        split_places = (places or {}).get(split)
+        count = mentions = 0
+        for number, document in enumerate(documents):
+            where = f"{split}: {document.document_id}"
+            if split_places is not None:
+                where = f"{split_places[number]} ({where})"
+            place = _Place(split, document.document_id, where)
+            findings.findings += _document_findings(document, place, overlap)
+            findings.findings += _repetitions(document, place, ids, texts, groups)
+            if widths is not None and max_span_width is not None:
+                findings.findings += _too_wide(document, place, widths(document), max_span_width)
+            for mention in document.mentions:
+                used.setdefault(mention.type, place)
+            count += 1
+            mentions += len(document.mentions)
+        if not mentions:
+            what = f"{count} documents without a mention" if count else "no documents"
+            findings.findings.append(
+                Finding("empty split", "error", split, what, "give it some", None, split)
+            )
+    if types is not None:
+        findings.findings += _type_findings(types, used)
+    return findings
+
+
+def _document_findings(document: Document, place: _Place, overlap: Overlap) -> Iterator[Finding]:
+    size = len(document.text)
+    if not document.text.strip():
+        yield place.finding("empty document", "error", "a document without text", "remove it")
+    if document.words is not None and not are_in_order(document.words):
+        what = "words that overlap or are not in order; those of the text take their place"
+        yield place.finding("words", "error", what, "write each word once, in the order of the text")
+    for mention in document.mentions:
+        if not 0 <= mention.start < mention.end <= size:
+            what = f"{_at(mention)} outside the text of {size} characters"
+            yield place.finding("offsets", "error", what, "count characters from 0, end exclusive")
+        elif (surface := document.text[mention.start : mention.end]) != surface.strip():
+            what = f"{_at(mention)} begins or ends in white space: {surface[:40]!r}"
+            yield place.finding("white space", "warning", what, "leave it out of the mention")
+        if document.annotated_types is not None and mention.type not in document.annotated_types:
+            what = f"{_at(mention)} has a type that the document was not annotated for"
+            yield place.finding("annotated types", "error", what, "add it to annotated_types")
+    yield from _overlaps(document, place, overlap)
+
+
+def _overlaps(document: Document, place: _Place, overlap: Overlap) -> Iterator[Finding]:
+    ordered = sorted((m for m in document.mentions if m.start < m.end), key=lambda m: (m.start, -m.end))
+    nested = 0
+    open_: list[Mention] = []
+    for mention in ordered:
+        open_ = [other for other in open_ if other.end > mention.start]
+        nested += bool(open_)
+        for other in open_:
+            if (other.start, other.end, other.type) == (mention.start, mention.end, mention.type):
+                what = f"{_at(mention)} is there twice"
+                yield place.finding("duplicate mention", "warning", what, "remove one")
+                break
+            if other.end < mention.end and other.start < mention.start:
+                what = f"{_at(mention)} crosses {_at(other)}"
+                yield place.finding("crossing mentions", "warning", what, "correct the offsets of one")
+        open_.append(mention)
+    if nested:
+        what = f"{nested} of {len(ordered)} mentions are inside or across others"
+        yield place.finding("nested mentions", _OVERLAPPING[overlap][0], what, _OVERLAPPING[overlap][1])
+
+
+def _repetitions(
+    document: Document,
+    place: _Place,
+    ids: dict[str, _Place],
+    texts: dict[bytes, _Place],
+    groups: dict[str, _Place],
+) -> Iterator[Finding]:
+    """The document beside all before it. An id that repeats is not also reported for its text and group."""
+    text = hash_of_text(document)
+    first = ids.setdefault(document.document_id, place)
+    same_text = texts.setdefault(text, place)
+    if first is not place:
+        if first.split != place.split:
+            what = f"the id {document.document_id!r} is also in {first.split} ({first.where})"
+            yield place.finding("leakage", "error", what, "keep the document in one split")
+        else:
+            what = f"the id {document.document_id!r} is also at {first.where}"
+            yield place.finding("duplicate document", "error", what, "keep one, or give the other an id")
+    elif same_text is not place and document.text.strip():
+        if same_text.split != place.split:
+            what = f"the same text is in {same_text.split} ({same_text.where})"
+            yield place.finding("leakage", "error", what, "keep the text in one split")
+        else:
+            what = f"the same text is at {same_text.where}"
+            yield place.finding("duplicate document", "warning", what, "keep one")
+    if document.group is not None:
+        group = groups.setdefault(document.group, place)
+        if group.split != place.split and first is place:
+            what = f"documents of the group {document.group!r} are in {group.split} ({group.where})"
+            yield place.finding("leakage", "error", what, "keep a group in one split")
+
+
+def _too_wide(document: Document, place: _Place, widths: Sequence[int], limit: int) -> Iterator[Finding]:
+    for mention, width in zip(document.mentions, widths, strict=True):
+        if width > limit:
+            what = f"{_at(mention)} has {width} sub-words; windows hold spans of at most {limit}"
+            yield place.finding("too wide", "error", what, f"raise max_span_width to {width}")
+
+
+def _type_findings(types: Mapping[str, str | None], used: Mapping[str, _Place]) -> Iterator[Finding]:
+    for type_, place in used.items():
+        if not types.get(type_):
+            what = f"the type {type_!r} has no description (first in {place.where})"
+            hint = "describe it in the recipe's types"
+            yield Finding("type without description", "error", type_, what, hint)
+    for type_ in types:
+        if type_ not in used:
+            what = f"the type {type_!r} has no mention"
+            yield Finding("type without mentions", "warning", type_, what, "correct its name or leave it out")
+
+
+def _at(mention: Mention) -> str:
+    return f"{mention.type} [{mention.start}, {mention.end})"

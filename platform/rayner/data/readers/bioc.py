@@ -1,0 +1,160 @@
+"""BioC, XML and JSON (Comeau et al. 2013): collections of documents, their passages, and annotations in them.
+
+A document's text is that of its passages, or of their sentences, with a line end between two that do not
+touch. Relations are ignored and counted; discontinuous annotations are rejected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.offsets import explain, holds
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+
+_IDS = ("identifier", "mesh", "ncbi gene", "normalized_id", "concept_id", "id")
+"""Under which corpora keep an annotation's entity, case ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A passage or sentence: where it begins in the file's offsets and in our text."""
+
+    offset: int
+    start: int
+    text: str
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("bioc", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether a collection begins: an element of XML, or a JSON object with documents and passages."""
+    start = "\n".join(sample.lines).lstrip()
+    if start.startswith("<"):
+        return "<collection" in start or "BioC.dtd" in start
+    return start[:1] in ("{", "[") and '"documents"' in start and '"passages"' in start
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file; those without an id are named `NAME:NUMBER`."""
+    reading = Reading()
+    (path,) = unit.paths
+    for number, document in enumerate(_documents(files.read_bytes(path), path), 1):
+        document_id = str(document.get("id") or "") or f"{unit.name}:{number}"
+        where = f"{path}: document {document_id}"
+        try:
+            _add(document, document_id, where, reading)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"no field {error}" if isinstance(error, KeyError) else str(error)
+            reading.reject(where, f"not a document of BioC: {what}", "correct the document", document_id)
+    return reading
+
+
+def _documents(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
+    if not data.strip():
+        raise CorpusError(path, "an empty file", "remove it, or restore its content")
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
+        try:
+            collection = ElementTree.fromstring(data)
+        except (ElementTree.ParseError, ValueError, LookupError) as error:
+            place = getattr(error, "position", (1,))[0]
+            raise CorpusError(f"{path}:{place}", f"not XML ({error})", "restore the file") from None
+        yield from map(_from_xml, collection.iter("document"))
+        return
+    try:
+        found = json.loads(files.decode(data, path).removeprefix("\ufeff"))
+        for one in found if isinstance(found, list) else [found]:
+            yield from one["documents"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise CorpusError(path, f"not a collection of BioC ({error})", "restore the file") from None
+
+
+def _from_xml(element: ElementTree.Element) -> dict[str, Any]:
+    """An element as the JSON form has it."""
+    found: dict[str, Any] = {
+        f"{name}s": [_from_xml(child) for child in element.findall(name)]
+        for name in ("passage", "sentence", "annotation", "relation")
+    }
+    found["infons"] = {child.get("key", ""): child.text or "" for child in element.findall("infon")}
+    found["locations"] = [dict(child.attrib) for child in element.findall("location")]
+    for name in ("id", "offset", "text"):
+        if element.find(name) is not None:
+            found[name] = element.findtext(name)
+    return found
+
+
+def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Reading) -> None:
+    text = ""
+    blocks: list[_Block] = []
+    sentences: list[tuple[int, int]] = []
+    annotations: list[tuple[Mapping[str, Any], list[_Block]]] = []
+    for passage in document["passages"]:
+        parts = passage.get("sentences") or () if not passage.get("text") else ()
+        first = len(blocks)
+        for part in parts or [passage]:
+            offset, own = int(part["offset"]), part.get("text") or ""
+            end = blocks[-1].offset + len(blocks[-1].text) if blocks else offset
+            text += "\n" if offset != end else ""
+            if offset - end not in (0, 1):
+                reading.repaired["space between passages made one line end"] += 1
+            blocks.append(_Block(offset, len(text), own))
+            text += own
+            if parts:
+                sentences.append((blocks[-1].start, len(text)))
+                annotations += [(one, [blocks[-1]]) for one in part.get("annotations") or ()]
+        annotations += [(one, blocks[first:]) for one in passage.get("annotations") or ()]
+        reading.ignored["relation"] += len(passage.get("relations") or ())
+    annotations += [(one, blocks) for one in document.get("annotations") or ()]
+    reading.ignored["relation"] += len(document.get("relations") or ())
+    mentions = []
+    for annotation, near in annotations:
+        try:
+            mention = _mention(annotation, [*near, *blocks], text, (where, document_id), reading)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"not an annotation of BioC: {annotation!r:.60} ({type(error).__name__}: {error})"
+            reading.reject(where, what, "correct the annotation", document_id)
+        else:
+            mentions += [mention] if mention else []
+    known = tuple(sentences) if len(sentences) == len(blocks) and sentences else None
+    reading.add(Document(document_id, text, in_order(mentions), sentences=known), where)
+
+
+def _mention(
+    annotation: Mapping[str, Any],
+    blocks: Sequence[_Block],
+    text: str,
+    of: tuple[str, str],
+    reading: Reading,
+) -> Mention | None:
+    where, document_id = of
+    given = annotation.get("infons") or {}
+    infons = {str(key).lower(): str(value) for key, value in given.items() if value is not None}
+    locations = annotation.get("locations") or []
+    if len(locations) != 1:
+        what = f"a mention in {len(locations)} parts"
+        reading.reject(where, what, "keep one part of it, or leave it out", document_id)
+        return None
+    offset, length = int(locations[0]["offset"]), int(locations[0]["length"])
+    inside = (b for b in blocks if b.offset <= offset and offset + length <= b.offset + len(b.text))
+    block = next(inside, None)
+    start = offset if block is None else offset - block.offset + block.start
+    surface = annotation.get("text")
+    if block is None or (surface is not None and not holds(text, start, start + length, surface, reading)):
+        told = explain(text, start, start + length, surface or "")
+        reading.reject(where, *told, document_id)
+        return None
+    entity_id = next((infons.pop(name) for name in _IDS if name in infons), "")
+    type_ = infons.pop("type", "")
+    for name in infons:
+        reading.ignored[f"infon {name}"] += 1
+    return Mention(start, start + length, type_, entity_of(entity_id))

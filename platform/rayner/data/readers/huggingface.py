@@ -1,0 +1,156 @@
+"""Datasets of Hugging Face in words and tags: saved to disk (Arrow) or Parquet, read without their library.
+
+A row is a document, with its words in `tokens` or `words`. Tags are strings, or numbers whose names the
+schema gives (`ClassLabel`), in one of IOB1, IOB2, BIOES and BILOU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayner.data.readers import files, tag_schemes
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.wordtext import join_words
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+
+_WORDS = ("tokens", "words")
+_TAGS = ("ner_tags", "tags", "labels", "ner", "entities")
+_IDS = ("document_id", "id")
+Names = Mapping[str, Sequence[str]]
+"""The names of the numbers in a column."""
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("huggingface", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether it is Arrow, or Parquet that has words and no text."""
+    suffix = sample.path.suffix.lower()
+    if suffix not in (".parquet", ".pq"):
+        return suffix == ".arrow"
+    try:
+        columns = pq.read_schema(sample.path).names
+    except (pa.ArrowException, OSError):
+        return False
+    return "text" not in columns and any(name in columns for name in _WORDS)
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file; rows without an id are named `NAME:ROW`."""
+    (path,) = unit.paths
+    try:
+        table = _table(path)
+        return _reading(table.to_pylist(), table.column_names, _names(table.schema), path, unit.name)
+    except files.NOT_GIVEN as error:
+        raise files.unreadable(path, error) from None
+    except (pa.ArrowException, OSError) as error:
+        if files.is_fault(error):
+            raise
+        raise CorpusError(path, f"not a file that can be read ({error})", "save the dataset again") from None
+
+
+def read_dataset(dataset: Any) -> Reading:
+    """The documents of a `datasets.Dataset` with words and tags, each a row.
+
+    Raises:
+        CorpusError: it has no column of words, or none of tags.
+    """
+    features = dict(dataset.features)
+    names = {column: found for column, feature in features.items() if (found := _names_of(feature))}
+    return _reading(dataset, list(features), names, "dataset", "dataset")
+
+
+def _names_of(feature: Any) -> Sequence[str]:
+    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    return getattr(inner, "names", None) or ()
+
+
+def _table(path: str) -> pa.Table:
+    if not path.lower().endswith(".arrow"):
+        return pq.read_table(path)
+    with pa.memory_map(path) as file:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file).read_all()
+
+
+def _names(schema: pa.Schema) -> Names:
+    """Those that the library of Hugging Face keeps in the schema's metadata."""
+    found: dict[str, Sequence[str]] = {}
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        for column, feature in features.items():
+            inner = feature[0] if isinstance(feature, list) else feature.get("feature")
+            if isinstance(inner, dict) and inner.get("names"):
+                found[column] = [str(name) for name in inner["names"]]
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError):
+        return found
+    return found
+
+
+def _reading(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], names: Names, where: str, name: str
+) -> Reading:
+    reading = Reading()
+    rows = list(rows)
+    words = next((column for column in _WORDS if column in columns), None)
+    if words is None:
+        listed = ", ".join(columns)
+        raise CorpusError(where, f"no column of words among {listed}", f"name it {' or '.join(_WORDS)}")
+    tags = _tags_column(rows, columns, names, where)
+    good: list[tuple[int, str, Sequence[str], Sequence[str]]] = []
+    for number, row in enumerate(rows):
+        document_id = next((str(row[c]) for c in _IDS if row.get(c) is not None), f"{name}:{number}")
+        try:
+            found = [_tag(tag, names.get(tags)) for tag in row[tags]]
+            if len(found) != len(row[words]):
+                raise ValueError(f"{len(row[words])} words and {len(found)} tags")
+            good.append((number, document_id, [str(word) for word in row[words]], found))
+        except (ValueError, TypeError, IndexError) as error:
+            reading.reject(f"{where}:row {number}", str(error), "give each word a tag", document_id)
+    scheme = tag_schemes.scheme_of(found for *_, found in good)
+    for number, document_id, listed, found in good:
+        text, spans, _ = join_words([listed])
+        mentions = [
+            Mention(spans[first][0], spans[after - 1][1], type_)
+            for first, after, type_ in tag_schemes.spans_of(found, scheme, reading.repaired)
+        ]
+        reading.add(Document(document_id, text, tuple(mentions), spans), f"{where}:row {number}")
+    for column in set(columns) - {words, tags, *_IDS}:
+        reading.ignored[f"field {column}"] += len(rows)
+    return reading
+
+
+def _tags_column(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], names: Names, where: str) -> str:
+    """That whose names, or whose strings, are tags; of several the one with a usual name, or the first."""
+
+    def is_of_tags(column: str) -> bool:
+        if column in names:
+            return all(map(tag_schemes.is_tag, names[column]))
+        values = next((row[column] for row in rows if row[column]), None)
+        return isinstance(values, list) and all(isinstance(v, str) and tag_schemes.is_tag(v) for v in values)
+
+    found = sorted(filter(is_of_tags, columns), key=lambda c: _TAGS.index(c) if c in _TAGS else len(_TAGS))
+    if not found:
+        what = f"no column of tags (O, B-TYPE, I-TYPE, ...) among {', '.join(columns)}"
+        raise CorpusError(where, what, "numbers need names: cast the column to a list of ClassLabel")
+    return found[0]
+
+
+def _tag(value: Any, names: Sequence[str] | None) -> str:
+    if names is not None and isinstance(value, int):
+        if not 0 <= value < len(names):
+            raise ValueError(f"tag {value} is none of the {len(names)} that have names")
+        return names[value]
+    if not isinstance(value, str) or not tag_schemes.is_tag(value):
+        raise ValueError(f"{value!r} is no tag")
+    return value

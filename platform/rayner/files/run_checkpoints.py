@@ -1,0 +1,35 @@
+"""From the folder of a run to its checkpoint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rayner.errors import CheckpointError
+from rayner.files.fetching import is_there
+
+MANIFEST = "checkpoint.json"
+RECIPE = "recipe.yaml"
+BEST, LAST = "best", "last"
+LOG = "log.jsonl"
+
+
+def checkpoint_of(path: str | os.PathLike[str]) -> Path:
+    """The checkpoint that a path or URI names: `best` in the folder of a run, anything else as it is.
+
+    Raises:
+        CheckpointError: the folder is a run that has no `best` yet.
+        InputError, StorageError: as `rayner.files.fetching.is_there`.
+    """
+    path = Path(path)
+    if is_there(path / MANIFEST):
+        return path
+    if is_there(path / BEST / MANIFEST):
+        return path / BEST
+    if is_there(path / RECIPE) and is_there(path / LOG):
+        what = f"is a run without {BEST}/: it was ended before its first evaluation"
+        hint = f"continue it with `rayner train RECIPE --out {path}`"
+        if is_there(path / LAST / MANIFEST):
+            hint += f", or name {path / LAST}, its last state"
+        raise CheckpointError(str(path), what, hint)
+    return path

@@ -1,0 +1,1 @@
+"""Rayner within other libraries, each imported only when it is used."""

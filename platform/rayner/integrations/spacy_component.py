@@ -1,0 +1,167 @@
+"""A spaCy component: `nlp.add_pipe("rayner", config={"checkpoint": "RUN/best"})`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import minibatch
+
+from rayner.data.schema import Document, Mention, mention_to_row
+from rayner.data.writers.base import Losses
+from rayner.data.writers.iob2 import outermost
+from rayner.errors import InputError
+from rayner.files.fetching import local
+from rayner.files.folders import replace_folder
+
+if TYPE_CHECKING:
+    from rayner.tasks.stages import Pipeline, PipelineSettings
+
+SETTINGS = "rayner.json"
+
+
+class RaynerComponent:
+    """Finds mentions in spaCy documents, whose tokens are the words: mentions begin and end at tokens.
+
+    `doc.spans[spans_key]` has all mentions, `doc.ents` those that lie in no other, both with the entity as
+    `kb_id_`; `doc.user_data["rayner"]` has all that is known of each (scores, fine types, candidates), in the
+    order of `doc.spans`. A model that finds no mentions itself is given those of `doc.ents`.
+
+    Args:
+        checkpoint: a folder such as `RUN/best`, or a pipeline file; it is loaded when the first document
+            comes.
+        options: as for `rayner.load`.
+        device: as for `rayner.load`.
+        spans_key: where in `doc.spans`; None for nowhere.
+        ents: whether `doc.ents` is set.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str,
+        options: Mapping[str, Any],
+        device: str | None,
+        spans_key: str | None,
+        ents: bool,
+    ) -> None:
+        self.checkpoint, self.options, self.device = checkpoint, options, device
+        self.spans_key, self.ents = spans_key, ents
+        self._settings: PipelineSettings | None = None
+        self._pipeline: Pipeline | None = None
+
+    @property
+    def settings(self) -> PipelineSettings:
+        """The checkpoints and what is asked of them.
+
+        Raises:
+            CheckpointError: there is none.
+            InputError: a checkpoint that takes no documents, or an option that its task does not have.
+        """
+        from rayner.tasks.stages import read_pipeline
+
+        if self._settings is None:
+            found = read_pipeline(self.checkpoint, self.options)
+            if not found.answers_documents:
+                hint = "name a recognizer, a tagger, a typer or a pipeline file"
+                raise InputError(self.checkpoint, "takes no documents", hint)
+            self._settings = found
+        return self._settings
+
+    def __call__(self, doc: Doc) -> Doc:
+        """The document with its mentions."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 64) -> Iterator[Doc]:
+        """The documents with their mentions, in order; a batch is read together."""
+        settings = self.settings
+        self._pipeline = self._pipeline or settings.pipeline(self.device)
+        for docs in minibatch(stream, batch_size):
+            given = [_document(str(i), doc, not settings.finds_mentions) for i, doc in enumerate(docs)]
+            for doc, found in zip(docs, self._pipeline.predict(given), strict=True):
+                self._set(doc, found.mentions)
+                yield doc
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Copy the checkpoints, and the indexes that are named, so that the folder can be moved."""
+        settings = self.settings
+
+        def write(folder: Path) -> None:
+            stages = []
+            for number, stage in enumerate(settings.stages):
+                options = stage.options.model_dump(mode="json")
+                sources = {name: getattr(stage.options, name) for name in stage.options.paths()}
+                for name, source in {"checkpoint": stage.checkpoint, **sources}.items():
+                    options[name] = f"{number}-{name}"
+                    shutil.copytree(local(source), folder / options[name])
+                stages.append(options)
+            content = {"is_file": settings.is_file, "stages": stages}
+            (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+        replace_folder(Path(path).absolute(), write)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> RaynerComponent:
+        """Read what `to_disk` wrote."""
+        from rayner.tasks.checkpoint import read_recipe
+        from rayner.tasks.registry import task_of
+        from rayner.tasks.stages import PipelineSettings, StageSettings
+
+        folder = Path(path).absolute()
+        content = json.loads((folder / SETTINGS).read_text("utf-8"))
+        stages = []
+        for values in content["stages"]:
+            checkpoint = folder / values.pop("checkpoint")
+            recipe = read_recipe(checkpoint)
+            options = task_of(recipe).options.of(values, recipe.task).rooted(folder)
+            stages.append(StageSettings(checkpoint, options))
+        self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
+        return self
+
+    def _set(self, doc: Doc, mentions: Iterable[Mention]) -> None:
+        spans = {mention: _span(doc, mention) for mention in mentions}
+        if self.spans_key is not None:
+            doc.spans[self.spans_key] = list(spans.values())
+        if self.ents:
+            flat = outermost(list(spans), Losses(""))
+            doc.set_ents([spans[mention] for mention in flat])
+        doc.user_data["rayner"] = [mention_to_row(mention) for mention in spans]
+
+
+@Language.factory(
+    "rayner",
+    assigns=["doc.ents", "doc.spans"],
+    default_config={"options": {}, "device": None, "spans_key": "sc", "ents": True},
+)
+def make(
+    nlp: Language,
+    name: str,
+    checkpoint: str,
+    options: dict[str, Any],
+    device: str | None,
+    spans_key: str | None,
+    ents: bool,
+) -> RaynerComponent:
+    """The component, for spaCy's registry."""
+    return RaynerComponent(checkpoint, options, device, spans_key, ents)
+
+
+def _document(document_id: str, doc: Doc, with_mentions: bool) -> Document:
+    """The spaCy document as ours; ids are only told apart within a batch."""
+    words = tuple((t.idx, t.idx + len(t)) for t in doc if not t.is_space)
+    sentences = None
+    if doc.has_annotation("SENT_START"):
+        sentences = tuple((sentence.start_char, sentence.end_char) for sentence in doc.sents)
+    given = doc.ents if with_mentions else ()
+    mentions = [Mention(e.start_char, e.end_char, e.label_, e.kb_id_ or None) for e in given]
+    return Document(document_id, doc.text, tuple(mentions), words, sentences, doc.lang_ or None)
+
+
+def _span(doc: Doc, mention: Mention) -> Span:
+    kb_id = mention.entity_id or ""
+    span = doc.char_span(mention.start, mention.end, mention.type, kb_id, alignment_mode="expand")
+    assert span is not None
+    return span

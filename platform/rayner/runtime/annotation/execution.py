@@ -1,0 +1,232 @@
+"""The blocks of all shards annotated: by a plain loop in this process, or by Ray Data with a pool of actors.
+
+Readers are Ray tasks that stream blocks, actors hold the model and write what they have done themselves. What
+travels back to the driver are counts. Readers ask for no logical CPU, so that a pool of any size leaves them
+room: a pool that holds all CPUs would otherwise wait for ever for what it keeps from being read. Ray starts
+what asks for nothing on any node, at first all on a head that is there for no work; under such a head, each
+actor leaves a hundredth of its CPUs to a reader instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from rayner.errors import RaynerError
+from rayner.runtime.annotation.annotation_progress import Tick
+from rayner.runtime.annotation.attempts import FAULTS
+from rayner.runtime.annotation.block import BlockAnnotator
+from rayner.runtime.annotation.input_shards import Shard
+from rayner.runtime.annotation.output_folder import Output, block_name
+from rayner.runtime.annotation.reading import Block, read_blocks
+from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.faults import ReadFault, WorkerFault, pause
+
+READ_TASKS = 1024
+READER_SHARE = 0.01
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The actors: `least` to `most` of them, each with so many logical CPUs and GPUs."""
+
+    least: int
+    most: int
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToRead:
+    """A shard, the bytes of its blocks, and the numbers of those that are done."""
+
+    index: int
+    shard: Shard
+    block_bytes: int
+    done: frozenset[int]
+
+
+def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output) -> Iterator[Tick]:
+    """Annotate in this process."""
+    annotate = annotator()
+    for to_read in work:
+        for name, block in _missing_blocks(to_read, output):
+            yield Tick(annotate(name, block), block.consumed)
+
+
+def run_on_ray(
+    annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output, pool: Pool
+) -> Iterator[Tick]:
+    """Annotate with a pool of actors. A block whose actor dies is done again by another.
+
+    Raises:
+        RaynerError: as the model or the reading raised it, or a worker failed in another way.
+    """
+    import ray
+    from ray.data import ActorPoolStrategy, TaskPoolStrategy
+    from ray.exceptions import RayError
+
+    ensure_ray()
+    rows = [{"work": pickle.dumps(to_read)} for to_read in work]
+    share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
+    with _quiet_context():
+        blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
+            partial(_read, output),
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=pool.cpus * share,
+            # One for each actor, however few of them there is room for as yet: a reader keeps several busy.
+            compute=TaskPoolStrategy(size=min(len(rows), pool.most)),
+        )
+        size: Mapping[str, Any] = (
+            {"size": pool.least}
+            if pool.least == pool.most
+            else {"min_size": pool.least, "max_size": pool.most}
+        )
+        done = blocks.map_batches(
+            _Actor,
+            fn_constructor_args=(
+                partial(annotator, run=uuid.uuid4().hex, cpus=pool.cpus),
+                max(1, int(pool.cpus)),
+            ),
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=pool.cpus * (1 - share),
+            num_gpus=pool.gpus,
+            compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
+        )
+        try:
+            for row in done.iter_rows():
+                result = pickle.loads(row["result"])
+                if isinstance(result, RaynerError):
+                    raise result
+                yield result
+        except RayError as error:
+            cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
+            raise RaynerError(
+                f"annotate: a worker failed ({cause[:300]}); what is done is kept: run the same command again"
+            ) from error
+
+
+def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the head of the cluster has no CPUs: it is there for no work."""
+    heads = [n["Resources"] for n in nodes if n["Alive"] and "node:__internal_head__" in n["Resources"]]
+    return any(not head.get("CPU") for head in heads)
+
+
+def _missing_blocks(to_read: ToRead, output: Output) -> Iterator[tuple[str, Block]]:
+    """The blocks that are not done; then note how many there are, and of how many documents."""
+    count, documents, skipped = 0, 0, 0.0
+    for block in _patiently(to_read.shard, to_read.block_bytes):
+        documents += len(block)
+        if count in to_read.done:
+            skipped += block.consumed
+        else:
+            block.consumed += skipped
+            skipped = 0.0
+            yield block_name(to_read.index, count), block
+        count += 1
+    output.write_json(output.shard(to_read.index), {"blocks": count, "documents": documents})
+
+
+def _patiently(shard: Shard, block_bytes: int) -> Iterator[Block]:
+    """The blocks of a shard, each once; where reading fails, they are read from the start again.
+
+    Raises:
+        ReadFault: it failed too often in a row.
+    """
+    given = failures = 0
+    while True:
+        try:
+            for block in islice(read_blocks(shard, block_bytes), given, None):
+                given, failures = given + 1, 0
+                yield block
+            return
+        except ReadFault as fault:
+            failures += 1
+            pause(failures, fault)
+
+
+def _read(output: Output, batch: pa.Table) -> Iterator[pa.Table]:
+    """The blocks, pickled; an error of ours in place of one, as Ray would wrap it in its traceback."""
+    to_read: ToRead = pickle.loads(batch["work"][0].as_py())
+    try:
+        for name, block in _missing_blocks(to_read, output):
+            yield _row(name, block)
+    except RaynerError as error:
+        yield _row("", error)
+
+
+def _row(name: str, block: Block | RaynerError) -> pa.Table:
+    return pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
+
+
+class _Actor:
+    """Holds the model. Errors of ours travel as results: Ray would wrap them in its traceback.
+
+    A fault of the actor ends its process, and Ray does the block again in another one.
+    """
+
+    def __init__(self, annotator: partial[BlockAnnotator], threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        try:
+            self._annotate: BlockAnnotator | RaynerError = annotator()
+        except RaynerError as error:
+            self._annotate = error
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return pa.table({"result": pa.array([pickle.dumps(self._done(batch))], pa.binary())})
+
+    def _done(self, batch: pa.Table) -> Tick | RaynerError:
+        annotate = self._annotate
+        if isinstance(annotate, RaynerError):
+            return annotate
+        name: str = batch["name"][0].as_py()
+        block: Block | RaynerError = pickle.loads(batch["block"][0].as_py())
+        if isinstance(block, RaynerError):
+            return block
+        try:
+            return Tick(annotate(name, block), block.consumed)
+        except Exception as error:
+            if isinstance(error, RaynerError) and not isinstance(error, WorkerFault):
+                return error
+            if annotate.fault(name) >= FAULTS:
+                what = str(error) if isinstance(error, WorkerFault) else f"annotate: {error!r:.300}"
+                return RaynerError(f"{what}; {FAULTS} workers failed so over the block of {block.where}")
+            log.exception("this worker failed over the block of %s, and ends", block.where)
+        sys.stderr.flush()
+        # Not sys.exit: Ray would take that for an end that was asked for, and start no other.
+        os._exit(1)
+
+
+@contextmanager
+def _quiet_context() -> Iterator[None]:
+    """Ray Data's settings: one row a block, as it is what is scheduled and retried; progress is our own."""
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    context.target_max_block_size, context.enable_progress_bars = 1, False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+        logger.setLevel(level)

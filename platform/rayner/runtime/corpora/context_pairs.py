@@ -1,0 +1,247 @@
+"""Training rows of a context ranker: sentences of a corpus with contexts that help to read them or do not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayner.config import PromptSettings
+from rayner.config.recipe_files import read_settings
+from rayner.data.readers import find_units, read_unit
+from rayner.errors import CorpusError
+from rayner.files.whole import text_file, whole_file
+from rayner.files.working import kept_in_place
+from rayner.runtime.corpora.context_sources import CountedCorpus, Drawn
+from rayner.runtime.corpora.labelled_contexts import PARTS, Labelled, labelled_rows
+from rayner.supervision.context_prompts import (
+    KINDS,
+    THINGS,
+    ContextKind,
+    kinds_from,
+    made_of_template,
+    prompt_of,
+)
+from rayner.supervision.context_rows import ContextRow, row_to_json
+from rayner.supervision.endpoint import Endpoint
+from rayner.supervision.generation import Generation, generate_usable
+from rayner.supervision.leakage import without_leaks
+from rayner.supervision.synthetic_contexts import (
+    ContextRequest,
+    can_help,
+    context_requests,
+    negative_rows,
+    positive_rows,
+    source_sentences,
+)
+
+ROWS = "rows.jsonl"
+ANSWERS = "answers.jsonl"
+COUNTS = "counts.json"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Contexts from templates, or with an endpoint from a model.
+
+    Args:
+        prompts: a YAML file of `PromptSettings`; None takes those of papers/001.
+        send: whether texts may leave for the endpoint.
+        tries: how often it is asked for a context that mentions the entity.
+    """
+
+    endpoint: Endpoint | None = None
+    prompts: Path | None = None
+    send: bool = False
+    tries: int = 3
+
+
+def contexts(
+    paths: Sequence[Path],
+    out: Path,
+    source: Generated | Labelled,
+    leave_out: Sequence[Path] = (),
+    seed: int = 0,
+    fresh: bool = False,
+    workers: int = 0,
+) -> dict[str, Any]:
+    """Write `rows.jsonl` (pairs for the task `ranker`), `rejects.jsonl` and `counts.json` to `out`.
+
+    Answers of an endpoint are in `answers.jsonl`, and are never asked for again; an extractor goes on after
+    the documents that it has labelled. Without `send`, texts are counted and nothing is written.
+
+    Args:
+        leave_out: corpora or texts to evaluate on: no row has a sentence of theirs.
+        fresh: label all documents again. Answers that were paid for are kept.
+        workers: Ray actors on which an extractor labels, each with what its recipe's `scaling` asks for, to
+            the same rows; 0 labels in this process.
+
+    Returns:
+        `rows, relevant, documents, sentences, rejected, left_out, counts` (what became of requests or
+        contexts, by what it is), `seconds`; with an endpoint also `host, texts` (that were not sent).
+
+    Raises:
+        CorpusError: no document can be read, none has a mention to ask for, or `out` must not be written to.
+        InputError: an endpoint that refuses, or prompts that cannot be read.
+        CheckpointError: a checkpoint that cannot label contexts.
+    """
+    with kept_in_place(out.absolute(), "writes these rows") as folder:
+        return _contexts(paths, folder, source, leave_out, seed, fresh, workers)
+
+
+def _contexts(
+    paths: Sequence[Path],
+    out: Path,
+    source: Generated | Labelled,
+    leave_out: Sequence[Path],
+    seed: int,
+    fresh: bool,
+    workers: int,
+) -> dict[str, Any]:
+    started = time.monotonic()
+    corpus = CountedCorpus(paths)
+    _guard(corpus, out)
+    counts: Counter[str] = Counter()
+    result: dict[str, Any] = {}
+    if isinstance(source, Labelled):
+        rows = labelled_rows(corpus, source, out, seed, fresh, workers, counts)
+    else:
+        rows, result = _generated_rows(corpus, source, leave_out, out, seed, counts)
+    left_out: Counter[str] = Counter()
+    if leave_out:
+        rows, left_out = without_leaks(rows, _texts(leave_out))
+    shown = {
+        "rows": len(rows),
+        "relevant": sum(row.relevant for row in rows),
+        "documents": corpus.documents,
+        "sentences": corpus.sentences,
+        "rejected": len(corpus.rejects),
+        "left_out": left_out.pop("", 0) + counts["requests left out"],
+        "counts": dict(sorted((+counts).items())),
+        **result,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    if result.get("texts"):
+        return shown
+    if not rows:
+        what = "no row is left: " + (
+            ", ".join(f"{k} {v}" for k, v in shown["counts"].items()) or "no mention"
+        )
+        raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose sentences have mentions")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    with text_file(out / ROWS) as file:
+        file.writelines(row_to_json(rows[place]) + "\n" for place in order)
+    with text_file(out / "rejects.jsonl") as file:
+        file.writelines(json.dumps(reject, ensure_ascii=False) + "\n" for reject in corpus.rejects)
+    with whole_file(out / COUNTS) as path:
+        by_text = {"left_out_by_text": dict(left_out)}
+        path.write_text(json.dumps(shown | by_text, ensure_ascii=False, indent=1), "utf-8")
+    shutil.rmtree(out / PARTS, ignore_errors=True)
+    return shown
+
+
+def _generated_rows(
+    corpus: CountedCorpus,
+    source: Generated,
+    leave_out: Sequence[Path],
+    out: Path,
+    seed: int,
+    counts: Counter[str],
+) -> tuple[list[ContextRow], dict[str, Any]]:
+    kinds, things = _prompts(source.prompts)
+    drawn = Drawn(seed)
+    requests = context_requests(drawn.passed(source_sentences(corpus)), kinds, seed)
+    corpus.sentences = drawn.seen
+    # Before they are sent: what would be left out in the end is not paid for.
+    may_be_asked = _kept((request.sentence for request in requests), leave_out)
+    counts["requests left out"] = may_be_asked.count(False)
+    requests = list(compress(requests, may_be_asked))
+    counts["requests"] = len(requests)
+    sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), leave_out)))
+    answers: Sequence[str | None]
+    result: dict[str, Any] = {}
+    if source.endpoint is None:
+        answers = [made_of_template(r.kind, r.sentence, r.entity, r.type, seed, things) for r in requests]
+    else:
+        given = _ask(source.endpoint, requests, things, source, out / ANSWERS)
+        answers = given.answers
+        counts.update({name: count for name, count in given.counts.items() if name != "not sent"})
+        result = {"host": given.host, "texts": given.counts["not sent"]}
+        if result["texts"]:
+            return [], result
+    positives, judged = positive_rows(requests, answers)
+    positives = list(compress(positives, _kept((row.context for row in positives), leave_out)))
+    negatives, drawn_counts = negative_rows(positives, sentences, seed)
+    counts.update(judged)
+    counts.update({f"negatives {name}": count for name, count in drawn_counts.items()})
+    return [*positives, *negatives], result
+
+
+def _ask(
+    endpoint: Endpoint,
+    requests: Sequence[ContextRequest],
+    things: dict[str, str],
+    source: Generated,
+    ledger: Path,
+) -> Generation:
+    prompts = [prompt_of(r.kind, r.sentence, r.entity, r.type, things) for r in requests]
+    given = generate_usable(
+        endpoint,
+        prompts,
+        lambda place, answer: can_help(requests[place], answer),
+        ledger,
+        send=source.send,
+        tries=source.tries,
+    )
+    log.info("%s", given)
+    return given
+
+
+def _kept(texts: Iterable[str], leave_out: Sequence[Path]) -> list[bool]:
+    """Which texts occur in none of the corpora that are left out."""
+    rows = [ContextRow(text, text, True) for text in texts]
+    if not leave_out:
+        return [True] * len(rows)
+    kept = {row.sentence for row in without_leaks(rows, _texts(leave_out))[0]}
+    return [row.sentence in kept for row in rows]
+
+
+def _prompts(path: Path | None) -> tuple[Sequence[ContextKind], dict[str, str]]:
+    if path is None:
+        return KINDS, dict(THINGS)
+    settings = read_settings(path, PromptSettings)
+    return kinds_from(settings), {**THINGS, **settings.things}
+
+
+def _texts(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """The documents of corpora by their names, one file after another."""
+    for unit in find_units([Path(path).absolute() for path in paths]):
+        reading = read_unit(unit)
+        if reading.rejects:
+            # A text that is not compared may be the one that leaks.
+            first = reading.rejects[0]
+            raise CorpusError(first.where, f"cannot be compared: {first.what}", first.hint)
+        yield from ((document.document_id, document.text) for document in reading.documents)
+
+
+def _guard(corpus: CountedCorpus, out: Path) -> None:
+    """Refuse an output among the inputs, and one with files of others."""
+    for path in (Path(path) for unit in corpus.units for path in unit.paths):
+        if path.is_relative_to(out):
+            raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
+    ours = any((out / name).exists() for name in (COUNTS, ANSWERS, PARTS))
+    if not ours and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CorpusError(
+            f"--out {out}", "is no folder, or holds files that are not from here", "name another"
+        )

@@ -1,0 +1,52 @@
+"""The documents of a corpus with what of them was counted, and a sample of their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayner.data.readers import Reading, find_units, read_unit
+from rayner.data.schema import Document
+from rayner.runtime.progress import track
+from rayner.supervision.synthetic_contexts import SourceSentence
+
+SENTENCES = 50_000
+"""Of other documents, from which contexts that do not help are drawn."""
+
+
+class CountedCorpus:
+    """The documents of files, read one unit after another, and what of them was counted on the way."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.units = find_units([Path(path).absolute() for path in paths])
+        self.documents = self.sentences = 0
+        self.rejects: list[dict[str, Any]] = []
+
+    def __iter__(self) -> Iterator[Document]:
+        for unit in track(self.units, len(self.units), "contexts"):
+            reading: Reading = read_unit(unit)
+            self.rejects += (reject.to_row() for reject in reading.rejects)
+            self.documents += len(reading.documents)
+            yield from reading.documents
+
+
+class Drawn:
+    """A sample of the sentences that pass, each as likely, however many they are."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self.sentences: list[SourceSentence] = []
+        self.seen = 0
+
+    def passed(self, sentences: Iterable[SourceSentence]) -> Iterator[SourceSentence]:
+        """The same sentences."""
+        for sentence in sentences:
+            self.seen += 1
+            if len(self.sentences) < SENTENCES:
+                self.sentences.append(sentence)
+            elif (place := int(self._rng.integers(self.seen))) < SENTENCES:
+                self.sentences[place] = sentence
+            yield sentence

@@ -1,0 +1,146 @@
+"""Rows of contexts whose labels are an extractor's own: whether a context helps it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from rayner.config import ContextSettings
+from rayner.data.example_shards import canonical
+from rayner.data.schema import Document
+from rayner.files.whole import text_file
+from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.corpora.context_sources import CountedCorpus
+from rayner.supervision.context_rows import ContextRow
+from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
+from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+
+ROWS = "rows.jsonl"
+ANSWERS = "answers.jsonl"
+COUNTS = "counts.json"
+PARTS = ".parts"
+PART_CHARACTERS = 200_000
+"""Of documents that an extractor labels at a time."""
+
+
+PARTS = ".parts"
+PART_CHARACTERS = 200_000
+"""Of documents that an extractor labels at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Contexts from the documents themselves, labelled by an extractor.
+
+    Args:
+        checkpoint: of an extractor that reads contexts.
+        settings: whose `methods` and `candidates` say which contexts are tried.
+        minimum_gain: the rise of the probability of the mentions from which a context is relevant.
+    """
+
+    checkpoint: Path
+    settings: ContextSettings = field(default_factory=lambda: ContextSettings(methods=("bm25",), count=4))
+    minimum_gain: float = 0.01
+
+
+def labelled_rows(
+    corpus: CountedCorpus,
+    source: Labelled,
+    out: Path,
+    seed: int,
+    fresh: bool,
+    workers: int,
+    counts: Counter[str],
+) -> list[ContextRow]:
+    """The rows of a corpus; documents that are labelled are not labelled again, unless `fresh`.
+
+    Args:
+        counts: gets what became of the contexts, by what it is.
+
+    Raises:
+        CheckpointError: a checkpoint that cannot label contexts.
+    """
+    folder = out / PARTS
+    if fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    label = _labeller(source)
+    purpose = [version_of(source.checkpoint), source.settings.model_dump(mode="json")]
+    paths: list[Path] = []
+
+    def missing() -> Iterator[tuple[Path, list[Document]]]:
+        for documents in _together(corpus):
+            key = hashlib.sha256(canonical([purpose, documents]).encode()).hexdigest()[:24]
+            paths.append(folder / f"{key}.jsonl")
+            if not paths[-1].exists():
+                yield paths[-1], documents
+
+    for path, found in _each(label, source, missing(), workers):
+        with text_file(path) as file:
+            file.writelines(json.dumps(asdict(gain), ensure_ascii=False) + "\n" for gain in found)
+    gains: list[Gain] = []
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            gains += (Gain(**(row | {"entities": tuple(row["entities"])})) for row in map(json.loads, file))
+    corpus.sentences = len({(gain.sentence, gain.group) for gain in gains})
+    rows = [gain.row(source.minimum_gain) for gain in gains]
+    helpful = [row for row in rows if row is not None and row.relevant]
+    others = [row for row in rows if row is not None and not row.relevant]
+    counts["contexts"] = len(gains)
+    counts["relevant"], counts["not relevant"] = len(helpful), len(others)
+    counts["unclear"] = len(rows) - len(helpful) - len(others)
+    return [*helpful, *_balanced(others, helpful, seed)]
+
+
+_Part = tuple[Path, list[Document]]
+_Label = Callable[[_Part], tuple[Path, list[Gain]]]
+
+
+def _labeller(source: Labelled) -> _Label:
+    """Where the gains of some documents are to lie -> the same, and the gains.
+
+    Raises:
+        CheckpointError: as `check_extractor`.
+    """
+    checkpoint = load_checkpoint(source.checkpoint)
+    check_extractor(checkpoint)
+    return lambda part: (part[0], list(context_gains(checkpoint, part[1], source.settings)))
+
+
+def _each(
+    label: _Label, source: Labelled, parts: Iterator[_Part], workers: int
+) -> Iterator[tuple[Path, list[Gain]]]:
+    """The parts labelled, here or on actors that load the extractor for themselves."""
+    if not workers:
+        return map(label, parts)
+    needs = needs_of_worker(read_recipe(source.checkpoint).scaling)
+    return each_on_actors(partial(_labeller, source), parts, workers, needs)
+
+
+def _balanced(others: Sequence[ContextRow], helpful: Sequence[ContextRow], seed: int) -> list[ContextRow]:
+    """As many of the others, those of the same sentences first."""
+    sentences = {(row.sentence, row.group) for row in helpful}
+    order = np.random.default_rng(seed).permutation(len(others)).tolist()
+    order.sort(key=lambda place: (others[place].sentence, others[place].group) not in sentences)
+    return [others[place] for place in order[: len(helpful)]]
+
+
+def _together(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents in order, some at a time."""
+    held: list[Document] = []
+    size = 0
+    for document in documents:
+        held.append(document)
+        size += len(document.text)
+        if size >= PART_CHARACTERS:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held

@@ -1,0 +1,182 @@
+"""What `rayner corpus rank` does: documents in the order in which annotating them pays most."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from rayner.config import BaseRecipe
+from rayner.data.example_shards import canonical
+from rayner.data.readers import Reject, find_units, read_unit
+from rayner.data.readers.merge import TWICE
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, CorpusError
+from rayner.files.whole import text_file, whole_file
+from rayner.files.working import worked_on
+from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.progress import track
+from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
+from rayner.tasks.predict import has_spare_core, predict
+from rayner.tasks.registry import train_task
+from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
+
+RANKING = "ranking"
+PART = 64
+"""Documents that an actor is given at once."""
+FIRST = 10
+"""Documents that the summary shows."""
+
+
+def rank(
+    paths: Sequence[Path],
+    checkpoint: Path,
+    out: Path | None = None,
+    format: str = "auto",
+    workers: int = 0,
+) -> dict[str, Any]:
+    """Documents by the mean uncertainty of a checkpoint about their words, the most uncertain first.
+
+    Their own mentions are not looked at. Documents of equal score keep the order in which they were read.
+    The uncertainty of a word is, by the checkpoint's task: see `uncertainty` of `TaggerTask`,
+    `RecognizerTask` and `GaussianTask`; why the mean, `UncertaintyPredictor`.
+
+    Args:
+        out: a folder for `ranking.parquet` and `ranking.jsonl` (`document_id, rank, score, words`; ranks
+            from 1) and `rejects.jsonl`; None writes nothing.
+        workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
+
+    Returns:
+        `documents, words, duplicates` (the same document again), `rejected, first` (the first ten),
+        `model_version, seconds`.
+
+    Raises:
+        CheckpointError: it does not say how uncertain it is, or gives no numbers.
+        CorpusError: no document can be read, or `out` holds an input.
+    """
+    started = time.monotonic()
+    recipe = _check_checkpoint(checkpoint)
+    corpus = _Corpus(paths, format)
+    if out is not None:
+        corpus.check_apart(out)
+    if workers:
+        documents, needs = iter(corpus), needs_of_worker(recipe.scaling)
+        parts = iter(lambda: list(islice(documents, PART)), [])
+        found = list(chain.from_iterable(each_on_actors(partial(_scorer, checkpoint), parts, workers, needs)))
+    else:
+        found = list(_answers(_predictor(checkpoint), corpus))
+    if not found:
+        first = corpus.rejects[0] if corpus.rejects else Reject(str(paths[0]), "no documents in it", "")
+        raise CorpusError(first.where, first.what, first.hint or "name a corpus or texts")
+    scores = np.array([one.score for one in found])
+    if not np.isfinite(scores).all():
+        what = f"its uncertainty about {corpus.ids[int(np.isfinite(scores).argmin())]!r} is no number"
+        raise CheckpointError(str(checkpoint), what, "train it again, with a lower learning rate")
+    order = np.argsort(-scores, kind="stable")
+    rows = [
+        {"document_id": corpus.ids[i], "rank": place, "score": found[i].score, "words": found[i].words}
+        for place, i in enumerate(order.tolist(), 1)
+    ]
+    if out is not None:
+        with worked_on(out, "writes this ranking") as (folder, _):
+            _write(rows, corpus.rejects, folder)
+    return {
+        "documents": len(rows),
+        "words": sum(one.words for one in found),
+        "duplicates": corpus.duplicates,
+        "rejected": len(corpus.rejects),
+        "first": rows[:FIRST],
+        "model_version": version_of(checkpoint),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+class _Corpus:
+    """The documents of files, each id once, read one unit after another; their ids by then."""
+
+    def __init__(self, paths: Sequence[Path], format: str) -> None:
+        self._units = find_units([Path(path).absolute() for path in paths], format)
+        self.ids: list[str] = []
+        self.rejects: list[Reject] = []
+        self.duplicates = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        seen: dict[str, tuple[bytes, str]] = {}
+        repaired: Counter[str] = Counter()
+        for unit in track(self._units, len(self._units), RANKING):
+            reading = read_unit(unit)
+            repaired.update(reading.repaired)
+            self.rejects += reading.rejects
+            for document, where in zip(reading.documents, map(str, reading.places), strict=True):
+                name = document.document_id
+                digest = hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
+                if name not in seen:
+                    seen[name] = digest, where
+                    self.ids.append(name)
+                    yield document
+                elif seen[name][0] == digest:
+                    self.duplicates += 1
+                else:
+                    what = f"document {name!r} differs from the one at {seen[name][1]}"
+                    self.rejects.append(Reject(where, what, "give each document an id of its own", name))
+        self.duplicates += repaired[TWICE]
+
+    def check_apart(self, out: Path) -> None:
+        """Refuse an output around the inputs: a second run would read the first one's."""
+        for path in (Path(path) for unit in self._units for path in unit.paths):
+            if path.is_relative_to(out.absolute()):
+                raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
+
+
+def _check_checkpoint(checkpoint: Path) -> BaseRecipe:
+    """The recipe of a checkpoint that knows uncertainty."""
+    recipe = read_recipe(checkpoint)
+    if not isinstance(train_task(recipe), KnowsUncertainty):
+        what = f"is of a {recipe.task}, which does not say how uncertain it is about a document"
+        hint = "name the checkpoint of a recognizer, a tagger or a Gaussian pre-training"
+        raise CheckpointError(str(checkpoint), what, hint)
+    return recipe
+
+
+def _predictor(checkpoint: Path) -> UncertaintyPredictor:
+    loaded = load_checkpoint(checkpoint)
+    task: Any = loaded.task
+    return UncertaintyPredictor(task, loaded.model)
+
+
+def _answers(predictor: UncertaintyPredictor, documents: Any) -> Iterator[Uncertainty]:
+    with torch.no_grad():
+        yield from predict(predictor, documents, ahead=has_spare_core())
+
+
+def _scorer(checkpoint: Path) -> Callable[[Sequence[Document]], list[Uncertainty]]:
+    predictor = _predictor(checkpoint)
+    return lambda documents: list(_answers(predictor, documents))
+
+
+def _write(rows: Sequence[dict[str, Any]], rejects: Sequence[Reject], out: Path) -> None:
+    schema = pa.schema(
+        [
+            ("document_id", pa.string()),
+            ("rank", pa.int64()),
+            ("score", pa.float64()),
+            ("words", pa.int64()),
+        ]
+    )
+    with text_file(out / "rejects.jsonl") as file:
+        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in rejects)
+    with text_file(out / f"{RANKING}.jsonl") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with whole_file(out / f"{RANKING}.parquet") as path:
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)

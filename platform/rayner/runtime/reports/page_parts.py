@@ -1,0 +1,233 @@
+"""The parts of a report: each reads what it needs of a run, and says why if it cannot be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayner.errors import CorpusError
+from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
+from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
+from rayner.runtime.reports import figures, linking_parts
+from rayner.runtime.reports.run_files import (
+    METRICS,
+    Absent,
+    read_documents,
+    read_log,
+    read_metrics,
+    read_recipe,
+    read_table,
+    read_text,
+)
+
+MOST_TYPES = 25
+MOST_DENSITIES = 9
+NAMES = {
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "start_f1": "start F1",
+    "end_f1": "end F1",
+    "loose_f1": "loose F1",
+    "support": "gold mentions",
+    "ignored": "predictions of types that were not annotated",
+    "top1": "top 1",
+    "top3": "top 3",
+    "top5": "top 5",
+    "mrr": "mean reciprocal rank",
+    "nil_precision": "NIL precision",
+    "nil_recall": "NIL recall",
+    "nil_auc": "NIL area under ROC",
+}
+CATEGORY_NAMES = {name: name.replace("_", " ") for name in CATEGORIES}
+
+Part = dict[str, Any]
+
+
+def _setup(run: Path) -> Part:
+    recipe = read_recipe(run)
+    corpus = recipe.get("corpus")
+    rows = {"task": recipe.get("task"), "encoder": recipe.get("encoder"), "seed": recipe.get("seed")}
+    if isinstance(corpus, Mapping):
+        rows |= {name: ", ".join(map(str, _many(corpus.get(name)))) for name in ("train", "dev")}
+    for name, key in (
+        ("knowledge_base", "paths"),
+        ("mentions", "train"),
+        ("mentions", "dev"),
+        ("mentions", "negatives"),
+    ):
+        section = recipe.get(name)
+        if isinstance(section, Mapping):
+            title = "knowledge base" if key == "paths" else f"{name}, {key}"
+            rows[title] = ", ".join(map(str, _many(section.get(key))))
+    types = recipe.get("types")
+    if isinstance(types, list):
+        rows["types"] = ", ".join(str(t.get("name") if isinstance(t, Mapping) else t) for t in types)
+    return {"rows": {name: str(value) for name, value in rows.items() if value not in (None, "")}}
+
+
+def _scores(run: Path) -> Part:
+    metrics = read_metrics(run)
+    intervals = metrics.get("intervals") or {}
+    rows = [
+        {"name": NAMES.get(name, name.replace("_", " ")), "value": value, "interval": intervals.get(name)}
+        for name, value in metrics.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    if not rows:
+        raise Absent(f"{METRICS} holds no number")
+    return {"rows": rows, "confidence": intervals.get("confidence")}
+
+
+def _curves(run: Path) -> Part:
+    steps, evaluations, unread = read_log(run)
+    losses = {"all": _points(steps, "loss")} | {
+        name: _points([{"step": row["step"], **(row.get("parts") or {})} for row in steps], name)
+        for name in dict.fromkeys(name for row in steps for name in row.get("parts") or {})
+    }
+    flat = [{"step": row["step"], **row["metrics"]} for row in evaluations]
+    curves = ("f1", "macro_f1", "loose_f1", "top1", "top5", "nil_auc")
+    shown = [name for name in curves if any(isinstance(row.get(name), float) for row in flat)]
+    # A task that has none of these is judged by whatever it reports first.
+    shown = shown or [name for row in flat[:1] for name, value in row.items() if isinstance(value, float)][:1]
+    scores = {NAMES.get(name, name): _points(flat, name) for name in shown}
+    speed = [row["words_per_second"] for row in steps if "words_per_second" in row]
+    padding = [row["padding"] for row in steps if "padding" in row]
+    svg = figures.training_curves(
+        {name: points for name, points in losses.items() if points[0]},
+        scores,
+        _points(steps, "learning_rate"),
+    )
+    return {
+        "svg": svg,
+        "steps": max(row["step"] for row in [*steps, *evaluations]),
+        "epochs": max((row["epoch"] for row in [*steps, *evaluations] if "epoch" in row), default=None),
+        "words_per_second": float(np.median(speed)) if speed else None,
+        "padding": float(np.mean(padding)) if padding else None,
+        "unread": unread,
+    }
+
+
+def _types(run: Path) -> Part:
+    metrics = read_metrics(run)
+    intervals = (metrics.get("intervals") or {}).get("per_type") or {}
+    per_type = metrics.get("per_type")
+    if not per_type:
+        raise Absent(f"{METRICS} holds no scores by type")
+    rows = [
+        {"type": name, "interval": (intervals.get(name) or {}).get("f1"), **scores}
+        for name, scores in sorted(per_type.items(), key=lambda item: -item[1]["support"])
+    ]
+    bars = [(row["type"], row["f1"], row["interval"]) for row in rows[:MOST_TYPES]]
+    return {"svg": figures.type_bars(bars), "rows": rows, "drawn": len(bars)}
+
+
+def _thresholds(run: Path) -> Part:
+    table = read_table(run, "candidates.parquet", ("type", "margin", "gold"))
+    per_type = read_metrics(run).get("per_type") or {}
+    support = {name: scores["support"] for name, scores in per_type.items()}
+    types, margins, gold = (table[name].to_numpy() for name in ("type", "margin", "gold"))
+    candidates = candidates_from_columns(types, margins, gold, support)
+    curve = threshold_curve(candidates, _shifts(candidates))
+    best = int(np.argmax(curve["f1"]))
+    now = {name: threshold_curve({name: one}, np.zeros(1))["f1"][0] for name, one in candidates.items()}
+    return {
+        "svg": figures.threshold_shift(curve, float(curve["shift"][best])),
+        "best": {name: float(values[best]) for name, values in curve.items()},
+        "rows": [{"type": t, "now": now[t], **found} for t, found in best_shifts(candidates).items()],
+    }
+
+
+def _shifts(candidates: Mapping[str, Candidates]) -> np.ndarray:
+    """A grid around 0 where the scores still change: as wide as the margins of nearly all gold mentions."""
+    margins = np.concatenate([one.margins for one in candidates.values()])
+    gold = np.concatenate([one.margins[one.gold] for one in candidates.values()])
+    low, high = np.quantile(gold if len(gold) else margins, (0.01, 0.99))
+    low, high = max(min(low, -high / 4), margins.min()), max(high, -low / 4)
+    return np.unique(np.append(np.linspace(min(low, 0), max(high, 0), 241), 0))
+
+
+def _similarities(run: Path) -> Part:
+    table = read_table(run, "similarities.parquet", ("type", "kind", "similarity"))
+    types, kinds, values = (table[name].to_numpy() for name in ("type", "kind", "similarity"))
+    mentions = {name: int(((types == name) & (kinds == "mention")).sum()) for name in np.unique(types)}
+    chosen = sorted(mentions, key=lambda name: -mentions[name])[:MOST_DENSITIES]
+    samples: dict[str, dict[str, np.ndarray]] = {}
+    for name in chosen:
+        of_kind = {
+            kind: values[(types == name) & (kinds == kind)] for kind in ("mention", "other", "threshold")
+        }
+        samples[name] = {kind: sample.astype(float) for kind, sample in of_kind.items() if len(sample)}
+    return {
+        "svg": figures.similarity_densities(samples),
+        "drawn": len(chosen),
+        "types": len(mentions),
+        "spans": table.num_rows,
+    }
+
+
+def _errors(run: Path) -> Part:
+    gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
+    try:
+        found = categorize(gold, predicted)
+    except CorpusError as error:
+        raise Absent(f"gold and predicted documents do not agree: {error}") from None
+    summary = summarize_errors(found, gold)
+    if not found:
+        return {**summary, "svg": None, "drawn": 0}
+    order = sorted(summary["per_type"].items(), key=lambda item: -sum(item[1].values()))[:MOST_TYPES]
+    for rows in summary["examples"].values():
+        for row in rows:
+            row["pieces"] = _pieces(row)
+    return {**summary, "svg": figures.error_bars(dict(order), CATEGORY_NAMES), "drawn": len(order)}
+
+
+def _pieces(example: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The example's text cut where a mention begins or ends, each piece with its CSS classes."""
+    spans = {side: example[side] for side in ("gold", "predicted") if example[side] is not None}
+    edges = sorted(
+        {0, len(example["text"])} | {span[edge] for span in spans.values() for edge in ("start", "end")}
+    )
+    return [
+        (
+            example["text"][a:b],
+            " ".join(side for side, s in spans.items() if s["start"] <= a and b <= s["end"]),
+        )
+        for a, b in pairwise(edges)
+    ]
+
+
+def _recipe(run: Path) -> Part:
+    return {"text": read_text(run, "recipe.yaml")}
+
+
+def _points(rows: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    known = [row for row in rows if isinstance(row.get(name), int | float)]
+    return [row["step"] for row in known], [row[name] for row in known]
+
+
+def _many(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+
+
+Build = Callable[[Path], Part]
+COMMON: dict[str, Build] = {"setup": _setup, "scores": _scores, "curves": _curves, "recipe": _recipe}
+OF_KIND: dict[str, dict[str, Build]] = {
+    "documents": {
+        "types": _types,
+        "thresholds": _thresholds,
+        "similarities": _similarities,
+        "errors": _errors,
+    },
+    "typed_mentions": {"types": _types},
+    "mentions": {
+        "top": linking_parts.top,
+        "confidence": linking_parts.confidence,
+        "calibration": linking_parts.calibration,
+        "mistakes": linking_parts.mistakes,
+    },
+}
+"""What a report shows beside, by the kind of items."""

@@ -1,0 +1,194 @@
+"""Sweeps: many trainings of one recipe with other settings, and the recipe of the best."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rayner.config import BaseRecipe
+from rayner.files.whole import write_json
+from rayner.files.working import kept_in_place, shown_at
+from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
+from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
+from rayner.runtime.sweeps.folder import check_nodes, check_writable, claim_folder, lock_sweep, marker_file
+from rayner.runtime.sweeps.halving import successive_halving
+from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
+from rayner.runtime.sweeps.ray_tune import (
+    TrialResources,
+    launch,
+    most_epochs,
+    trial_resources,
+    tune_environment,
+)
+from rayner.runtime.sweeps.sampling import DEFAULT_TRIALS, key_of, planned_settings, ranges, single_values
+from rayner.runtime.sweeps.space import Space, check_space
+from rayner.runtime.sweeps.sweep_settings import SweepSettings, resolve_settings
+from rayner.runtime.sweeps.sweep_tracking import log_result, mlflow_sweep
+from rayner.runtime.sweeps.trials import read_trials, restart_failed
+from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
+from rayner.runtime.training.example_building import build_examples
+from rayner.runtime.training.train import CACHE_VARIABLE
+from rayner.tasks.registry import train_task
+
+RESULT = "result.json"
+
+log = logging.getLogger(__name__)
+
+
+def sweep(
+    space: Space,
+    recipe: BaseRecipe,
+    out: Path,
+    settings: SweepSettings | None = None,
+    fresh: bool = False,
+    resume_errored: bool = False,
+) -> dict[str, Any]:
+    """Search a space, or resume the sweep in `out`: trials that are over are kept, others continue.
+
+    Args:
+        out: the folder of the sweep. All nodes must see it.
+        settings: more `trials` than before add to the sweep that is there; None for those that the space
+            recommends.
+        fresh: remove what an earlier sweep left in `out`.
+        resume_errored: run again all trials that failed. Those whose process, node or storage failed are run
+            again in any case.
+
+    Returns:
+        `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, the 95 % `interval`
+        of its first objective and how many other trials lie `within_interval` (None for several runs),
+        `trials` (counts by state), `winner` (the run of the best recipe with another seed), `pareto`,
+        `seconds`.
+
+    Raises:
+        InputError: the space, the recipe or the folder cannot be used; nothing was started, or a node that
+            joined later does not see the folder.
+        RaynerError: no trial finished.
+    """
+    begin = time.perf_counter()
+    settings = resolve_settings(space, recipe) if settings is None else settings
+    check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
+    planned = planned_settings(space, settings)
+    config = sweep_config(space, recipe, settings)
+    with kept_in_place(out, "runs a sweep in this folder") as folder:
+        folder = folder.absolute()
+        check_writable(folder)
+        resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
+        result = _sweep_in(
+            folder, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
+        )
+    return shown_at(out, folder, result)
+
+
+def _sweep_in(
+    out: Path,
+    space: Space,
+    recipe: BaseRecipe,
+    settings: SweepSettings,
+    config: Mapping[str, Any],
+    planned: Sequence[Mapping[str, Any]] | None,
+    resources: TrialResources,
+    fresh: bool,
+    resume_errored: bool,
+    begin: float,
+) -> dict[str, Any]:
+    with lock_sweep(out), marker_file(out) as marker:
+        # Before `fresh` removes an earlier sweep.
+        check_nodes(marker)
+        claim_folder(out, fresh, config)
+        corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
+        with mlflow_sweep(recipe, out, _parameters(config)) as mlflow_run:
+            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker)
+            _prepare(plan)
+            _run(plan, space, planned, resources, resume_errored)
+            result = conclude_sweep(plan, corpora, read_trials(plan), resources)
+            result["seconds"] = round(time.perf_counter() - begin, 1)
+            write_json(out / RESULT, result)
+            log_result(mlflow_run, result["score"], [out / BEST_RECIPE])
+        return result
+
+
+def _parameters(config: Mapping[str, Any]) -> dict[str, Any]:
+    return config["space"] | {key: value for key, value in config["settings"].items() if key != "objectives"}
+
+
+def _plan(
+    space: Space,
+    recipe: BaseRecipe,
+    settings: SweepSettings,
+    out: Path,
+    corpora: Corpora,
+    mlflow_run: str | None,
+    marker: Path,
+) -> Plan:
+    return Plan(
+        recipe=recipe,
+        settings=settings,
+        out=out,
+        cache=Path(os.environ.get(CACHE_VARIABLE, out / ".examples")).absolute(),
+        runs={
+            name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)
+        },
+        working_folder=Path.cwd(),
+        mlflow_parent=mlflow_run,
+        drawn=ranges(space),
+        fixed=single_values(space),
+        marker=marker,
+    )
+
+
+def _prepare(plan: Plan) -> None:
+    """Build the example sets of the recipe as it is; most spaces search nothing that they depend on."""
+    seen: set[str] = set()
+    for changes in plan.runs.values():
+        corpus = {key: value for key, value in changes.items() if key != "seed"}
+        if (key := key_of(corpus)) not in seen:
+            seen.add(key)
+            build_examples(train_task(plan.recipe_of({}, corpus)), "train", plan.cache)
+
+
+def _run(
+    plan: Plan,
+    space: Space,
+    planned: Sequence[Mapping[str, Any]] | None,
+    resources: TrialResources,
+    resume_errored: bool,
+) -> None:
+    settings = plan.settings
+    if stay := restart_failed(plan, resume_errored):
+        log.info("%d trials that failed before are not run again; --resume-errored does that", stay)
+    trials = read_trials(plan)
+    failed = {trial.key for trial in trials if trial.state == "failed"}
+    total = len(planned) if planned is not None else settings.trials or DEFAULT_TRIALS
+    able = [one for one in planned if key_of(one) not in failed] if planned is not None else None
+    left = len(able) if able is not None else total - len(failed)
+    if left <= 0:
+        return
+    if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
+        log.info("all %d trials are over; --trials adds more, --fresh starts over", total)
+        return
+    # Of an earlier launch, with fewer trials.
+    for name in (RESULT, BEST_RECIPE):
+        (plan.out / name).unlink(missing_ok=True)
+    log.info("%d trials, %d concurrently", total, min(resources.max_concurrent, left))
+    with tune_environment(resources.max_concurrent):
+        run = partial(launch, plan, space, resources, total)
+        if settings.scheduler == "halving" and planned is not None:
+            # With those that failed: they have their places among the trials that they were compared with.
+            successive_halving(plan, planned, most_epochs(settings, space, plan.recipe), run)
+        elif able is not None:
+            run(able)
+        else:
+            _search(plan, total, run)
+
+
+def _search(plan: Plan, total: int, run: Callable[[None], None]) -> None:
+    """Launch until there are as many trials, or none is new: Optuna also proposes what it knows."""
+    before = -1
+    while before < 0 or before < len(read_trials(plan)) < total:
+        before = len(read_trials(plan))
+        run(None)

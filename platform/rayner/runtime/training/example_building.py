@@ -1,0 +1,167 @@
+"""Building example sets: resumable, reused by key, the same whatever the number of workers."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+import rayner
+from rayner.data.example_sets import ExampleSet
+from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
+from rayner.errors import CorpusError
+from rayner.files.folders import place_folder
+from rayner.files.locks import locked
+from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.progress import track
+from rayner.tasks.base import RunTask, Unit
+
+Split = Literal["train", "dev"]
+
+SCANS = "scans"
+"""The folder in the cache for what was seen of files."""
+SECONDS_FOR_ANOTHER = 6 * 3600
+"""How long to wait for another process that builds the same set."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A unit and the shards that are made of it: the number of the first, and how many items each takes."""
+
+    unit: Unit
+    first: int
+    sizes: tuple[int, ...]
+
+
+def build_examples(task: RunTask, split: Split, cache: Path, workers: int = 0) -> ExampleSet:
+    """The example set of a split, from `cache` or built into it.
+
+    An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
+    and so is each line that an example has in its column `rejects`.
+    What a killed build has written is kept and built upon.
+
+    Args:
+        workers: 0 works in this process, any other number on all CPUs of the Ray cluster.
+
+    Raises:
+        CorpusError: the task refuses every item.
+        FileError: a file cannot be read; nothing is left out for it.
+    """
+    units = find_units(task, split, cache, workers)
+    settings = {
+        "task": f"{type(task).__module__}.{type(task).__qualname__}",
+        "rayner": rayner.__version__,
+        "version": task.examples_version,
+        "settings": task.example_settings(),
+    }
+    key = key_of(settings, [unit.digest for unit in units])
+    # Absolute, because Ray's workers have another working directory.
+    folder = cache.absolute() / key
+    # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
+    with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
+        if not (folder / "manifest.json").exists():
+            _build(task, split, units, folder, key, workers)
+    found = ExampleSet(folder)
+    if rejected := found.manifest["rejected"]:
+        what = "%s: %d items or mentions left out or changed, see %s"
+        log.warning(what, split, rejected, folder / "rejects.jsonl")
+    return found
+
+
+def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
+    """The units of a split. What was seen of files is kept in `cache`, and looked at again if they change.
+
+    Args:
+        workers: as of `build_examples`.
+    """
+
+    def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+        return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
+
+    found = task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
+    # Arrow keeps what it has freed of all scans, several times what the units take.
+    pa.default_memory_pool().release_unused()
+    return found
+
+
+def read_all(task: RunTask, units: Sequence[Unit]) -> list[Any]:
+    """The items of all units, in memory."""
+    return [item for unit in units for item in task.read(unit)]
+
+
+def _all_or_none(workers: int) -> int | None:
+    return None if workers else 0
+
+
+def _build(task: RunTask, split: Split, units: Sequence[Unit], folder: Path, key: str, workers: int) -> None:
+    partial_folder = folder.with_name(f"{folder.name}.partial")
+    partial_folder.mkdir(parents=True, exist_ok=True)
+    if (partial_folder / "manifest.json").exists():
+        # Killed when all was there but its name.
+        place_folder(partial_folder, folder)
+        return
+    parts: list[_Part] = []
+    shards: list[int] = []
+    for unit in units:
+        sizes = cut_shards(unit.sizes)
+        parts.append(_Part(unit, len(shards), sizes))
+        shards += sizes
+    missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
+    done = parallel_map(partial(_build_shards, task, partial_folder), missing, _all_or_none(workers))
+    for _ in track(done, len(missing), f"{split} examples"):
+        pass
+    finish(partial_folder, key, shards)
+    if shards and not len(ExampleSet(partial_folder)):
+        first = (partial_folder / "rejects.jsonl").read_bytes().split(b"\n")[0].decode()
+        shutil.rmtree(partial_folder)
+        what = "no example can be made of any item"
+        raise CorpusError(split, what + (f"; the first: {first}" if first else ""))
+    place_folder(partial_folder, folder)
+
+
+def _numbers(part: _Part) -> range:
+    return range(part.first, part.first + len(part.sizes))
+
+
+def _build_shards(task: RunTask, folder: Path, part: _Part) -> None:
+    items = iter(task.read(part.unit))
+    for shard, size in zip(_numbers(part), part.sizes, strict=True):
+        taken = list(itertools.islice(items, size))
+        if not is_written(folder, shard):
+            _build_shard(task, folder, shard, taken)
+
+
+def _build_shard(task: RunTask, folder: Path, shard: int, items: Sequence[Any]) -> None:
+    rejects: list[dict[str, str]] = []
+    try:
+        examples = list(task.examples(items))
+    except CorpusError:
+        examples = list(_one_by_one(task, items, rejects))
+    lines = [line for example in examples for line in example.pop("rejects", ())]
+    examples = [example for example in examples if example]
+    lengths = [example.pop("length") for example in examples]
+    groups = [example.pop("group", None) for example in examples]
+    for line in lines:
+        where, _, what = line.rpartition(": ")
+        rejects.append({"where": where, "what": what, "hint": ""})
+    write_shard(folder, shard, examples, lengths, groups, rejects)
+
+
+def _one_by_one(task: RunTask, items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
+    for item in items:
+        try:
+            examples = list(task.examples([item]))
+        except CorpusError as error:
+            # Only what is wrong with an item: an encoder that this node lacks is none of its faults.
+            rejects.append({"where": error.where, "what": error.what, "hint": error.hint})
+        else:
+            yield from examples

@@ -1,0 +1,252 @@
+"""The loop of a run on Ray Train workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rayner.config import BaseRecipe
+from rayner.data.example_sets import ExampleSet
+from rayner.errors import RaynerError, RecipeError, StorageError
+from rayner.files.publishing import Publication
+from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.run_folder import STORAGE_VARIABLE
+from rayner.runtime.tracking import Record, Tracker, scalars
+from rayner.runtime.training.distributed import rank, same_workers, sum_over_workers, world_size
+from rayner.runtime.training.example_building import read_all
+from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
+from rayner.runtime.training.loop import Run, work
+from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState
+from rayner.runtime.training.training_progress import watched
+from rayner.tasks.base import RunTask, Unit
+from rayner.tasks.checkpoint_files import RECIPE
+from rayner.tasks.registry import parse_recipe
+
+TRAINING = "rayner_training"
+"""The name of a run's gauge."""
+SECONDS_TO_FETCH = 600
+"""How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
+
+
+def work_on_cluster(
+    recipe: BaseRecipe,
+    task: RunTask,
+    examples: ExampleSet,
+    dev: Sequence[Unit],
+    out: Path,
+    workers: int,
+    watch: Tracker,
+    until: int | None = None,
+    publication: Publication | None = None,
+) -> TrainState:
+    """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
+
+    Ray Train knows the run by the name of its folder, and is told its metrics and that `OUT/last` is its
+    checkpoint; it stores none, and what resumption goes by is what lies there.
+
+    Raises:
+        RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
+    """
+    import ray
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig, UserCallback
+    from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.train.v2.api.exceptions import TrainingFailedError
+
+    class EndsForGood(UserCallback):
+        """Ends the run at once where starting the workers again would not help: Ray would start them."""
+
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+            """Raise what a worker raised: the controller takes no error of its own for a passing one."""
+            for error in worker_exceptions.values():
+                if _lasts(cause := getattr(error, "_base_exc", error)):
+                    raise cause
+
+    if publication is not None:
+        # The workers begin with what is there.
+        publication.push()
+    ensure_ray()
+    scaling = recipe.scaling
+    most = scaling.max_workers
+    resources = {"CPU": scaling.cpus_per_worker}
+    if scaling.gpus_per_worker:
+        resources["GPU"] = scaling.gpus_per_worker
+    if scaling.memory_per_worker:
+        resources["memory"] = scaling.memory_per_worker * 2**30
+    # Ray Train would go on from what it noted of an earlier launch; what this run goes on from is `last`.
+    (out / RAY_SNAPSHOT).unlink(missing_ok=True)
+    os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
+    trainer = TorchTrainer(
+        _work_on_ray,
+        train_loop_config={
+            "recipe": recipe.model_dump(mode="json"),
+            "examples": examples,
+            # With the files that it has read: the workers have another working directory.
+            "task": ray.put(task),
+            "dev": ray.put(dev),
+            "out": str(out),
+            "publication": (publication.uri, publication.owner) if publication is not None else None,
+            "until": until,
+        },
+        scaling_config=ScalingConfig(
+            num_workers=workers if most is None or most <= workers else (workers, most),
+            use_gpu=scaling.gpus_per_worker > 0,
+            resources_per_worker=resources,
+            accelerator_type=scaling.accelerator_type,
+            elastic_resize_monitor_interval_s=scaling.resize_seconds,
+        ),
+        run_config=RunConfig(
+            name=out.name,
+            storage_path=str(out.parent),
+            failure_config=FailureConfig(
+                max_failures=scaling.max_failures,
+                max_preemption_failures=scaling.max_preemption_failures,
+            ),
+            callbacks=[EndsForGood()],
+            logging_config=LoggingConfig(log_level="WARNING"),
+        ),
+        torch_config=TorchConfig(
+            backend="nccl" if scaling.gpus_per_worker else "gloo",
+            timeout_s=scaling.collective_timeout_seconds,
+        ),
+    )
+    with watched(out, watch), _interrupted_as_usual():
+        try:
+            outcome = trainer.fit().return_value
+        except TrainingFailedError as error:
+            lasting = getattr(error, "controller_failure", None)
+            if isinstance(lasting, RaynerError):
+                raise lasting from error
+            raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
+    if publication is not None:
+        # The first worker has written there since, perhaps on another machine.
+        publication.open()
+    if isinstance(outcome, RaynerError):
+        raise outcome
+    assert isinstance(outcome, TrainState)
+    return outcome
+
+
+@contextmanager
+def _interrupted_as_usual() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt: Ray Train would end the process, and keeps the signal ever after."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        raise KeyboardInterrupt from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
+    import ray
+
+    # It tells each report, by a logger with the name of its file, which no setting of Ray Train reaches.
+    teller = Path(ray.__file__).parent / "train/v2/_internal/execution/context.py"
+    logging.getLogger(str(teller)).setLevel(logging.WARNING)
+    workers = None
+    try:
+        with same_workers() as workers:
+            return work(_run_of(config))
+    except RaynerError as error:
+        # Where all workers end with it, Ray needs not see a failure, which it would log at length.
+        if workers is not None and workers.ended_together and _lasts(error):
+            return error
+        raise
+
+
+def _run_of(config: Mapping[str, Any]) -> Run:
+    import ray
+    from ray.train.torch import get_device
+
+    recipe = parse_recipe(config["recipe"], "recipe")
+    if recipe.scaling.threads_per_worker:
+        torch.set_num_threads(recipe.scaling.threads_per_worker)
+    examples: ExampleSet = config["examples"]
+    out, device = Path(config["out"]), get_device()
+    publication = _publication_of(config)
+    if publication is not None:
+        out = publication.folder
+    _check_storage(out, device)
+    task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
+    return Run(
+        recipe=recipe,
+        task=task,
+        examples=examples,
+        key=examples.manifest["content"],
+        dev=read_all(task, ray.get(config["dev"], timeout=SECONDS_TO_FETCH)),
+        out=out,
+        device=device,
+        watcher=Gauges(out.name),
+        until=config["until"],
+        report=_report,
+        publication=publication,
+    )
+
+
+def _report(numbers: Mapping[str, float], checkpoint: Path) -> None:
+    """Tell Ray Train, on all workers at once, how far the run is; nothing is copied."""
+    from ray.train import Checkpoint, CheckpointUploadMode, report
+
+    place = Checkpoint.from_directory(checkpoint)
+    report(dict(numbers), checkpoint=place, checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD)
+
+
+class Gauges:
+    """The numbers of a run as metrics of Ray's, for its dashboard and Prometheus."""
+
+    def __init__(self, run: str) -> None:
+        from ray.util.metrics import Gauge
+
+        self._run = run
+        self._gauge = Gauge(TRAINING, "The latest value of a run's metric.", ("run", "metric"))
+
+    def write(self, record: Record) -> None:
+        """Set each metric of the record."""
+        for name, value in scalars(record).items():
+            self._gauge.set(value, {"run": self._run, "metric": name})
+
+    def close(self) -> None:
+        """Ray forgets a gauge with its process."""
+
+
+def _publication_of(config: Mapping[str, Any]) -> Publication | None:
+    """Where the run is put in place; the first worker writes there from now on, and none before it."""
+    if config["publication"] is None:
+        return None
+    publication = Publication(*config["publication"])
+    if rank() == 0:
+        publication.open()
+    else:
+        publication.fetch()
+    return publication
+
+
+def _check_storage(out: Path, device: torch.device) -> None:
+    missing = sum_over_workers(torch.tensor(float(not (out / RECIPE).is_file()), device=device))
+    if missing:
+        what = f"cannot be seen by {int(missing)} of {world_size()} workers"
+        hint = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
+        raise RecipeError(str(out), what, hint)
+
+
+def _lasts(error: BaseException) -> bool:
+    """Whether workers that start again would fail of it again."""
+    return isinstance(error, RaynerError) and not isinstance(error, (WorkerFailedError, StorageError))
+
+
+def _first_cause(error: Exception) -> str:
+    failures = getattr(error, "worker_failures", {})
+    causes = [getattr(failure, "_base_exc", failure) for failure in failures.values()] or [error]
+    # Those that lost another worker know less than who saw it die.
+    causes.sort(key=lambda cause: isinstance(cause, GroupLostError))
+    return (str(causes[0]).strip().splitlines() or [type(causes[0]).__name__])[-1]

@@ -1,0 +1,170 @@
+"""The YAML file of `rayner serve`: which models answer, and how much of the machine they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from rayner.config import Settings
+from rayner.config.base import AskedPrecision
+from rayner.config.recipe_files import parse_settings as parse_settings
+from rayner.config.recipe_files import read_yaml
+from rayner.errors import RecipeError
+
+
+class ServedBaseSettings(Settings):
+    """An index and the standardizer that made its vectors; with `types`, only these are linked to it.
+
+    It says what a pipeline file cannot: the name by which requests ask for it, and whether it answers alone.
+    """
+
+    index: Annotated[str, Field(min_length=1)]
+    """The folder of `rayner index build`."""
+    standardizer: Annotated[str, Field(min_length=1)]
+    """The checkpoint that built it."""
+    types: tuple[str, ...] = ()
+    """The types whose mentions are linked to it; empty is all."""
+
+
+class ModelSettings(Settings):
+    """What answers. This is Ray Serve's `user_config`: a change of it swaps models in running replicas."""
+
+    checkpoint: str | None = None
+    """What reads texts: a recognizer's or a tagger's folder, or a pipeline file."""
+    precision: AskedPrecision = None
+    """What encoders compute in. Null: float32 on a CPU, and bfloat16 on a GPU that has it; with `auto` each
+    replica times a small batch when it starts. Versions in answers name all but float32."""
+    knowledge_bases: Mapping[str, ServedBaseSettings] = {}
+    """Further knowledge bases, by the name that requests use."""
+    revision: str = ""
+    """Any text; another one makes the replicas look at the same files and folders again."""
+
+    @model_validator(mode="after")
+    def _something(self) -> ModelSettings:
+        if self.checkpoint is None and not self.knowledge_bases:
+            raise ValueError("names neither a checkpoint nor a knowledge base")
+        return self
+
+
+class LimitSettings(Settings):
+    """What a request may hold; more is answered with 413."""
+
+    body_bytes: PositiveInt = 8 << 20
+    """Bytes of a request."""
+    documents: PositiveInt = 256
+    """Documents of a request."""
+    characters: PositiveInt = 1_000_000
+    """Characters of a request, in Unicode code points."""
+    types: PositiveInt = 1000
+    """Types of a request."""
+    mentions: PositiveInt = 1000
+    """Mentions of a request."""
+
+
+class BatchingSettings(Settings):
+    """How texts are batched."""
+
+    tokens: PositiveInt | None = None
+    """Padded tokens a batch. Null: what suits the device."""
+    type_sets: PositiveInt = 64
+    """For how many sets of types a replica keeps the vectors."""
+
+
+class ReplicaSettings(Settings):
+    """Replicas, and what each may use."""
+
+    min: Annotated[int, Field(ge=0)] = 1
+    """The fewest replicas."""
+    max: PositiveInt = 1
+    """The most replicas."""
+    target: PositiveFloat = 4
+    """Requests that a replica should have at once; beyond it, replicas are added."""
+    cpus: NonNegativeFloat = 1
+    """CPUs of a replica."""
+    gpus: NonNegativeFloat = 0
+    """GPUs of a replica."""
+    threads: PositiveInt | None = None
+    """Threads of torch in a replica. Null: torch's own choice."""
+    accelerator_type: str | None = None
+    """The GPU that a replica needs, by Ray's name."""
+    ongoing: PositiveInt = 64
+    """Requests that a replica takes at once."""
+    queued: Annotated[int, Field(ge=-1)] = 256
+    """Requests that wait at each proxy beyond that; -1 is no limit."""
+    retry_after: NonNegativeFloat = 1
+    """What `Retry-After` says, in seconds."""
+    upscale_delay: NonNegativeFloat = 10
+    """Seconds before replicas are added."""
+    downscale_delay: NonNegativeFloat = 300
+    """Seconds before replicas are taken away."""
+    health_period: PositiveFloat = 10
+    """Seconds between two checks of a replica."""
+    health_timeout: PositiveFloat = 30
+    """Seconds that a check may take."""
+    stuck_after: PositiveFloat = 120
+    """Seconds on one batch after which a replica is replaced."""
+    drain: NonNegativeFloat = 60
+    """Seconds that a replica that is to stop may work on."""
+    surge: Annotated[int, Field(ge=0, le=100)] = 50
+    """The percentage of replicas that a rolling update may start before it stops old ones: 0 where there is
+    no room for another one (a single GPU)."""
+
+    @model_validator(mode="after")
+    def _range(self) -> ReplicaSettings:
+        if self.max < self.min:
+            raise ValueError(f"max {self.max} is below min {self.min}")
+        return self
+
+
+class HttpSettings(Settings):
+    """Where the proxy listens: on this machine alone unless `host` says otherwise."""
+
+    host: str = "127.0.0.1"
+    """Where the proxy listens; the default is this machine alone."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 8000
+    """The port."""
+    timeout: PositiveFloat | None = 120
+    """Seconds that a request may take. Null: no limit."""
+
+
+class ApplicationSettings(Settings):
+    """What an application is built with. A change of it replaces the replicas, some at a time."""
+
+    limits: LimitSettings = LimitSettings()
+    batching: BatchingSettings = BatchingSettings()
+    replicas: ReplicaSettings = ReplicaSettings()
+    require_key: bool = False
+    """Whether a replica without keys refuses to start."""
+    page: bool = True
+    """Whether there is a page at `/`."""
+
+
+class ServeSettings(ApplicationSettings, ModelSettings):
+    """The whole file."""
+
+    http: HttpSettings = HttpSettings()
+
+    def models(self) -> ModelSettings:
+        """The part that can change under the replicas."""
+        return ModelSettings.model_validate(self.model_dump(include=set(ModelSettings.model_fields)))
+
+    def application(self) -> ApplicationSettings:
+        """The part that replicas are built with."""
+        return ApplicationSettings.model_validate(
+            self.model_dump(include=set(ApplicationSettings.model_fields))
+        )
+
+
+def load_serve_settings(path: Path) -> ServeSettings:
+    """The settings in a YAML file; its folders count from the working directory.
+
+    Raises:
+        RecipeError: the file, the key that is wrong and the nearest known one.
+    """
+    values = read_yaml(path, "a configuration file of `rayner serve`")
+    if not isinstance(values, dict):
+        raise RecipeError(str(path), "not a mapping of keys to values", "write `checkpoint: RUN/best`")
+    return parse_settings(ServeSettings, values, str(path))

@@ -1,0 +1,246 @@
+"""`rayner serve`: the application on this machine's Ray, or on the cluster that RAY_ADDRESS names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rayner.errors import InputError, RaynerError
+from rayner.runtime.cluster import ensure_ray
+from rayner.serving.application import NAME, application_of
+from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
+from rayner.serving.gate import api_keys
+from rayner.serving.knowledge import versions_of
+from rayner.serving.models import served_base, served_pipeline
+
+log = logging.getLogger(__name__)
+_PAUSE = 0.25
+
+
+def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict[str, Any]:
+    """Serve what a YAML file describes until SIGINT or SIGTERM; SIGHUP reads the file again.
+
+    A change of models is swapped in without a failed request; a change of anything else but `http` replaces
+    the replicas, some at a time. A file that is wrong changes nothing. Other applications of a cluster stay
+    as they are.
+
+    Args:
+        name: the application's, by which Serve knows it.
+        route_prefix: where its paths begin; each application of a cluster has its own.
+
+    Returns:
+        `address`, `seconds` that it served.
+
+    Raises:
+        InputError: the file, or a checkpoint that it names, cannot be used, or another application has the
+            name or the prefix.
+        RaynerError: the application did not start.
+    """
+    served = Served(name, checked_prefix(route_prefix))
+    settings = checked(path)
+    check_port(settings.http)
+    began = time.monotonic()
+    address = f"http://{settings.http.host}:{settings.http.port}{served.route_prefix.rstrip('/')}"
+    try:
+        served.deploy(settings)
+        # Not before: Ray puts handlers of its own in their place when it starts.
+        with _signals() as (stop, reload):
+            log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
+            log.info("metrics at %s", metrics_address())
+            log.info("after a change of %s: kill -HUP %d", path, os.getpid())
+            while not stop.wait(_PAUSE):
+                if reload.is_set():
+                    reload.clear()
+                    _reload(served, path, lambda: stop.is_set() or reload.is_set())
+    finally:
+        served.stop()
+    return {"address": address, "seconds": round(time.monotonic() - began, 1)}
+
+
+def checked_prefix(route_prefix: str) -> str:
+    """The prefix, if it is one.
+
+    Raises:
+        InputError: it is none.
+    """
+    from ray.serve._private.utils import validate_route_prefix
+
+    try:
+        validate_route_prefix(route_prefix)
+    except ValueError as error:
+        raise InputError("--route-prefix", str(error), "write / or /NAME") from None
+    return route_prefix
+
+
+def checked(path: Path) -> ServeSettings:
+    """The settings of a file, its checkpoints and keys looked at.
+
+    Raises:
+        InputError: something in it cannot be used.
+    """
+    settings = load_serve_settings(path)
+    if settings.checkpoint is not None and _is_here(settings.checkpoint):
+        log.info("%s has the version %s", settings.checkpoint, served_pipeline(settings.checkpoint).version)
+    for name, base in settings.knowledge_bases.items():
+        if _is_here(base.standardizer) and _is_here(base.index):
+            versions_of(served_base(name, base).stages[0])
+    # Replicas that lost the keys on the way must not let everybody in.
+    guarded = bool(api_keys())
+    return settings.model_copy(update={"require_key": settings.require_key or guarded})
+
+
+def check_port(http: HttpSettings) -> None:
+    """Find out before Ray starts whether the proxy can listen; on a cluster that is for its nodes to know.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if os.environ.get("RAY_ADDRESS"):
+        return
+    try:
+        (family, *_, address), *_ = socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM)
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+    except OSError as error:
+        what = f"nothing can listen at {http.host}:{http.port} ({error.strerror or error})"
+        raise InputError("http", what, "name another host or port, or stop what listens there") from None
+
+
+@dataclass(slots=True)
+class Served:
+    """An application of this process, beside others that a cluster may have."""
+
+    name: str = NAME
+    route_prefix: str = "/"
+    _started: bool = False
+    _own_ray: bool = False
+
+    def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Start the application, or bring the running one to these settings; returns when it runs.
+
+        Args:
+            interrupted: whether to wait no longer: replicas that nothing has room for never run.
+
+        Returns:
+            Whether it runs.
+
+        Raises:
+            InputError: an application that is not this one has its name or its prefix.
+            RaynerError: it does not start.
+        """
+        import ray
+        from ray import serve
+
+        if not ray.is_initialized():
+            self._own_ray = not os.environ.get("RAY_ADDRESS")
+            ensure_ray()
+        http = settings.http
+        options = {"host": http.host, "port": http.port, "request_timeout_s": http.timeout}
+        serve.start(proxy_location="EveryNode", http_options=options)
+        if not self._started:
+            self._check_free()
+        self._started = True
+        target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
+        # Not `deploy_apps`, which takes away every other application that was deployed from a file.
+        serve.run_many([target], wait_for_applications_running=False)
+        return _wait(self.name, interrupted)
+
+    def stop(self) -> None:
+        """Take away what this process started, and nothing else."""
+        import ray
+        from ray import serve
+
+        if not ray.is_initialized():
+            return
+        if self._started:
+            log.info("stopping; requests in work are answered")
+            serve.delete(self.name)
+        self._started = False
+        if self._own_ray:
+            serve.shutdown()
+            ray.shutdown()
+
+    def _check_free(self) -> None:
+        for name, prefix in _applications().items():
+            if name == self.name:
+                what = "the cluster has an application of this name, which this command did not start"
+                remove = f"remove that one (python -c 'from ray import serve; serve.delete(\"{name}\")')"
+                raise InputError(f"--name {name}", what, f"name another, or {remove}")
+            if prefix == self.route_prefix:
+                what = f"is that of the application {name}"
+                raise InputError(f"--route-prefix {prefix}", what, "name another, as /NAME")
+
+
+def _applications() -> dict[str, str | None]:
+    """The route prefixes of the cluster's applications, by name."""
+    from ray.serve.context import _get_global_client
+
+    client = _get_global_client()
+    assert client is not None
+    found = client.get_serve_details()["applications"]
+    return {name: details["route_prefix"] for name, details in found.items()}
+
+
+def metrics_address() -> str:
+    """Where Prometheus finds the metrics of this node."""
+    import ray
+
+    node = next(node for node in ray.nodes() if node["Alive"])
+    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+
+def _wait(name: str, interrupted: Callable[[], bool]) -> bool:
+    from ray import serve
+
+    while not interrupted():
+        application = serve.status().applications.get(name)
+        if application is not None and application.status == "RUNNING":
+            return True
+        if application is not None and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
+            messages = [application.message, *(d.message for d in application.deployments.values())]
+            raise RaynerError(f"the application does not start: {_reason(messages)}")
+        time.sleep(_PAUSE)
+    return False
+
+
+def _reason(messages: list[str]) -> str:
+    """The last line of the longest message, where tracebacks have their error."""
+    longest = max(messages, key=len).strip()
+    return longest.splitlines()[-1].strip() if longest else "no reason given"
+
+
+def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None:
+    try:
+        if served.deploy(checked(path), interrupted):
+            log.info("%s is in force", path)
+    except (InputError, RaynerError) as error:
+        log.error("%s; what ran goes on", error)
+
+
+def _is_here(path: str) -> bool:
+    """Whether the file is to be found from here: on a cluster, it may lie where only the replicas are."""
+    return "://" not in path and (Path(path).exists() or not os.environ.get("RAY_ADDRESS"))
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[threading.Event, threading.Event]]:
+    stop, reload = threading.Event(), threading.Event()
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
+    before = {number: signal.getsignal(number) for number in handlers}
+    for number, event in handlers.items():
+        signal.signal(number, lambda *_, event=event: event.set())
+    try:
+        yield stop, reload
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

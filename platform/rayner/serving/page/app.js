@@ -1,0 +1,324 @@
+// The page: what is asked of the service, and what is done with its answers.
+
+import {Failure, ask, curl} from "./api.js";
+import {element, field, name} from "./dom.js";
+import {candidates, definition, number, showMore, showResult} from "./result.js";
+import {slider} from "./sliders.js";
+import {length} from "./text.js";
+import {addType, resetTypes, setTypes, typeFields, typesAsked} from "./types.js";
+
+const LARGEST_FILE = 16 << 20;
+const POINTS = {
+  never: "never NIL",
+  high_recall: "high recall",
+  accuracy: "accuracy",
+  high_precision: "high precision",
+};
+
+const shift = slider("shift", value => (value > 0 ? `+${value.toFixed(1)}` : value.toFixed(1)));
+const point = slider("point", place => POINTS[points[place]] ?? "");
+const topK = slider("top-k", String);
+let points = ["never"];
+let models;
+let running;
+
+// What the service offers
+
+async function connect() {
+  field("problem").hidden = true;
+  await busy("Asking the service what it offers …", async signal => {
+    offer(await ask("v1/models", undefined, options(signal)));
+    field("status").textContent = "";
+  });
+}
+
+function offer(found) {
+  models = found;
+  const recognizer = models.recognizer;
+  const bases = Object.keys(models.knowledge_bases);
+  const words = [recognizer && `${recognizer.task}, ${counted(recognizer.types.length, "type")}`,
+    ...bases.map(base => `${base}: ${counted(models.knowledge_bases[base].entities, "entity", "entities")}`)];
+  field("service").textContent = words.filter(Boolean).join(" · ");
+  if (models.failed_change) field("service").textContent += " · the last change of models failed";
+  const takes = option => recognizer?.options.includes(option);
+  field("ask").hidden = !recognizer;
+  field("types-part").hidden = !takes("types");
+  field("finding-part").hidden = !takes("shift");
+  field("linking-part").hidden = !bases.length;
+  field("curl-part").hidden = !recognizer;
+  field("lookup").hidden = !bases.length;
+  if (recognizer) setTypes(recognizer.types);
+  if (takes("shift")) shift.reset(recognizer.shift ?? 0);
+  const asConfigured = models.linked.length ? [["", `as configured: ${models.linked.join(", ")}`]] : [];
+  const none = recognizer && bases.length ? [["none", "none: do not link"]] : [];
+  choose("base", [...asConfigured, ...bases.map(base => [`=${base}`, base]), ...none]);
+  choose("lookup-base", bases.map(base => [base, base]));
+  offerLinking();
+  changed();
+}
+
+function choose(id, choices) {
+  field(id).replaceChildren(...choices.map(([value, text]) => element("option", {value}, text)));
+}
+
+/** The operating points of the knowledge bases that are linked to, and what is theirs without being asked. */
+function offerLinking() {
+  const named = baseAsked() ?? models.linked;
+  const chosen = [named].flat().map(base => models.knowledge_bases[base]).filter(Boolean);
+  const bases = chosen.length ? chosen : Object.values(models.knowledge_bases);
+  if (!bases.length) return;
+  points = Object.keys(POINTS).filter(
+    one => one === "never" || bases.every(base => base.operating_points.includes(one)));
+  field("point-field").hidden = points.length < 2;
+  point.limit(points.length - 1);
+  point.reset(Math.max(0, points.indexOf(bases[0].operating_point)));
+  topK.reset(bases[0].top_k);
+}
+
+const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+// What is asked
+
+/** The knowledge base to link to: null for none, undefined where the service has it configured. */
+function baseAsked() {
+  const value = field("base").value;
+  if (value === "none") return null;
+  return value.startsWith("=") ? value.slice(1) : undefined;
+}
+
+const operatingPoint = () => (point.value === undefined ? undefined : points[point.value]);
+
+function request() {
+  const isLinking = Object.keys(models.knowledge_bases).length > 0 && baseAsked() !== null;
+  const takes = option => models.recognizer.options.includes(option);
+  const body = {
+    documents: [{text: field("text").value}],
+    types: takes("types") ? typesAsked() : undefined,
+    shift: takes("shift") ? shift.value : undefined,
+    overlap: takes("overlap") ? field("overlap").value || undefined : undefined,
+    contexts: models.stages.some(stage => stage.stage === "contexts") || undefined,
+  };
+  if (!isLinking) return {path: "v1/recognize", body};
+  return {path: "v1/annotate", body: {...body, knowledge_base: baseAsked(), ...choice()}};
+}
+
+const choice = () => ({top_k: topK.value, operating_point: operatingPoint()});
+
+const options = signal => ({
+  key: field("key").value,
+  signal,
+  waiting: seconds => {
+    field("status").textContent = `The service is busy; trying once more in ${counted(seconds, "second")} …`;
+  },
+});
+
+// Asking
+
+async function run() {
+  if (!models?.recognizer) return;
+  const {path, body} = request();
+  if (!body.documents[0].text.trim()) return fail(new Failure("No text", [
+    {field: "documents.0.text", message: "nothing is in it", hint: "paste a text"}]));
+  if (body.types?.length === 0) return fail(new Failure("No types", [
+    {field: "types", message: "none to look for", hint: "add a type, or reset them"}]));
+  await busy("Finding mentions …", async signal => {
+    const reply = await ask(path, body, options(signal));
+    const document = reply.documents[0];
+    const lookUp = Object.keys(models.knowledge_bases).length ? lookUpMention : undefined;
+    const types = (body.types ?? models.recognizer.types).map(type => type.name);
+    showResult(body.documents[0].text, document, reply, types, lookUp);
+    const read = counted(document.windows, "window");
+    field("status").textContent = `${counted(document.mentions.length, "mention")} found, ${read} read.`;
+  });
+}
+
+async function lookUp() {
+  const body = {mentions: [field("mention").value], knowledge_base: field("lookup-base").value, ...choice()};
+  await busy("Looking it up …", async signal => {
+    const {answers: [answer]} = await ask("v1/standardize", body, options(signal));
+    field("status").textContent = "";
+    field("found").replaceChildren(...found(answer));
+  });
+}
+
+function lookUpMention(text) {
+  field("mention").value = text;
+  field("lookup").scrollIntoView({block: "nearest"});
+  field("mention").focus();
+  lookUp();
+}
+
+function found(answer) {
+  const entity = answer.entity_id === null
+    ? [element("strong", {}, "NIL"), `: ${answer.reason}`]
+    : [element("strong", {}, name(answer.name)), " ", element("code", {}, name(answer.entity_id))];
+  const rows = [
+    ["Entity", element("span", {}, ...entity)],
+    typeof answer.probability === "number" &&
+      ["First candidate is right with", `${(100 * answer.probability).toFixed(1)} %`],
+    answer.margin !== null && ["Ahead of the next by", number(answer.margin)],
+    answer.candidates.length && ["Candidates", candidates(answer.candidates)],
+  ];
+  return [element("h3", {}, name(answer.mention)), element("dl", {}, ...rows.filter(Boolean).flatMap(definition))];
+}
+
+/** Does some work in the place of what runs. */
+async function busy(what, work) {
+  running?.abort();
+  const mine = new AbortController();
+  running = mine;
+  clearProblem();
+  field("status").textContent = what;
+  field("stop").hidden = false;
+  field("answer").setAttribute("aria-busy", "true");
+  try {
+    await work(mine.signal);
+  } catch (error) {
+    if (running !== mine) return;
+    field("status").textContent = error.name === "AbortError" ? "Stopped." : "";
+    if (error.name !== "AbortError") fail(error);
+  } finally {
+    if (running === mine) {
+      running = undefined;
+      field("stop").hidden = true;
+      field("answer").removeAttribute("aria-busy");
+    }
+  }
+}
+
+// What went wrong
+
+function fail(error) {
+  clearProblem();
+  const isOurs = error instanceof Failure;
+  const problems = isOurs ? error.problems : [{message: String(error)}];
+  const lines = problems.map(one => {
+    const said = [one.message, one.hint].filter(Boolean).map(String).join("; ");
+    return element("li", {}, one.field ? element("strong", {}, name(String(one.field)), ": ") : null, said);
+  });
+  field("problem").replaceChildren(
+    element("p", {}, element("strong", {}, isOurs ? error.message : "The page has an error")),
+    ...(lines.length ? [element("ul", {}, ...lines)] : []));
+  if ([401, 403].includes(error.status)) {
+    field("key-part").open = true;
+    mark(field("key"));
+  }
+  problems.map(one => fieldOf(String(one.field ?? ""))).filter(Boolean).forEach(mark);
+  if (!models) {
+    field("problem").append(element("button", {type: "button", onclick: connect}, "Try again"));
+  }
+  field("problem").hidden = false;
+  field("problem").scrollIntoView({block: "nearest"});
+}
+
+/** The field of the page that a field of the request comes from. */
+function fieldOf(path) {
+  const [part, place, inner] = path.split(".");
+  if (part === "types" && place !== undefined) {
+    const fields = typeFields(Number(place));
+    return fields && (inner === "name" ? fields.name : fields.description);
+  }
+  const id = {documents: "text", types: "add-type", shift: "shift", overlap: "overlap", knowledge_base: "base",
+    top_k: "top-k", operating_point: "point", mentions: "mention"}[part];
+  return id && field(id);
+}
+
+function mark(input) {
+  input.setAttribute("aria-invalid", "true");
+  input.closest("details")?.setAttribute("open", "");
+  input.scrollIntoView({block: "nearest"});
+}
+
+function clearProblem() {
+  field("problem").hidden = true;
+  for (const input of document.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+}
+
+// What the person does
+
+/** The command follows whatever is asked. */
+function changed() {
+  field("count").textContent = counted(length(field("text").value), "character");
+  if (!models?.recognizer || !field("curl-part").open) return;
+  const {path, body} = request();
+  field("curl").value = curl(path, body, Boolean(field("key").value));
+}
+
+async function read(file) {
+  try {
+    if (file.size > LARGEST_FILE) throw new Failure(`The file is over ${LARGEST_FILE >> 20} MB`);
+    const bytes = await file.arrayBuffer();
+    field("text").value = new TextDecoder("utf-8", {fatal: true}).decode(bytes);
+    clearProblem();
+    changed();
+  } catch (error) {
+    fail(error instanceof Failure ? error : new Failure("The file cannot be read as UTF-8 text"));
+  }
+}
+
+async function copy() {
+  field("curl").select();
+  try {
+    await navigator.clipboard.writeText(field("curl").value);
+    field("copied").textContent = "Copied.";
+  } catch {
+    field("copied").textContent = document.execCommand("copy") ? "Copied." : "Press Ctrl+C to copy.";
+  }
+}
+
+const again = () => {
+  changed();
+  if (!field("result").hidden && !field("ask").hidden) run();
+};
+const on = (id, event, act) => field(id).addEventListener(event, act);
+
+on("run", "click", run);
+on("stop", "click", () => running?.abort());
+on("more", "click", showMore);
+on("add-type", "click", addType);
+on("reset-types", "click", () => {
+  resetTypes();
+  changed();
+});
+on("types", "input", changed);
+on("types", "change", changed);
+on("text", "input", changed);
+on("key", "input", changed);
+on("curl-part", "toggle", changed);
+on("copy", "click", copy);
+on("use-key", "click", connect);
+on("key", "keydown", event => event.key === "Enter" && connect());
+on("text", "keydown", event => event.key === "Enter" && (event.ctrlKey || event.metaKey) && run());
+for (const id of ["shift", "overlap", "point", "top-k"]) on(id, "change", again);
+on("base", "change", () => {
+  offerLinking();
+  again();
+});
+on("reset-finding", "click", () => {
+  shift.reset();
+  field("overlap").value = "";
+  again();
+});
+on("reset-linking", "click", () => {
+  field("base").selectedIndex = 0;
+  offerLinking();
+  again();
+});
+on("lookup-form", "submit", event => {
+  event.preventDefault();
+  lookUp();
+});
+on("file", "change", () => field("file").files[0] && read(field("file").files[0]));
+on("text", "dragover", event => event.preventDefault());
+on("text", "drop", event => {
+  const [file] = event.dataTransfer.files;
+  if (!file) return;
+  event.preventDefault();
+  read(file);
+});
+
+// A narrow window has no room for all options beside the text.
+if (matchMedia("(max-width: 50rem)").matches) {
+  for (const part of document.querySelectorAll("#options details")) part.open = false;
+}
+connect();

@@ -1,0 +1,33 @@
+"""Names in chunks of about equal length, and fewer, larger ones for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Chunk = tuple[Tensor, Tensor]
+"""Ids [B, L] with special tokens, and which are real."""
+
+
+def merged(chunks: Sequence[Chunk], budget: int) -> Iterator[Chunk]:
+    """Neighbouring chunks as one, up to so many padded tokens together."""
+    held: list[Chunk] = []
+    for chunk in chunks:
+        rows = sum(len(ids) for ids, _ in (*held, chunk))
+        longest = max(ids.shape[1] for ids, _ in (*held, chunk))
+        if held and rows * longest > budget:
+            yield _padded_together(held)
+            held = []
+        held.append(chunk)
+    if held:
+        yield _padded_together(held)
+
+
+def _padded_together(chunks: Sequence[Chunk]) -> Chunk:
+    longest = max(ids.shape[1] for ids, _ in chunks)
+    # Nothing depends on what lies beside a text, `models.encoder` sees to that: any id pads.
+    padded = [[F.pad(part, (0, longest - part.shape[1])) for part in chunk] for chunk in chunks]
+    return torch.cat([ids for ids, _ in padded]), torch.cat([mask for _, mask in padded])

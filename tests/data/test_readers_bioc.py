@@ -1,0 +1,105 @@
+"""BioC as others write it: passages, sentences, relations, several locations, and files that are damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.data.readers import detect, read_corpus
+from rayner.data.schema import Document, Mention
+from rayner.errors import CorpusError
+
+XML = """<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE collection SYSTEM 'BioC.dtd'>
+<collection><source>PubTator</source><date></date><key>BioC.key</key>
+<document><id>227508</id>
+<passage><infon key="type">title</infon><offset>0</offset><text>Naloxone &amp; clonidine</text>
+<annotation id="2"><infon key="MESH">D009270</infon><infon key="type">Chemical</infon>
+<location offset="0" length="8"/><text>Naloxone</text></annotation></passage>
+<passage><infon key="type">abstract</infon><offset>21</offset><text>In rats, NK-1 receptors.</text>
+<annotation id="3"><infon key="identifier">-</infon><infon key="type">Gene</infon><infon key="note">x</infon>
+<location offset="30" length="4"/><text>NK-1</text></annotation>
+<annotation id="4"><infon key="type">Gene</infon>
+<location offset="30" length="2"/><location offset="35" length="9"/><text>NK receptors</text></annotation>
+<annotation id="5"><infon key="type">Species</infon>
+<location offset="23" length="4"/><text>rats</text></annotation>
+</passage><relation id="R0"><node refid="2" role=""/></relation></document></collection>
+"""
+
+
+def test_passages_are_joined_and_offsets_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(XML, encoding="utf-8")
+    assert detect(tmp_path) == "bioc"
+    reading = read_corpus(tmp_path)
+    mentions = (Mention(0, 8, "Chemical", "D009270"), Mention(30, 34, "Gene"))
+    text = "Naloxone & clonidine\nIn rats, NK-1 receptors."
+    assert reading.documents == [Document("227508", text, mentions)]
+    assert reading.ignored == {"relation": 1, "infon note": 1}
+    assert [reject.what for reject in reading.rejects] == [
+        "a mention in 2 parts",
+        "offsets 23 27 hold ' rat', not 'rats'",
+    ]
+    assert reading.rejects[1].hint.startswith("it is at 24 28")
+
+
+def sentence(offset: int, text: str, *annotations: tuple[int, int]) -> dict[str, Any]:
+    listed = [{"infons": {"type": "X"}, "locations": [{"offset": a, "length": n}]} for a, n in annotations]
+    return {"offset": offset, "text": text, "annotations": listed}
+
+
+def test_sentences_hold_the_text_where_passages_do_not(tmp_path: Path) -> None:
+    passages = [
+        {"offset": 5, "sentences": [sentence(5, "Ann ran. ", (5, 3)), sentence(14, "Bob sat.", (14, 3))]},
+        {"offset": 100, "sentences": [sentence(100, "Eve", (100, 3))], "annotations": None},
+    ]
+    at_document = [{"infons": {"type": "Y"}, "text": "Eve", "locations": [{"offset": 100, "length": 3}]}]
+    document = {"id": 7, "passages": passages, "annotations": at_document}
+    (tmp_path / "a.json").write_text(json.dumps([{"documents": [document]}]))
+    reading = read_corpus(tmp_path)
+    (found,) = reading.documents
+    assert found.text == "Ann ran. Bob sat.\nEve"
+    assert found.sentences == ((0, 9), (9, 17), (18, 21))
+    assert [(m.start, m.end, m.type) for m in found.mentions] == [
+        (0, 3, "X"),
+        (9, 12, "X"),
+        (18, 21, "X"),
+        (18, 21, "Y"),
+    ]
+    assert dict(reading.repaired) == {"space between passages made one line end": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (XML[:700], r"a.xml:\d+: not XML"),
+        ("<collection></collection>", "no documents in it"),
+        ('{"documents": [{"passages": 3}]}', "not a document of BioC"),
+        ('{"documents": [{"id": "a"}]}', "no field 'passages'"),
+        ('{"passages": []}', "not a collection of BioC"),
+        ("[" * 100_000, "not a collection of BioC"),
+        (" ", "an empty file"),
+        (
+            '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa">'
+            + "".join(
+                f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+            )
+            + "]><collection><document><id>&j;</id></document></collection>",
+            "not XML",
+        ),
+    ],
+)
+def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "a.xml").write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(tmp_path / "a.xml", "bioc")
+
+
+def test_an_annotation_that_is_none_is_rejected_alone(tmp_path: Path) -> None:
+    passage = {**sentence(0, "Ann ran", (0, 3)), "infons": {}}
+    passage["annotations"] += [{"locations": [{"offset": "far", "length": 1}]}, "Ann", {"locations": None}]
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [passage]}]}))
+    reading = read_corpus(tmp_path / "a.json")
+    assert [m.type for d in reading.documents for m in d.mentions] == ["X"]
+    assert len(reading.rejects) == 3

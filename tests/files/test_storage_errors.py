@@ -1,0 +1,173 @@
+"""What is wrong with storage, or with what lies in it, is told in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+
+from rayner.errors import InputError, RaynerError, StorageError
+from rayner.files.fetching import is_there, local, storage_failure
+from rayner.files.publishing import Publication
+from tests.files.folders_at_uris import published, read, uri, write
+from tests.object_storage import Storage
+
+
+def one_line(error: RaynerError) -> str:
+    text = str(error)
+    assert "\n" not in text
+    return text
+
+
+def test_an_object_that_is_gone(storage: Storage) -> None:
+    publication = published("gone", {"a.txt": "one"})
+    [key] = storage.objects("gone/_objects")
+    obstore.delete(storage.store(), [key])
+    with pytest.raises(
+        InputError, match=r"its manifest names an object that is gone \(s3://tests/gone/_obj"
+    ) as e:
+        local(publication.uri)
+    one_line(e.value)
+
+
+def test_an_object_of_other_content(storage: Storage) -> None:
+    publication = published("changed", {"a.txt": "one"})
+    [key] = storage.objects("changed/_objects")
+    obstore.put(storage.store(), key, b"two")
+    with pytest.raises(StorageError, match="not the 3 of its manifest"):
+        local(publication.uri)
+
+
+def manifest(name: str = "x", object: str = "_objects/a/x", size: Any = 1, sha256: str = "0" * 64) -> bytes:
+    files = {name: {"object": object, "size": size, "sha256": sha256}}
+    about = {"format": 1, "write": "w", "owner": "o", "who": "somebody", "files": files}
+    return json.dumps(about).encode()
+
+
+def test_a_manifest_as_it_should_be(storage: Storage) -> None:
+    """What the ones below differ from in one thing each."""
+    obstore.put(storage.store(), "sound/_manifest.json", manifest())
+    with pytest.raises(InputError, match="an object that is gone"):
+        local(uri("sound"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[]",
+        b'{"format": 7}',
+        manifest(name="../x"),
+        manifest(name="/x"),
+        manifest(object="../x"),
+        manifest(object="_objects/../../x"),
+        manifest(size="1"),
+        manifest(sha256="of abcdef0/../../../../x"),
+        manifest(sha256="of " + "0" * 64),
+        manifest(sha256="0" * 63),
+    ],
+)
+def test_what_is_no_manifest(storage: Storage, content: bytes) -> None:
+    obstore.put(storage.store(), "strange/_manifest.json", content)
+    for use in (lambda: local(uri("strange")), lambda: Publication(uri("strange")).open()):
+        with pytest.raises(InputError, match="is no manifest"):
+            use()
+
+
+def test_a_bucket_that_is_missing(storage: Storage) -> None:
+    for use in (lambda: local("s3://nowhere/x"), lambda: Publication("s3://nowhere/x").open()):
+        with pytest.raises(InputError, match="s3://nowhere/x: there is no such bucket") as caught:
+            use()
+        one_line(caught.value)
+    with pytest.raises(InputError, match="no such file or folder"):
+        local(uri("none"))
+
+
+def test_no_rights(storage: Storage) -> None:
+    storage.fault = lambda method, path: "403"
+    for use in (lambda: local(uri("secret")), lambda: Publication(uri("secret")).open()):
+        with pytest.raises(InputError, match="s3://tests/secret: access is denied") as caught:
+            use()
+        one_line(caught.value)
+
+
+def test_who_may_read_a_folder_need_not_read_those_above(storage: Storage) -> None:
+    obstore.put(storage.store(), "team/corpus/a.txt", b"one")
+    storage.fault = lambda method, path: "403" if "corpus" not in path else None
+    assert read(local(uri("team/corpus"))) == {"a.txt": "one"}
+
+
+def test_no_credentials(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(InputError, match="no credentials were found"):
+        Publication(uri("x"))
+
+
+def test_credentials_that_are_away_for_a_while_are_waited_for(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication = published("away")
+    put, away = obstore.put, 2
+
+    def without_credentials(*arguments: Any, **settings: Any) -> Any:
+        nonlocal away
+        away -= 1
+        if away >= 0:
+            raise OSError("Error getting credentials from http://169.254.169.254/latest")
+        return put(*arguments, **settings)
+
+    monkeypatch.setattr(obstore, "put", without_credentials)
+    write(publication.folder, {"a.txt": "another"})
+    publication.push()
+    assert away < 0
+    assert local(uri("away/a.txt")).read_text() == "another"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "s3://AKID:verysecret@tests/x",
+        "s3://AKID@tests/x",
+        "s3://AKID:very/verysecret@tests/x",
+        "s3://AKID:verysecret/x",
+        "s3://tests/x?aws_secret_access_key=verysecret",
+        "abfs://user:verysecret@account/x",
+    ],
+)
+def test_credentials_in_a_uri_are_refused_and_not_shown(given: str) -> None:
+    for use in (lambda: local(given), lambda: local(Path(given).absolute()), lambda: is_there(given)):
+        with pytest.raises(InputError, match="holds credentials") as caught:
+            use()
+        assert "verysecret" not in str(caught.value)
+        assert "AKID" not in str(caught.value)
+
+
+def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:
+    odd = tmp_path / "s3:" / "x"
+    odd.mkdir(parents=True)
+    assert local(odd) == odd
+    assert local("plain/path") == Path("plain/path")
+    with pytest.raises(InputError, match="has no conditional writes"):
+        Publication("memory://x/y")
+    with pytest.raises(InputError, match="AWS_ENDPOINT_URL"):
+        local("s3://tests/x?region=eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("AWS Error ACCESS_DENIED during HeadObject operation", "access is denied"),
+        ("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation: No response body.", "denied"),
+        ("Server returned non-2xx status code: 401 Unauthorized", "access is denied"),
+        ("Error performing PUT in 348.643403ms - Server returned non-2xx status code: 503", "cannot be read"),
+        ("Error getting credentials from http://169.254.169.254/latest", "no credentials were found"),
+    ],
+)
+def test_what_storage_says_in_one_line(text: str, what: str) -> None:
+    error = storage_failure(uri("x"), OSError(text + "\n<Error>more</Error>"))
+    assert what in one_line(error)
+    assert isinstance(error, StorageError) == (what == "cannot be read")

@@ -1,0 +1,145 @@
+"""The spaCy component: mentions at tokens, entities, batches, and a folder that can be moved."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayner.data.schema import Document, mention_from_row
+from rayner.errors import CheckpointError, InputError
+from rayner.tasks.stages import load_pipeline
+from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
+
+spacy = pytest.importorskip("spacy")
+WORDS = st.sampled_from(
+    [*" ".join(TEXTS).split(), "e\u0301", "\U0001f600", "\u4e2d\u6587", "\u200b", "don't", "U.K."]
+)
+SPACES = st.sampled_from([" ", "  ", "\n", "\u00a0", ""])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recognizer, a standardizer with an index, and a pipeline file of both."""
+    folder = tmp_path_factory.mktemp("spacy")
+    recognizer_folder(folder / "recognizer")
+    checkpoint, index = standardizer_folder(folder / "people", PEOPLE)
+    stages = [
+        {"checkpoint": "recognizer"},
+        {"checkpoint": str(checkpoint), "index": str(index), "types": ["PER"], "operating_point": "never"},
+    ]
+    (folder / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def factory(root: Path) -> Any:
+    """What the entry point names, which spaCy imports by itself where the package is installed."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    ((name, value),) = project["entry-points"]["spacy_factories"].items()
+    return EntryPoint(name, value, "spacy_factories").load()
+
+
+def nlp_with(checkpoint: Path, **config: Any) -> Any:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("rayner", config={"checkpoint": str(checkpoint), **config})
+    return nlp
+
+
+def known(doc: Any) -> list[tuple[Any, ...]]:
+    return [(s.start_char, s.end_char, s.label_, s.kb_id_) for s in doc.spans["sc"]]
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path, factory: Any) -> tuple[Any, Any]:
+    """spaCy's pipeline and ours, of the recognizer with nested mentions."""
+    nlp = nlp_with(folder / "recognizer", options={"overlap": "nested", "shift": -0.5})
+    return nlp, load_pipeline(folder / "recognizer", "cpu", overlap="nested", shift=-0.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(WORDS, SPACES), max_size=12).map(lambda pairs: "".join(a + b for a, b in pairs)))
+def test_mentions_are_those_of_the_pipeline_at_spacys_tokens(found: tuple[Any, Any], text: str) -> None:
+    nlp, pipeline = found
+    doc = nlp(text)
+    words = tuple((token.idx, token.idx + len(token)) for token in doc if not token.is_space)
+    (expected,) = pipeline.predict([Document("0", text, words=words)])
+    assert known(doc) == [(m.start, m.end, m.type, "") for m in expected.mentions]
+    scored = [mention_from_row(row) for row in doc.user_data["rayner"]]
+    assert [m.type for m in scored] == [m.type for m in expected.mentions]
+    assert [m.score for m in scored] == pytest.approx([m.score for m in expected.mentions], abs=1e-4)
+    # No two overlap, and each mention overlaps one of them.
+    flat = [(e.start_char, e.end_char) for e in doc.ents]
+    assert set(flat) <= {(m.start, m.end) for m in expected.mentions}
+    assert all(any(a < m.end and m.start < b for a, b in flat) for m in expected.mentions)
+
+
+def test_entities_are_linked_in_batches_and_the_folder_can_be_moved(
+    folder: Path, factory: Any, tmp_path: Path
+) -> None:
+    own = shutil.copytree(folder, tmp_path / "own")
+    stages = yaml.safe_load((own / "pipeline.yaml").read_text().replace(str(folder), str(own)))
+    (own / "pipeline.yaml").write_text(yaml.safe_dump(stages))
+    nlp = nlp_with(own / "pipeline.yaml")
+    docs = list(nlp.pipe(TEXTS, batch_size=3))
+    expected = load_pipeline(own / "pipeline.yaml", "cpu").predict(
+        [
+            Document(str(i), d.text, words=tuple((t.idx, t.idx + len(t)) for t in d))
+            for i, d in enumerate(docs)
+        ]
+    )
+    answers = [known(doc) for doc in docs]
+    assert answers == [
+        [(m.start, m.end, m.type, m.entity_id or "") for m in document.mentions] for document in expected
+    ]
+    assert any(kb_id for doc in answers for *_, kb_id in doc)
+    assert [e.kb_id_ for doc in docs for e in doc.ents] == [kb_id for doc in answers for *_, kb_id in doc]
+    assert [known(nlp(text)) for text in TEXTS] == answers
+    nlp.to_disk(tmp_path / "saved")
+    shutil.rmtree(own)
+    (tmp_path / "saved").rename(tmp_path / "moved")
+    moved = spacy.load(tmp_path / "moved")
+    assert [known(doc) for doc in moved.pipe(TEXTS)] == answers
+    # Into the folder that it was read from.
+    moved.to_disk(tmp_path / "moved")
+    assert [known(doc) for doc in spacy.load(tmp_path / "moved").pipe(TEXTS)] == answers
+    read = spacy.tokens.Doc(moved.vocab).from_bytes(docs[0].to_bytes())
+    assert known(read) == answers[0]
+    assert read.user_data["rayner"] == docs[0].user_data["rayner"]
+
+
+def test_where_answers_go_is_chosen(folder: Path, factory: Any) -> None:
+    doc = nlp_with(folder / "recognizer", spans_key=None)(TEXTS[0])
+    assert doc.ents
+    assert not doc.spans
+    doc = nlp_with(folder / "recognizer", spans_key="mine", ents=False)(TEXTS[0])
+    assert not doc.ents
+    assert doc.spans["mine"]
+
+
+def test_what_cannot_be_used_is_said(folder: Path, factory: Any, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="RUN/best"):
+        nlp_with(tmp_path / "nowhere")("text")
+    with pytest.raises(InputError, match="takes no documents"):
+        nlp_with(folder / "people" / "best")("text")
+    with pytest.raises(InputError, match="sharpness: is no option of a recognizer"):
+        nlp_with(folder / "recognizer", options={"sharpness": 1})("text")
+
+
+def test_importing_the_component_imports_no_model(root: Path) -> None:
+    """spaCy imports it wherever rayner is installed, whether or not a pipeline has it."""
+    probe = "import sys, rayner.integrations.spacy_component; print(*sys.modules)"
+    environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", probe]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert "rayner.integrations.spacy_component" in done.stdout
+    assert {"ray", "transformers", "rayner.tasks", "rayner.models"}.isdisjoint(done.stdout.split())

@@ -1,0 +1,92 @@
+"""Half precision in encoders: what it changes, what it does not, and who decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from rayner.errors import InputError
+from rayner.models.encoder import Encoder, load_encoder
+from rayner.models.precision import check_precision, default_precision
+from rayner.models.precision_choice import FASTER, Choice, choose, precision_of, set_precision
+
+ROUNDED = 2 * 12 + 4
+"""Operations one after another whose results are rounded: twelve in each of two layers, and around them."""
+UNIT = 2**-8
+"""The unit roundoff of bfloat16."""
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.ModuleDict({"text": load_encoder("random:64x2"), "types": load_encoder("random:64x2")}).eval()
+
+
+def states(model: nn.Module) -> torch.Tensor:
+    encoder = model["text"]  # type: ignore[index]
+    assert isinstance(encoder, Encoder)
+    ids = torch.arange(5, 45).view(2, 20)
+    mask = torch.arange(20)[None] < torch.tensor([[20], [13]])
+    with torch.inference_mode():
+        return encoder(ids, mask)[mask]
+
+
+def test_bfloat16_is_near_float32_and_its_states_are_float32(model: nn.Module) -> None:
+    exact = states(model)
+    set_precision(model, "bfloat16")
+    rounded = states(model)
+    assert rounded.dtype == torch.float32
+    # Roundings are as often up as down: errors grow with the root of their number (Higham and Mary 2019,
+    # A New Approach to Probabilistic Rounding Error Analysis, theorem 2.4).
+    difference = float((exact - rounded).norm() / exact.norm())
+    assert UNIT / 100 < difference < UNIT * ROUNDED**0.5
+
+
+def test_weights_rounded_once_answer_as_those_rounded_for_each_batch(model: nn.Module) -> None:
+    set_precision(model, "bfloat16")
+    each = states(model)
+    set_precision(model, "bfloat16", rounded=True)
+    assert torch.equal(states(model), each)
+    assert precision_of(model) == "bfloat16"
+    linears = [m.weight.dtype for m in model.modules() if isinstance(m, nn.Linear)]
+    assert set(linears) == {torch.bfloat16}
+    assert {m.weight.dtype for m in model.modules() if isinstance(m, nn.LayerNorm)} == {torch.float32}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_auto_takes_the_faster_and_leaves_the_model_as_it_was(model: nn.Module, training: bool) -> None:
+    before, drawn = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
+    model.train(training)
+    found = choose("auto", model, training)
+    assert found.ratio is not None
+    assert found.ratio > 0
+    assert found.precision == ("bfloat16" if found.ratio < FASTER else "float32")
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert model["text"].training is training  # type: ignore[index]
+    assert torch.equal(torch.get_rng_state(), drawn)
+
+
+def test_nobody_is_timed_who_did_not_ask(model: nn.Module) -> None:
+    assert choose(None, model) == choose("float32", model) == Choice("float32")
+    assert choose("bfloat16", model) == Choice("bfloat16")
+    assert choose("auto", nn.Linear(2, 2)) == Choice("float32")
+    assert choose("auto", model.double()) == Choice("float32")
+
+
+def test_advice_is_for_float32_that_is_the_slower_one() -> None:
+    assert Choice("float32", 0.4).slower_by == 0.4
+    assert Choice("float32", 0.95).slower_by is None
+    assert Choice("bfloat16", 0.4).slower_by is None
+    assert Choice("float32").slower_by is None
+
+
+def test_a_gpu_without_bfloat16_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_precision("cpu") == "float32"
+    check_precision("bfloat16", "cpu")
+    monkeypatch.setattr("rayner.models.precision._has_bfloat16", lambda device: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    assert default_precision("cuda") == "float32"
+    with pytest.raises(InputError, match="precision: bfloat16: Tesla T4 lacks bfloat16; take float16"):
+        check_precision("bfloat16", "cuda")

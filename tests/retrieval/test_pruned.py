@@ -1,0 +1,91 @@
+"""Lexical candidates of a large index against the cosines of all its names."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayner.config import IndexSettings
+from rayner.data.schema import Entity
+from rayner.retrieval import entity_index, pruned
+from rayner.retrieval.build import build_index
+from rayner.retrieval.lexical import AllScores, fit_lexical
+from rayner.retrieval.pruned import PrunedScores
+from tests.retrieval.letters import ENTITIES, Letters
+
+NAMES = [f"{a}{b} {c}{b}" for a in ("ba", "co", "dy", "fe") for b in ("lo", "mi", "nu") for c in "prstvw"]
+OWNER = np.arange(len(NAMES)) // 3
+FIRST = np.flatnonzero(np.diff(OWNER, prepend=-1))
+SIDE = fit_lexical(NAMES, (1, 4))
+
+texts = st.text("abcdeflmnopyé. ", max_size=12)
+spellings = st.lists(st.lists(texts, min_size=1, max_size=2), min_size=1, max_size=4)
+
+
+@given(spellings, st.data())
+def test_cosines_of_pairs_are_those_of_the_whole_product_to_the_last_bit(asked, data) -> None:
+    names = np.array(data.draw(st.lists(st.integers(0, len(NAMES) - 1), min_size=1, max_size=9)))
+    text = np.repeat(np.arange(len(asked)), len(names))
+    name = np.tile(names, len(asked))
+    exact = AllScores(SIDE, asked, FIRST).of(text, name)
+    np.testing.assert_array_equal(PrunedScores(SIDE, asked, OWNER).of(text, name), exact)
+
+
+@given(spellings, st.integers(1, 30))
+def test_enough_entities_are_found_and_without_a_last_bound_the_nearest_are_among_them(asked, count) -> None:
+    needed = np.full(len(asked), count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pruned, "RESTS", (0.6, 0.4, 0.0))
+        found = PrunedScores(SIDE, asked, OWNER).candidates(needed)
+    for entities, of_one in zip(found, asked, strict=True):
+        assert len(entities) >= min(count, len(FIRST))
+        assert len(set(entities.tolist())) == len(entities)
+        scores = np.max([np.maximum.reduceat(SIDE.scores([s])[0], FIRST) for s in of_one], axis=0)
+        # What is left out is no nearer than the last of those that are needed.
+        last = np.sort(scores)[::-1][min(count, len(scores)) - 1]
+        others = np.setdiff1d(np.arange(len(FIRST)), entities)
+        assert (scores[others] <= last + 1e-6).all()
+
+
+def test_a_small_pool_grows_until_there_are_enough_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned, "POOL", 1)
+    monkeypatch.setattr(pruned, "_NAMES_PER_ENTITY", 1)
+    (found,) = PrunedScores(SIDE, [["balo"]], np.zeros(len(NAMES), np.int32)).candidates(np.array([1]))
+    assert found.tolist() == [0]
+    (found,) = PrunedScores(SIDE, [["balo"]], OWNER).candidates(np.array([5]))
+    assert len(found) >= 5
+
+
+def test_few_postings_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    postings = np.diff(SIDE.postings.indptr)
+    queries = SIDE.vectorizer.transform(["balo pmi"])
+    whole, left = pruned._rarest(queries, postings, 0.0)
+    assert (whole != queries).nnz == 0
+    assert left.tolist() == [0]
+    fewer, left = pruned._rarest(queries, postings, 0.5)
+    assert 0 < left[0] <= 0.5
+    rest = (queries - fewer).power(2).sum() ** 0.5
+    assert rest == pytest.approx(left[0], abs=1e-6)
+    assert postings[fewer.indices].max() <= postings[(queries - fewer).indices].min()
+    monkeypatch.setattr(pruned, "MOST_POSTINGS", 1)
+    one, left = pruned._rarest(queries, postings, 0.5)
+    assert (one.nnz, left.tolist()) == (1, [0])
+
+
+@pytest.mark.parametrize("weight", [0.5, math.inf])
+def test_a_large_index_answers_as_a_small_one(monkeypatch: pytest.MonkeyPatch, weight: float) -> None:
+    base = [Entity(str(i), NAMES[i], (NAMES[-1 - i],)) for i in range(len(NAMES) // 2)]
+    base += ENTITIES
+    asked = ["balo", "conu smi", "APC", "", "...", "attenuated HD", "a" * 600]
+    index = build_index(base, Letters(), IndexSettings(), "cosine")
+    expected = index.search(asked, Letters()(asked), 3, weight, [["3"]] * len(asked))
+    monkeypatch.setattr(entity_index, "MOST_SCORED", 0)
+    found = index.search(asked, Letters()(asked), 3, weight, [["3"]] * len(asked))
+    assert [[f.score for f in of] for of in found] == [[f.score for f in of] for of in expected]
+    exact = build_index(base, Letters(), IndexSettings(search="exact"), "cosine")
+    monkeypatch.setattr(entity_index, "PrunedScores", None)
+    assert exact.search(asked, Letters()(asked), 3, weight, [["3"]] * len(asked)) == expected

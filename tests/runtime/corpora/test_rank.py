@@ -1,0 +1,89 @@
+"""`corpus rank`: documents by how uncertain a checkpoint is about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rayner.data.schema import Document
+from rayner.data.writers import write_jsonl
+from rayner.errors import CheckpointError, CorpusError
+from rayner.runtime.corpora.rank import rank
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.tasks.small import built, corpus, tagger, trained
+from tests.tasks.small_pairs import ranker_recipe
+
+STRANGE = Document("strange", "Zorn unaffably quizzed Qwxyz Ltd. near Grmbl.")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = tagger()
+    folder = tmp_path_factory.mktemp("tagger") / "best"
+    save_checkpoint(folder, task.recipe, task, trained(task, corpus()), {})
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "texts"
+    write_jsonl([*corpus(), STRANGE], folder / "a.jsonl")
+    write_jsonl(corpus()[:2], folder / "b.jsonl")
+    return folder
+
+
+def test_what_is_strange_comes_first_and_each_document_once(
+    checkpoint: Path, texts: Path, tmp_path: Path
+) -> None:
+    result = rank([texts], checkpoint, tmp_path / "out")
+    assert (result["documents"], result["duplicates"], result["rejected"]) == (6, 2, 0)
+    rows = [json.loads(line) for line in (tmp_path / "out/ranking.jsonl").read_text("utf-8").splitlines()]
+    assert rows == pq.read_table(tmp_path / "out/ranking.parquet").to_pylist() == result["first"]
+    assert rows[0]["document_id"] == "strange"
+    assert [row["rank"] for row in rows] == list(range(1, 7))
+    scores = [row["score"] for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert sum(row["words"] for row in rows) == result["words"]
+    again = rank([texts], checkpoint)
+    assert again["first"] == rows
+
+
+def test_unlike_documents_of_one_id_are_rejected(checkpoint: Path, tmp_path: Path) -> None:
+    write_jsonl([Document("d0", "Ada slept.")], tmp_path / "in/a.jsonl")
+    write_jsonl([Document("d0", "Another text.")], tmp_path / "in/b.jsonl")
+    result = rank([tmp_path / "in"], checkpoint, tmp_path / "out")
+    assert (result["documents"], result["duplicates"], result["rejected"]) == (1, 0, 1)
+    (reject,) = map(json.loads, (tmp_path / "out/rejects.jsonl").read_text("utf-8").splitlines())
+    assert "document 'd0' differs from the one at" in reject["what"]
+    assert reject["where"].endswith("b.jsonl:1")
+
+
+def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) -> None:
+    values = ranker_recipe(tmp_path / "ranker")
+    task = train_task(parse_recipe(values, "recipe"))
+    other = tmp_path / "other"
+    save_checkpoint(other, task.recipe, task, task.build(), {})
+    with pytest.raises(CheckpointError, match="is of a ranker, which does not say how uncertain it is"):
+        rank([texts], other)
+    (tmp_path / "void").mkdir()
+    (tmp_path / "void/a.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"a\.jsonl: an empty file"):
+        rank([tmp_path / "void"], checkpoint)
+    with pytest.raises(CorpusError, match="holds the input"):
+        rank([texts], checkpoint, texts)
+    broken = tagger()
+    model = built(broken)
+    model.linear.bias.data.fill_(float("nan"))
+    save_checkpoint(tmp_path / "broken", broken.recipe, broken, model, {})
+    with pytest.raises(CheckpointError, match="its uncertainty about 'd0' is no number"):
+        rank([texts], tmp_path / "broken")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_actors_rank_as_one_process(checkpoint: Path, texts: Path) -> None:
+    one, two = rank([texts], checkpoint), rank([texts], checkpoint, workers=2)
+    assert {**two, "seconds": 0} == {**one, "seconds": 0}

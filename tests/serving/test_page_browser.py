@@ -1,0 +1,492 @@
+"""The page at `/` in a browser, on a small service without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import rayner
+from rayner.data.schema import Document, Entity
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
+from rayner.serving.http import create_app
+from rayner.serving.service import Service
+from tests.browser import Visit, chromium
+from tests.serving.checkpoints import PEOPLE, pipeline_folder
+from tests.serving.running import running
+from tests.tasks.small import DOCUMENTS, NESTED, TYPES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request, Route
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
+]
+
+EVIL = "<img src=x onerror=\"document.title='evil'\"><script>document.title='evil'</script>"
+HOSTILE = Entity(f'"><b>{EVIL}', f"Grace {EVIL}", ("Grace Hopper",))
+KEY = "sécret-key"
+TEXT = "University of Paris hired Marie Curie at once. London Library opened near Paris."
+EMOJI = (
+    "😀👩‍🚀 e\u0301é In Paris, Marie Curie 🎉🎉 met Ada Lovelace by the Seine. "
+    "😀 Curie's letters reached London."
+)
+
+Open = Callable[..., Visit]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    return pipeline_folder(folder, (*PEOPLE, HOSTILE), [*DOCUMENTS, *NESTED], 0.0)
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """One service open to all, and under prefixes one with a key, one of names alone, and one that loads."""
+    limits = {"limits": {"characters": 10_000_000, "types": 5}}
+    service, names, loading = (
+        Service(ApplicationSettings.model_validate(limits), device="cpu") for _ in range(3)
+    )
+    people = {"index": str(folder / "people/index"), "standardizer": str(folder / "people/best")}
+    asyncio.run(service.load(ModelSettings(checkpoint=str(folder / "pipeline.yaml"))))
+    asyncio.run(names.load(ModelSettings.model_validate({"knowledge_bases": {"people": people}})))
+    routes = [
+        Mount("/guarded", create_app(service, (KEY,))),
+        Mount("/names", create_app(names)),
+        Mount("/loading", create_app(loading)),
+        Mount("/", create_app(service)),
+    ]
+    with running(Starlette(routes=routes)) as address:
+        yield address
+
+
+@pytest.fixture
+def visits(address: str, browser: Browser) -> Iterator[Open]:
+    """Opens a page; none may ask another host, nor be refused anything by its own policy."""
+    opened: list[Visit] = []
+
+    def visit(path: str = "/", offers: str = "3 types", **options: Any) -> Visit:
+        one = Visit(browser, address, **options)
+        opened.append(one)
+        one.page.goto(address + path)
+        expect(one.page.locator("#service")).to_contain_text(offers)
+        return one
+
+    yield visit
+    outside, complaints = [[*map(str, v.outside)] for v in opened], [v.complaints for v in opened]
+    for one in opened:
+        one.close()
+    assert not any(outside), outside
+    assert not any(complaints), complaints
+
+
+@pytest.fixture
+def page(visits: Open) -> Page:
+    return visits().page
+
+
+def find(page: Page, text: str) -> Page:
+    """Find the mentions of a text."""
+    page.fill("#text", text)
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("found")
+    return page
+
+
+def expected(folder: Path, text: str, **options: Any) -> Document:
+    (document,) = rayner.load(folder / "pipeline.yaml", "cpu", **options).predict([text])
+    return document
+
+
+def marked(page: Page) -> list[str]:
+    """The texts of the marks, without their labels, in the order of the mentions."""
+    rows = page.locator("#marked mark").evaluate_all(
+        """marks => marks.map(mark => {
+            const copy = mark.cloneNode(true);
+            copy.querySelectorAll(".chip").forEach(chip => chip.remove());
+            return [Number(mark.dataset.mention), copy.textContent];
+        })"""
+    )
+    return [text for _, text in sorted(rows)]
+
+
+def asked(visit: Visit, path: str = "/v1/annotate") -> list[Request]:
+    return [request for request in visit.asked if request.url.endswith(path)]
+
+
+def body(visit: Visit) -> dict[str, Any]:
+    """That of the last request for mentions."""
+    return json.loads(asked(visit)[-1].post_data or "")
+
+
+def select(page: Page, id_: str, value: str) -> None:
+    page.select_option(f"#{id_}", value)
+    expect(page.locator("#stop")).to_be_hidden()
+
+
+def fulfilling(answer: dict[str, Any]) -> Callable[[Route], None]:
+    """What stands between the page and the service, and answers itself."""
+
+    def fulfill(route: Route) -> None:
+        route.fulfill(**answer)
+
+    return fulfill
+
+
+def test_mentions_are_shown_nested_with_all_that_is_known_of_them(visits: Open, folder: Path) -> None:
+    visit = visits()
+    page = find(visit.page, TEXT)
+    select(page, "overlap", "nested")
+    reply = asked(visit)[-1].response().json()["documents"][0]  # type: ignore[union-attr]
+    texts = [mention["text"] for mention in reply["mentions"]]
+    assert marked(page) == texts
+    assert page.locator("#marked mark mark").count() > 0
+    assert page.locator("#marked").evaluate("e => e.textContent.length") > len(TEXT)
+    linked = next(i for i, mention in enumerate(reply["mentions"]) if mention["candidates"])
+    page.locator("#table .link").nth(linked).click()
+    mention = reply["mentions"][linked]
+    detail = page.locator("#detail")
+    context = next(c for s in reply["sentences"] for c in s["contexts"])
+    for said in (
+        mention["text"],
+        mention["type"],
+        f"{mention['start']} to {mention['end']}",
+        f"{mention['score']:.3f}",
+        mention["types"][0]["name"],
+        mention["name"],
+        *(candidate["entity_id"] for candidate in mention["candidates"]),
+        context["text"],
+    ):
+        expect(detail).to_contain_text(said)
+
+
+def test_offsets_beyond_the_basic_plane_are_exact(page: Page, folder: Path) -> None:
+    find(page, EMOJI)
+    mentions = expected(folder, EMOJI).mentions
+    assert len(mentions) > 3
+    assert marked(page) == [EMOJI[m.start : m.end] for m in mentions]
+    page.locator("#marked").evaluate("e => e.querySelectorAll('.chip').forEach(chip => chip.remove())")
+    assert page.locator("#marked").evaluate("e => e.textContent") == EMOJI
+    cells = page.locator("#table tbody td.number").all_text_contents()
+    assert [int(c) for c in cells if "." not in c] == [at for m in mentions for at in (m.start, m.end)]
+
+
+def test_spans_of_any_kind_become_a_forest_of_their_own_characters(page: Page) -> None:
+    numbers = random.Random(0)
+    text = "".join(numbers.choice("a\u0301é𝓢😀 ") for _ in range(40))
+    cases = [
+        [sorted(numbers.sample(range(len(text) + 1), 2)) for _ in range(numbers.randint(0, 8))]
+        for _ in range(300)
+    ]
+    found = page.evaluate(
+        """async ([text, cases]) => {
+            const {forest, unitsOf, length} = await import(new URL("page/text.js", document.baseURI).href);
+            const flat = (pieces, parent) => pieces.flatMap(p =>
+                [[p.index, p.start, p.end, p.isLast, parent?.start ?? 0, parent?.end ?? length(text)],
+                 ...flat(p.children, p)]);
+            const points = Array.from({length: length(text) + 1}, (_, i) => i);
+            const units = unitsOf(text, points);
+            return [points.map(p => units.get(p)), cases.map(spans =>
+                flat(forest(spans.map(([start, end]) => ({start, end})))))];
+        }""",
+        [text, cases],
+    )
+    units, forests = found
+    assert units == [len(text[:i].encode("utf-16-le")) // 2 for i in range(len(text) + 1)]
+    for spans, pieces in zip(cases, forests, strict=True):
+        for index, span in enumerate(spans):
+            own = sorted(piece for piece in pieces if piece[0] == index)
+            assert [at for _, start, end, *_ in own for at in range(start, end)] == list(range(*span))
+            assert [piece[3] for piece in own] == [False] * (len(own) - 1) + [True]
+        assert all(low <= start and end <= high for _, start, end, _, low, high in pieces)
+
+
+def test_a_text_that_looks_like_markup_and_hostile_names_stay_text(visits: Open) -> None:
+    visit = visits()
+    page = visit.page
+    page.locator("#types input").first.fill(EVIL)
+    find(page, f"{EVIL} In Paris, Marie Curie met Ada Lovelace.")
+    assert body(visit)["types"][0] == {"name": EVIL, "description": TYPES[0]["description"]}
+    select(page, "base", "=index")
+    assert page.locator("#marked").evaluate("(e, evil) => e.textContent.includes(evil)", EVIL)
+    chips = page.locator("#marked .chip", has_text=EVIL)
+    assert chips.count() > 0
+    chips.first.click()
+    expect(page.locator("#detail")).to_contain_text(EVIL)
+    page.locator("#detail button").click()
+    page.fill("#mention", HOSTILE.name)
+    page.click("#look-up")
+    expect(page.locator("#found")).to_contain_text(f"{HOSTILE.name} {HOSTILE.entity_id}")
+    assert page.locator("#answer img, #answer script, #answer b, #options img").count() == 0
+    assert page.title().startswith("rayner")
+
+
+def test_the_keyboard_is_enough(visits: Open) -> None:
+    visit = visits()
+    page, focused = visit.page, visit.page.locator(":focus")
+
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if focused.evaluate(f"e => e.matches('{selector}')"):
+                return
+        pytest.fail(f"no way to {selector}")
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.insert_text(TEXT)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#status")).to_contain_text("found")
+    tab_to("#shift")
+    with page.expect_response("**/v1/annotate"):
+        page.keyboard.press("Home")
+    expect(page.locator("#shift-value")).to_have_text("-10.0")
+    assert body(visit)["shift"] == -10
+    tab_to(".chip")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail")).to_be_visible()
+    page.locator("#text").focus()
+    tab_to(".remove")
+    page.keyboard.press("Enter")
+    expect(page.locator("#types li")).to_have_count(2)
+    expect(page.locator("#types li .remove").first).to_be_focused()
+    assert page.locator(":focus").evaluate("e => getComputedStyle(e).outlineStyle") != "none"
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 1100), (False, 400)])
+def test_everything_can_be_read_and_reached(visits: Open, dark: bool, width: int) -> None:
+    visit = visits(dark=dark, width=width)
+    page = visit.page
+    page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+    assert visit.violations() == []
+    select(page, "overlap", "nested")
+    find(page, TEXT)
+    page.locator("#marked .chip").first.click()
+    page.fill("#mention", "Curie")
+    page.click("#look-up")
+    expect(page.locator("#found")).to_contain_text("curie")
+    page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+    assert visit.violations() == []
+    page.fill("#text", "")
+    page.click("#run")
+    expect(page.locator("#problem")).to_be_visible()
+    assert visit.violations() == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the window"
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
+
+
+def test_a_key_is_sent_and_never_kept(visits: Open) -> None:
+    visit = visits("/guarded/", offers="Asking")
+    page = visit.page
+    expect(page.locator("#problem")).to_contain_text("asks for an API key")
+    page.fill("#key", "wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem")).to_contain_text("asks for an API key")
+    page.fill("#key", KEY)
+    page.click("#use-key")
+    expect(page.locator("#service")).to_contain_text("3 types")
+    find(page, TEXT)
+    page.locator("#curl-part summary").click()
+    expect(page.locator("#curl")).to_have_value(re.compile(r"Bearer \$RAYNER_API_KEY"))
+    assert "cret" not in page.input_value("#curl")
+    assert asked(visit)[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert not any("cret" in request.url or "cret" in (request.post_data or "") for request in visit.asked)
+    stored = page.evaluate(
+        """async () => [localStorage.length, sessionStorage.length, document.cookie, history.state,
+            window.name, (await indexedDB.databases()).length, location.href,
+            (await navigator.serviceWorker?.getRegistrations())?.length ?? 0]"""
+    )
+    assert stored == [0, 0, "", None, "", 0, page.url, 0]
+    assert visit.context.storage_state() == {"cookies": [], "origins": []}
+    page.reload()
+    expect(page.locator("#problem")).to_contain_text("asks for an API key")
+    assert page.input_value("#key") == ""
+
+
+def test_the_command_asks_what_the_page_asks(visits: Open) -> None:
+    visit = visits()
+    page = visit.page
+    text = 'In Paris, Curie\'s letter\nreached `Acme` $(late) \\ "so" 😀.'
+    page.locator("#curl-part summary").click()
+    find(page, text)
+    select(page, "overlap", "flat")
+    words = shlex.split(page.input_value("#curl").replace("\\\n", ""))
+    assert words == [
+        "curl",
+        asked(visit)[-1].url,
+        "-H",
+        "Content-Type: application/json",
+        "--data-raw",
+        asked(visit)[-1].post_data,
+    ]
+    assert body(visit) == {"documents": [{"text": text}], "overlap": "flat", "contexts": True}
+
+
+def test_types_and_linking_are_changed_and_put_back(visits: Open) -> None:
+    visit = visits()
+    page = find(visit.page, TEXT)
+    assert body(visit).keys() == {"documents", "contexts"}, "what is left out is as configured"
+    page.click("#add-type")
+    page.keyboard.insert_text("TOWN")
+    page.locator("#types textarea").last.fill("towns and villages")
+    page.locator("#point").focus()
+    page.keyboard.press("End")
+    expect(page.locator("#point-value")).to_have_text("high precision")
+    page.locator("#top-k").focus()
+    page.keyboard.press("Home")
+    find(page, TEXT)
+    sent = body(visit)
+    assert sent["types"] == [{"name": t["name"]} for t in TYPES] + [
+        {"name": "TOWN", "description": "towns and villages"}
+    ]
+    assert (sent["operating_point"], sent["top_k"]) == ("high_precision", 1)
+    page.click("#reset-types")
+    page.click("#reset-linking")
+    expect(page.locator("#point-value")).to_have_text("as configured (never NIL)")
+    find(page, TEXT)
+    assert body(visit).keys() == {"documents", "contexts"}
+    select(page, "base", "none")
+    assert asked(visit, "/v1/recognize")
+
+
+def test_a_service_of_names_alone_looks_them_up(visits: Open) -> None:
+    page = visits("/names/", offers="people: 3 entities").page
+    expect(page.locator("#ask")).to_be_hidden()
+    for mention, answer in (("Maria Sklodowska", "curie"), ("...", "NIL: only punctuation")):
+        page.fill("#mention", mention)
+        page.keyboard.press("Enter")
+        expect(page.locator("#found")).to_contain_text(answer)
+
+
+def test_what_is_wrong_with_a_request_is_said_where_it_is(visits: Open) -> None:
+    page = visits().page
+    page.fill("#text", TEXT)
+    page.click("#add-type")
+    page.keyboard.insert_text("TOWN")
+    page.click("#run")
+    problem = page.locator("#problem")
+    expect(problem).to_contain_text("types.3")
+    expect(page.locator("#types textarea").last).to_have_attribute("aria-invalid", "true")
+    page.locator("#types textarea").last.fill("towns")
+    page.locator("#types input").first.fill("")
+    page.click("#run")
+    expect(problem).to_contain_text("types.0.name")
+    expect(page.locator("#types input").first).to_have_attribute("aria-invalid", "true")
+    page.click("#reset-types")
+    for name in "ABC":
+        page.click("#add-type")
+        page.keyboard.insert_text(name)
+    page.click("#run")
+    expect(problem).to_contain_text("6 types")
+    page.locator("#text").evaluate("e => e.value = 'half \\ud83d'")
+    page.click("#reset-types")
+    page.click("#run")
+    expect(problem).to_contain_text("half a surrogate pair")
+    expect(page.locator("#text")).to_have_attribute("aria-invalid", "true")
+    find(page, TEXT)
+    expect(problem).to_be_hidden()
+    assert page.locator("[aria-invalid]").count() == 0
+
+
+def test_a_service_that_is_not_ready_is_asked_once_more(visits: Open) -> None:
+    visit = visits("/loading/", offers="Asking")
+    page = visit.page
+    expect(page.locator("#status")).to_contain_text("once more in 1 second")
+    expect(page.locator("#problem")).to_contain_text("busy or not ready")
+    expect(page.locator("#problem")).to_contain_text("still loading")
+    assert len(asked(visit, "/v1/models")) == 2
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#status")).to_contain_text("once more")
+
+
+def test_faults_of_the_network_are_said_and_the_next_try_works(visits: Open) -> None:
+    visit = visits()
+    page, problem = visit.page, visit.page.locator("#problem")
+    page.fill("#text", TEXT)
+    visit.context.set_offline(True)
+    page.click("#run")
+    expect(problem).to_contain_text("cannot be reached")
+    visit.context.set_offline(False)
+
+    answers: list[dict[str, Any]] = [
+        {"status": 502, "content_type": "text/html", "body": "<h1>Bad Gateway</h1>"},
+        {"status": 200, "content_type": "text/html", "body": "<h1>Sign in</h1>"},
+        {"status": 403, "json": {"detail": "not from here"}},
+    ]
+    said = ["status 502", "not JSON", "not from here"]
+    for answer, message in zip(answers, said, strict=True):
+        page.route("**/v1/annotate", fulfilling(answer), times=1)
+        page.click("#run")
+        expect(problem).to_contain_text(message)
+    find(page, TEXT)
+
+    page.clock.install()
+    waiting: list[Route] = []
+    page.route("**/v1/annotate", lambda route: waiting.append(route))
+    page.click("#run")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
+    page.click("#stop")
+    expect(page.locator("#status")).to_have_text("Stopped.")
+    with page.expect_request("**/v1/annotate"):
+        page.click("#run")
+    page.clock.fast_forward(181_000)
+    expect(problem).to_contain_text("No answer within 180 seconds")
+    expect(page.locator("#answer")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("#stop")).to_be_hidden()
+
+
+def test_a_text_of_a_megabyte_is_shown_in_parts(visits: Open) -> None:
+    """The service would read it for minutes: here its reply is made up, and the page is real."""
+    page = visits().page
+    part = "😀 Ada Lovelace wrote to nobody about anything, " + "as she did in every winter. " * 12
+    text = part * (1_000_000 // len(part))
+    own = {"text": "Ada Lovelace", "type": "PER", "score": 0.9, "margin": 1.0, "types": []}
+    starts = range(2, len(text), len(part))
+    mentions = [{"start": at, "end": at + 12, **own} for at in starts]
+    document = {"document_id": "0", "windows": 9, "mentions": mentions, "sentences": None}
+    reply = {"documents": [document], "new_types": {}, "versions": {"knowledge_bases": {}}}
+    page.route("**/v1/annotate", lambda route: route.fulfill(json=reply))
+    page.evaluate("text => document.getElementById('text').value = text", text)
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("found")
+    while page.locator("#more").is_visible():
+        page.click("#more")
+    assert set(marked(page)) == {"Ada Lovelace"}
+    assert page.locator("#marked mark").count() == len(mentions) > 2500
+    assert page.locator("#table tbody tr").count() == len(mentions)
+
+
+def test_a_file_is_opened_or_dropped(page: Page) -> None:
+    def drop(content: bytes) -> None:
+        page.locator("#text").evaluate(
+            """(field, bytes) => {
+                const dataTransfer = new DataTransfer();
+                dataTransfer.items.add(new File([new Uint8Array(bytes)], "a.txt"));
+                field.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true, cancelable: true}));
+            }""",
+            list(content),
+        )
+
+    drop("\ufeffMarie Curie 😀".encode())
+    expect(page.locator("#text")).to_have_value("Marie Curie 😀")
+    expect(page.locator("#count")).to_have_text("13 characters")
+    drop(b"\xff\xfe")
+    expect(page.locator("#problem")).to_contain_text("UTF-8")
+    expect(page.locator("#text")).to_have_value("Marie Curie 😀")
+    page.set_input_files("#file", {"name": "b.txt", "mimeType": "text/plain", "buffer": b"Ada"})
+    expect(page.locator("#text")).to_have_value("Ada")
+    expect(page.locator("#problem")).to_be_hidden()

@@ -1,0 +1,60 @@
+"""Weights in several files: read together, and refused by file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from rayner.errors import CheckpointError
+from rayner.tasks.checkpoint_files import Place, load_weights, save_weights
+
+PLACES = {"one.": Place("own"), "two.": Place("other", "linear.")}
+
+
+def model() -> nn.Module:
+    return nn.ModuleDict({"one": nn.Linear(2, 3), "two": nn.Linear(3, 2), "head": nn.Linear(2, 1)})
+
+
+def test_each_part_lies_in_its_own_file_under_its_own_names(tmp_path: Path) -> None:
+    saved, loaded = model(), model()
+    save_weights(saved, tmp_path, PLACES)
+    assert load_file(tmp_path / "own/model.safetensors").keys() == {"weight", "bias"}
+    assert load_file(tmp_path / "other/model.safetensors").keys() == {"linear.weight", "linear.bias"}
+    assert load_file(tmp_path / "model.safetensors").keys() == {"head.weight", "head.bias"}
+    load_weights(loaded, tmp_path, PLACES)
+    weights = loaded.state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in saved.state_dict().items())
+
+
+def changed(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "own/model.safetensors", "other/model.safetensors"])
+def test_what_is_wrong_is_said_by_file(tmp_path: Path, file: str) -> None:
+    path = tmp_path / file
+    save_weights(model(), tmp_path, PLACES)
+    changed(path, lambda weights: weights.pop(next(name for name in weights if name.endswith("bias"))))
+    with pytest.raises(CheckpointError, match=r"does not fit the recipe beside it \(\w+\.bias\)") as caught:
+        load_weights(model(), tmp_path, PLACES)
+    assert caught.value.where == str(path)
+    save_weights(model(), tmp_path, PLACES)
+    changed(path, lambda weights: weights.update(surplus=torch.ones(1)))
+    with pytest.raises(CheckpointError, match="surplus") as caught:
+        load_weights(model(), tmp_path, PLACES)
+    assert caught.value.where == str(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match="cannot be read") as caught:
+        load_weights(model(), tmp_path, PLACES)
+    assert caught.value.where == str(path)
+    path.unlink()
+    with pytest.raises(CheckpointError, match="is missing") as caught:
+        load_weights(model(), tmp_path, PLACES)
+    assert caught.value.where == str(path)
