@@ -154,13 +154,15 @@ def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
-    domains = {"training.learning_rate": [1e-2, 1e-3, 1e-4, 3e-5]}
-    given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2)
+    # One after the other: what runs beside it and reports first is never stopped, whatever its score.
+    domains = {"training.learning_rate": [1e-2, 1e-30]}
+    given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2, max_concurrent=1)
     out = tmp_path / "sweep"
     result = sweep(space_of(tmp_path, domains), recipe, out, given)
-    # Trials with equal scores are not stopped, and the first to report are not either.
-    assert result["trials"]["stopped"] >= 1
-    assert result["settings"]["training.learning_rate"] >= 1e-3
+    assert result["trials"] == {"finished": 1, "stopped": 1}
+    assert result["settings"] == {"training.learning_rate": 1e-2}
+    epochs = {trial.state: trial.last["epochs"] for trial in read_trials(plan_of(out))}
+    assert epochs == {"finished": 6, "stopped": 2}
     low, high = result["interval"]
     assert low <= result["score"]["f1"] <= high
     assert not list(out.glob("trials/*/*/last"))
