@@ -100,11 +100,13 @@ def test_candidates_of_one_side_are_scored_by_the_other(monkeypatch: pytest.Monk
 def test_the_name_that_matches_is_the_one_told() -> None:
     index = build_index(ENTITIES, Letters(), IndexSettings(), "cosine")
     found = search(index, ["mammary cancer", "HD", "Diabetes mellitus"], 1, 0.5)
-    assert [(f[0].entity_id, f[0].name) for f in found] == [
+    assert [(f[0].entity_id, f[0].matched) for f in found] == [
         ("D2", "mammary cancer"),
         ("D3", "HD"),
         ("D5", "diabetes mellitus"),
     ]
+    names = {entity.entity_id: entity.name for entity in ENTITIES}
+    assert all(f[0].name == names[f[0].entity_id] for f in found)
 
 
 def test_abbreviations_are_expanded_for_the_lexical_side() -> None:

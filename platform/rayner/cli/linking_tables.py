@@ -46,7 +46,7 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
 
 
 def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The first answers: the entity by the name that matched, and the next candidate."""
+    """The first answers: the entity, and the next candidate."""
     table = Table()
     table.add_column("mention", no_wrap=True, max_width=40)
     table.add_column("entity", no_wrap=True, max_width=40)

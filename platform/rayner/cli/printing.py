@@ -90,7 +90,7 @@ def json_line(value: Any) -> str:
 def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -> None:
     """One line a fact, without those that tables show, then the commands that come next."""
     console = Console()
-    facts = {name: fact for name, fact in facts.items() if name not in _SHOWN_OTHERWISE}
+    facts = {n: fact for n, fact in facts.items() if n not in _SHOWN_OTHERWISE and fact != {}}
     width = max([len("next"), *map(len, facts)]) + 2
     for name, value in facts.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)

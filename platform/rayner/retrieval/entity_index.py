@@ -130,9 +130,10 @@ class EntityIndex:
             query, entity = int(pairs.query[i]), int(pairs.entity[i])
             mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
             names = pairs.name[mine]
-            name = self.names.text(names[np.argmax(_fuse(similarities[mine], cosines[mine], weight))])
+            matched = self.names.text(names[np.argmax(_fuse(similarities[mine], cosines[mine], weight))])
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
-            found[query].append(Found(self.entities.entity_id(entity), name, *scores))
+            id_, name = self.entities.entity_id(entity), self.entities.name(entity)
+            found[query].append(Found(id_, name, matched, *scores))
         return found
 
     def _lexical_scores(self, texts: Sequence[str]) -> AllScores | PrunedScores:

@@ -48,6 +48,10 @@ class EntityTable(Sequence[Entity]):
         """The id of an entity."""
         return self.table["entity_id"][number].as_py()
 
+    def name(self, number: int) -> str:
+        """The name of an entity."""
+        return self.table["name"][number].as_py()
+
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """The names of those of the entities that are in the table, by id."""
         numbers = {id_: self.numbers[id_] for id_ in ids if id_ in self.numbers}

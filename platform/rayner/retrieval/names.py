@@ -23,14 +23,16 @@ NAMES_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An entity that was found: the name that matches best, and how well.
+    """An entity that was found, and how well it matches.
 
-    `dense` is a similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams,
-    and `score` the two together.
+    `name` is that of the entity, `matched` the one of its name and aliases that matches best. `dense` is a
+    similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams, and `score` the
+    two together.
     """
 
     entity_id: str
     name: str
+    matched: str
     score: float
     dense: float
     lexical: float

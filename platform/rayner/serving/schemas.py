@@ -138,8 +138,7 @@ class Versions(Reply):
 
 
 class CandidateOut(Reply):
-    """An entity that a mention may be. `name`: that of the entity; of `/v1/standardize`, the name or alias of
-    it that the mention is like."""
+    """An entity that a mention may be, and its name."""
 
     entity_id: str
     name: str
@@ -227,17 +226,25 @@ class AnnotateReply(Reply):
     versions: Versions
 
 
+class MatchOut(CandidateOut):
+    """A candidate for a string. `matched`: the one of its name and aliases that the string is most like."""
+
+    matched: str
+
+
 class AnswerOut(Reply):
-    """The entity of a mention; null is NIL. `probability`: that the first candidate is right."""
+    """The entity of a mention; null is NIL. `matched`: the one of its names that the mention is most like.
+    `probability`: that the first candidate is right."""
 
     mention: str
     entity_id: str | None
     name: str | None
+    matched: str | None
     score: float | None
     margin: float | None
     probability: float | None
     reason: str | None
-    candidates: list[CandidateOut]
+    candidates: list[MatchOut]
 
 
 class StandardizeReply(Reply):

@@ -88,7 +88,7 @@ def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Pa
     result = build(trained, [base], tmp_path / "index", mentions=[mentions])
     assert result.items() >= {"entities": 3, "names": 7}.items()
     (answer,) = load(trained, index=tmp_path / "index").predict(["wheezing disease"])
-    assert (answer.candidates[0].entity_id, answer.candidates[0].name) == ("C2", "wheezing disease")
+    assert (answer.candidates[0].entity_id, answer.candidates[0].matched) == ("C2", "wheezing disease")
     others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
     with pytest.raises(InputError, match="--mentions: 1 of 1 mentions have ids that"):
         build(trained, [base], tmp_path / "other", mentions=[others])

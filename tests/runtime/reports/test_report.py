@@ -238,7 +238,7 @@ def test_names_of_entities_are_escaped(tmp_path):
     errors = {"counts": {"no_match": 1}, "examples": {"no_match": [mistake]}}
     metrics = {"top1": 0.5, "top3": 0.5, "top5": 0.5, "mentions": 2, "errors": errors}
     (run / "best" / "metrics.json").write_text(json.dumps(metrics))
-    answer = Answer(evil, evil, 0.5, 0.1, None, (Found(evil, evil, 0.5, 0.5, 0.0),))
+    answer = Answer(evil, evil, 0.5, 0.1, None, (Found(evil, evil, evil, 0.5, 0.5, 0.0),))
     table = answers_to_table([MentionString(evil, (evil,))], [answer])
     pq.write_table(table, run / "best" / "evaluation" / "answers.parquet")
     page = read(report(run))

@@ -41,6 +41,7 @@ class Found:
     score: float
     dense: float = 0.0
     lexical: float = 0.0
+    matched: str = ""
 
 
 @dataclass
@@ -54,6 +55,7 @@ class SmallIndex:
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:
         self.searched.append(list(texts))
+        own = {e.entity_id: e.name for e in self.entities}
         names = [(e.entity_id, name) for e in self.entities for name in (e.name, *e.aliases)]
         table = encode([name for _, name in names]) if names else np.zeros((0, 256), np.float32)
         answers = []
@@ -61,6 +63,6 @@ class SmallIndex:
             best: dict[str, Found] = {}
             for place in np.argsort(-scores, kind="stable"):
                 id_, name = names[place]
-                best.setdefault(id_, Found(id_, name, float(scores[place])))
+                best.setdefault(id_, Found(id_, own[id_], float(scores[place]), matched=name))
             answers.append(list(best.values())[:k])
         return answers

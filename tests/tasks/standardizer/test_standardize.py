@@ -21,13 +21,14 @@ from tests.tasks.standardizer.small_standardizer import NIL, STRANGERS, standard
 def test_answers_have_score_margin_probability_and_candidates():
     (answer,) = predict(standardizer(nil=NIL), ["postgres"])
     scores = [found.score for found in answer.candidates]
-    assert (answer.entity_id, answer.candidates[0].name, answer.reason) == ("pg", "Postgres", None)
+    assert (answer.entity_id, answer.candidates[0].matched, answer.reason) == ("pg", "Postgres", None)
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
     assert answer.margin == pytest.approx(scores[0] - scores[1])
     assert answer.probability == pytest.approx(float(NIL.probability(evidence([scores]))[0]))
     row = answer.to_row()
-    assert (row["entity_id"], row["name"], row["candidates"][0]["entity_id"]) == ("pg", "Postgres", "pg")
+    assert (row["entity_id"], row["name"], row["matched"]) == ("pg", "PostgreSQL", "Postgres")
+    assert [row["candidates"][0][name] for name in ("name", "matched")] == ["PostgreSQL", "Postgres"]
 
 
 @pytest.mark.parametrize(

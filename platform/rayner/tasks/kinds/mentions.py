@@ -32,6 +32,7 @@ _FOUND = pa.struct(
     [
         ("entity_id", pa.string()),
         ("name", pa.string()),
+        ("matched", pa.string()),
         ("score", pa.float64()),
         ("dense", pa.float64()),
         ("lexical", pa.float64()),

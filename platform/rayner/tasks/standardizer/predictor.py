@@ -68,12 +68,18 @@ class Answer:
 
     def to_row(self) -> dict[str, Any]:
         """The answer as a JSON object; scores that are not finite are null."""
-        name = self.candidates[0].name if self.entity_id is not None else None
-        row: dict[str, Any] = {"mention": self.text, "entity_id": self.entity_id, "name": name}
+        best = self.candidates[0] if self.entity_id is not None else None
+        row: dict[str, Any] = {"mention": self.text, "entity_id": self.entity_id}
+        row |= {"name": best and best.name, "matched": best and best.matched}
         row |= {"score": finite(self.score), "margin": finite(self.margin)}
         row |= {"probability": self.probability, "reason": self.reason}
         row["candidates"] = [
-            {"entity_id": found.entity_id, "name": found.name, "score": found.score}
+            {
+                "entity_id": found.entity_id,
+                "name": found.name,
+                "matched": found.matched,
+                "score": found.score,
+            }
             for found in self.candidates
         ]
         return row
