@@ -83,7 +83,7 @@ def test_the_first_explanation_counts() -> None:
 
 
 PIECES = st.sampled_from(
-    ["alpha ", "Beta-", "gamma\n", "(", ")", "AB", "ABG ", "; ", ". ", "é", "\u2028", "[", '"']
+    ["alpha ", "Beta-", "gamma\n", "(", ")", "AB", "ABG ", "; ", ". ", "é", "\u2028", "["]
 )
 
 
