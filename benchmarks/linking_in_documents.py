@@ -1,6 +1,6 @@
 """Linking of mentions in their documents: abbreviations expanded, composite mentions split.
 
-    python -m benchmarks.linking_in_documents --only ncbi --out runs/linking_in_documents
+    python -m benchmarks.linking_in_documents --only ncbi --by both --runs runs/linking_in_documents
 
 Five folds of the training documents of NCBI-disease or BC5CDR (diseases), linked to MEDIC by the untrained
 encoder and character n-grams, with an index of the names and the mentions of the other folds, and a weight of
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,11 @@ def ask(
 
 
 def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any) -> Linker:
-    """With a weight fitted on a tenth of the strings, and all of them in the index."""
+    """With all strings in the index, and a weight fitted on a tenth of them; of n-grams alone where `encode` is
+    None."""
+    if encode is None:
+        with_all = with_mentions(entities, mentions)
+        return Linker(build_index(with_all, _nothing, task.recipe.index, "cosine"), _nothing, math.inf)
     held_out = hold_out(mentions, entities, 0.1)
     strings = {mention.text.casefold() for mention in held_out}
     kept = [mention for mention in mentions if mention.text.casefold() not in strings]
@@ -173,15 +178,27 @@ def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task:
     return Linker(index_of(mentions), encode, fitted.weight)
 
 
-def _vectors(
-    file: Path, entities: Sequence[Entity], encode: Callable[[Sequence[str]], np.ndarray]
-) -> dict[str, np.ndarray]:
-    """The vectors of all names, kept for the next call."""
+def _nothing(texts: Sequence[str]) -> np.ndarray:
+    return np.ones((len(texts), 1), np.float32)
+
+
+def _encoder(
+    task: StandardizerTask, entities: Sequence[Entity], file: Path
+) -> Callable[[Sequence[str]], np.ndarray]:
+    """The untrained encoder; the vectors of all names are kept in a file for the next call."""
+    model = task.build().eval()
     if not file.exists():
         names = list({name: None for entity in entities for name in (entity.name, *entity.aliases)})
-        np.savez(file, names=np.array(names), vectors=encode(names))
+        np.savez(file, names=np.array(names), vectors=task.encode(model, names))
     with np.load(file) as found:
-        return dict(zip(found["names"].tolist(), found["vectors"], strict=True))
+        known = dict(zip(found["names"].tolist(), found["vectors"], strict=True))
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            known.update(zip(new, task.encode(model, new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    return encode
 
 
 def rows(of_folds: Sequence[Mapping[str, list]]) -> list[dict[str, Any]]:
@@ -227,6 +244,7 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=CORPORA, default="ncbi")
     parser.add_argument("--folds", nargs="+", type=int, default=list(range(FOLDS)))
+    parser.add_argument("--by", choices=("n-grams", "both"), default="both")
     parser.add_argument("--runs", type=Path, default=Path("runs/linking_in_documents"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -235,24 +253,16 @@ def main() -> None:
     recipe = parse_recipe(
         {"task": "standardizer", "knowledge_base": {"paths": [KNOWLEDGE_BASE]}}, "linking_in_documents"
     )
-    missing = [f for f in options.folds if not (options.runs / f"{options.only}_{f}.json").exists()]
-    if missing:
-        task = StandardizerTask(recipe)
-        model, entities = task.build().eval(), load_entity_strings(recipe).indexed
-        known = _vectors(options.runs / "vectors.npz", entities, lambda texts: task.encode(model, texts))
-
-        def encode(texts: Sequence[str]) -> np.ndarray:
-            if new := [text for text in dict.fromkeys(texts) if text not in known]:
-                known.update(zip(new, task.encode(model, new), strict=True))
-            return np.stack([known[text] for text in texts])
-
+    files = {fold: options.runs / f"{options.only}_{options.by}_{fold}.json" for fold in options.folds}
+    if missing := [fold for fold, file in files.items() if not file.exists()]:
+        task, entities = StandardizerTask(recipe), load_entity_strings(recipe).indexed
+        encode = _encoder(task, entities, options.runs / "vectors.npz") if options.by == "both" else None
         asked = questions(options.only)
         for fold in missing:
             found = ask(fold, asked, entities, task, encode)
             values = {name: np.array(column).tolist() for name, column in found.items()}
-            (options.runs / f"{options.only}_{fold}.json").write_text(json.dumps(values), encoding="utf-8")
-    files = [options.runs / f"{options.only}_{fold}.json" for fold in options.folds]
-    table = rows([json.loads(file.read_text("utf-8")) for file in files])
+            files[fold].write_text(json.dumps(values), encoding="utf-8")
+    table = rows([json.loads(file.read_text("utf-8")) for file in files.values()])
     if options.json:
         print(json.dumps({"rows": table}))
         return

@@ -52,14 +52,20 @@ def test_no_mention_is_split_unless_it_is_asked_for() -> None:
     assert index.searched == [["breast and ovarian cancer"]]
 
 
-def test_a_part_that_is_nil_is_left_out() -> None:
+def test_the_weakest_part_says_how_probable_the_answer_is() -> None:
     asked = standardizer(SmallIndex(), nil=NIL, nil_share=0.5, composites=True)
     whole, both, none = predict(asked, ["MySQL", "MySQL, Postgres", "toothbrush and quinoa"])
     assert (whole.entity_id, both.entity_id, none.entity_id) == ("my", "my|pg", None)
-    assert both.probability == pytest.approx(
-        min(p.probability for p in predict(asked, ["MySQL", "Postgres"]))
-    )
+    parts = predict(asked, ["MySQL", "Postgres"])
+    assert both.probability == pytest.approx(min(part.probability or 0 for part in parts))
     assert (none.name, none.reason) == (None, "below the threshold of accuracy")
+
+
+def test_a_part_that_is_nil_is_left_out() -> None:
+    point: Any = {"nil": NIL, "nil_share": 0.9, "operating_point": "high_precision"}
+    part, both = predict(standardizer(SmallIndex(), composites=True, **point), ["Androis", "nginx, Androis"])
+    assert (part.entity_id, part.candidates[0].entity_id) == (None, "an")
+    assert (both.entity_id, both.name, both.reason) == ("ng", "nginx", None)
 
 
 def test_answers_are_scored_part_by_part() -> None:
