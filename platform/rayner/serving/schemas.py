@@ -228,7 +228,8 @@ class AnnotateReply(Reply):
 
 
 class AnswerOut(Reply):
-    """The entity of a mention; null is NIL. `probability`: that the first candidate is right."""
+    """The entity of a mention; null is NIL, ids joined by `|` are those of a mention of several entities.
+    `probability`: that the first candidate is right."""
 
     mention: str
     entity_id: str | None
