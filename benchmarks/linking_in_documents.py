@@ -161,7 +161,7 @@ def ask(
 
 
 def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any) -> Linker:
-    """With all strings in the index, and a weight fitted on a tenth of them; n-grams alone without `encode`."""
+    """With all strings in the index, and a weight fitted on a tenth of them. No `encode`: n-grams alone."""
     if encode is None:
         with_all = with_mentions(entities, mentions)
         return Linker(build_index(with_all, _nothing, task.recipe.index, "cosine"), _nothing, math.inf)

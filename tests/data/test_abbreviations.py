@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rayner.data.abbreviations import LONGEST, expanded, find_abbreviations, strings_of_mentions
+from rayner.data.abbreviations import LONGEST, expander, find_abbreviations, strings_of_mentions
 from rayner.data.schema import Document, Mention
 
 
@@ -79,7 +79,7 @@ def test_a_mention_has_the_long_form(mention: str, string: str) -> None:
 
 def test_the_first_explanation_counts() -> None:
     text = "Angelman syndrome (AS), ankylosing spondylitis (AS), AS"
-    assert expanded(text, (len(text) - 2, len(text)), find_abbreviations(text)) == "Angelman syndrome"
+    assert expander(text, find_abbreviations(text))((len(text) - 2, len(text))) == "Angelman syndrome"
 
 
 PIECES = st.sampled_from(
@@ -101,5 +101,6 @@ def test_offsets_are_those_of_the_text(text: str, data: st.DataObject | None) ->
         assert text[definition[1] - 1] == ")"
         assert max(short[1], long[1]) < definition[1]
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2))) if data else (0, len(text))
-    assert expanded(text, (start, end), ()) == " ".join(text[start:end].split())
-    assert expanded(text, (start, end), found) == " ".join(expanded(text, (start, end), found).split())
+    assert expander(text, ())((start, end)) == " ".join(text[start:end].split())
+    string = expander(text, found)((start, end))
+    assert string == " ".join(string.split())

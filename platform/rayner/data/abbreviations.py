@@ -6,7 +6,7 @@ definitions in biomedical text, with offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import regex
@@ -60,26 +60,33 @@ def find_abbreviations(text: str) -> list[Abbreviation]:
     return found
 
 
-def expanded(text: str, span: Span, abbreviations: Iterable[Abbreviation]) -> str:
-    """A span of a text, single-spaced, with the long form in place of each short form that is a word of it.
+def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span], str]:
+    """From a span of a text to its string, single-spaced, with long forms in place of short ones.
 
-    A definition that lies within the span keeps its long form alone. Of several explanations of a short form
-    the first counts.
+    A short form counts where it is a word of its own, case included. A definition within the span leaves its
+    long form. Of several explanations of a short form the first counts.
     """
-    start, end = span
     long_of: dict[str, str] = {}
-    pieces = []
+    definitions: list[tuple[Span, str]] = []
     for short, long, definition in abbreviations:
         explained = long_of.setdefault(text[slice(*short)], text[slice(*long)])
-        if start <= definition[0] and definition[1] <= end:
-            pieces += [text[start : definition[0]], explained]
-            start = definition[1]
-    kept = "".join((*pieces, text[start:end]))
-    if long_of:
-        shorts = "|".join(map(regex.escape, sorted(long_of, key=len, reverse=True)))
-        word = rf"(?<![\p{{L}}\p{{N}}])(?:{shorts})(?![\p{{L}}\p{{N}}])"
-        kept = regex.sub(word, lambda match: long_of[match[0]], kept)
-    return " ".join(kept.split())
+        definitions.append((definition, explained))
+    shorts = "|".join(map(regex.escape, sorted(long_of, key=len, reverse=True)))
+    word = regex.compile(rf"(?<![\p{{L}}\p{{N}}])(?:{shorts})(?![\p{{L}}\p{{N}}])") if shorts else None
+
+    def string_of(span: Span) -> str:
+        start, end = span
+        pieces = []
+        for (begin, stop), explained in definitions:
+            if start <= begin and stop <= end:
+                pieces += [text[start:begin], explained]
+                start = stop
+        kept = "".join((*pieces, text[start:end]))
+        if word is not None:
+            kept = word.sub(lambda match: long_of[match[0]], kept)
+        return " ".join(kept.split())
+
+    return string_of
 
 
 def strings_of_mentions(document: Document, abbreviations: bool = False) -> list[str]:
@@ -88,8 +95,8 @@ def strings_of_mentions(document: Document, abbreviations: bool = False) -> list
     Args:
         abbreviations: whether short forms that the document explains are replaced by their long forms.
     """
-    found: Sequence[Abbreviation] = find_abbreviations(document.text) if abbreviations else ()
-    return [expanded(document.text, (m.start, m.end), found) for m in document.mentions]
+    string_of = expander(document.text, find_abbreviations(document.text) if abbreviations else ())
+    return [string_of((mention.start, mention.end)) for mention in document.mentions]
 
 
 def _is_short_form(text: str) -> bool:
