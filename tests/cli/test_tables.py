@@ -59,6 +59,8 @@ def test_a_label_has_what_is_known_of_a_mention():
     names = {"e1": "GNU Emacs"}
     assert label_of(mention, names) == "APP: editor = e1 GNU Emacs"
     assert label_of(mention, names, scores=True) == "APP 0.88: editor 0.50 = e1 GNU Emacs 0.25"
+    both = Mention(0, 5, "APP", "e1|e2")
+    assert label_of(both, {**names, "e2": "Vim"}) == "APP = e1|e2 GNU Emacs | Vim"
     unlinked = Mention(0, 5, "APP")
     assert label_of(unlinked, {}, is_linked=True) == "APP = NIL"
     assert label_of(unlinked, {}, scores=True) == "APP"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString, ids_of
+from rayner.data.mention_strings import MentionString, ids_of, is_right, name_of
 from rayner.errors import CorpusError
 
 
@@ -124,3 +124,39 @@ def test_counts_of_the_corpora(
     assert len(found) == mentions
     assert len({mention.text for mention in found}) == strings
     assert sum(len(mention.entity_ids) > 1 for mention in found) == composite
+
+
+def test_mentions_of_documents_have_the_long_forms_that_these_explain(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    lines = ["1|t|Skin tumour (ST) and ST", "1|a|", "1\t21\t23\tST\tDisease\tD1", "", "2|t|ST", "2|a|"]
+    path.write_text("\n".join([*lines, "2\t0\t2\tST\tDisease\tD1"]) + "\n")
+    assert [m.text for m in read_mention_strings(path).mentions] == ["ST", "ST"]
+    assert [m.text for m in read_mention_strings(path, abbreviations=True).mentions] == ["Skin tumour", "ST"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "ids", "right"),
+    [
+        ("a", ["a", "b"], True),
+        ("a|b", ["b", "a"], True),
+        ("a|c", ["a", "b"], False),
+        ("a|c", ["a|c"], True),
+        ("c", ["a"], False),
+        (None, ["a"], False),
+    ],
+)
+def test_an_answer_of_several_entities_is_right_where_each_is(
+    answer: str | None, ids: list[str], right: bool
+) -> None:
+    assert is_right(answer, ids) is right
+
+
+def test_the_name_of_several_entities_is_that_of_each() -> None:
+    names = {"a": "Alpha", "b": "Beta", "a|b": "Whole"}
+    assert [name_of(answer, names) for answer in ("a", "b|a", "a|b", "x", "a|x")] == [
+        "Alpha",
+        "Beta | Alpha",
+        "Whole",
+        "",
+        "Alpha",
+    ]

@@ -64,6 +64,7 @@ def standardizer_folder(folder: Path, entities: Sequence[Entity], seed: int = 1)
             "seed": seed,
             "encoder": "random:32x2",
             "knowledge_base": {"paths": [str(base)]},
+            "mentions": {"abbreviations": True, "composites": True},
         },
         "test",
     )

@@ -22,6 +22,7 @@ from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
 
 MENTIONS = ["Marie Curie", "curie", "Ada Lovelace ", "Zanzibar", "", "!!!", "x" * 600, "Marie Curie"]
+MENTIONS += ["Ada Lovelace and Marie Curie"]
 
 
 class Folders:
@@ -99,6 +100,9 @@ def test_answers_are_those_of_the_standardizer(
     assert reply["answers"] == close(expected)
     assert reply["answers"][0]["candidates"][0]["entity_id"] == "curie"
     assert {answer["reason"] for answer in reply["answers"][4:7]} >= {"empty", "only punctuation"}
+    if point == "never":
+        both = reply["answers"][-1]
+        assert (both["entity_id"], both["name"]) == ("ada|curie", "Ada Lovelace | Marie Curie")
 
 
 def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folders) -> None:

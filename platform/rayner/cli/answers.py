@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rayner.cli.marked import COLOURS, NIL, label_of, marked_text
 from rayner.cli.printing import visible
+from rayner.data.mention_strings import SEVERAL
 
 if TYPE_CHECKING:
     from rayner.data.schema import Context, Document
@@ -78,7 +79,8 @@ class ShownDocuments:
         """Print the text with its mentions, and below it what its sentences were read with."""
         for name in [*getattr(self._pipeline.predictor, "names", ()), *(m.type for m in document.mentions)]:
             self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
-        names = self._pipeline.entity_names({m.entity_id for m in document.mentions if m.entity_id})
+        answered = [m.entity_id for m in document.mentions if m.entity_id]
+        names = self._pipeline.entity_names({id_ for of in answered for id_ in (of, *of.split(SEVERAL))})
         self._lines.print(
             marked_text(
                 document,

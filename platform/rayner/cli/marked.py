@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from rayner.cli.printing import visible
+from rayner.data.mention_strings import name_of
 
 if TYPE_CHECKING:
     from rayner.data.schema import Document, Mention
@@ -84,8 +85,8 @@ def label_of(
     if mention.types:
         label += ": " + ", ".join(scored(name, score) for name, score in mention.types)
     if mention.entity_id is not None:
-        name = names.get(mention.entity_id, "")
-        return f"{label} = " + scored(f"{mention.entity_id} {name}".rstrip(), mention.probability)
+        shown = f"{mention.entity_id} {name_of(mention.entity_id, names)}".rstrip()
+        return f"{label} = " + scored(shown, mention.probability)
     return f"{label} = {scored(NIL, mention.probability)}" if is_linked else label
 
 

@@ -57,6 +57,12 @@ class MentionSettings(Settings):
     """The format of the files; `auto` detects it."""
     types: tuple[str, ...] = ()
     """Of a corpus, the types whose mentions are taken; empty is all."""
+    abbreviations: bool = False
+    """Whether a mention of a document has the long form in place of a short form that the document explains,
+    in corpora and in answers: `AT` is looked up as `ataxia telangiectasia`."""
+    composites: bool = False
+    """Whether a mention of several entities may be split, and answered part by part: `breast and ovarian
+    cancer` is `breast cancer` and `ovarian cancer` where both are found better than the whole."""
     are_aliases: bool = True
     """Whether the strings of `train` are beside the names in the index that dev is scored against."""
 

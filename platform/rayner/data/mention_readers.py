@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
@@ -23,6 +24,7 @@ def read_mention_strings(
     paths: str | PathLike[str] | Iterable[str | PathLike[str]],
     format: str = "auto",
     types: Sequence[str] = (),
+    abbreviations: bool = False,
 ) -> MentionReading:
     """The mentions of files, in their order, repeats included.
 
@@ -32,6 +34,8 @@ def read_mention_strings(
 
     Args:
         types: of a corpus, only mentions of these types; empty is all.
+        abbreviations: whether mentions of a corpus have the long forms of the short forms that their document
+            explains.
 
     Raises:
         CorpusError: no such file, no known format, or no mention in any of them.
@@ -45,7 +49,7 @@ def read_mention_strings(
         if name in READERS:
             READERS[name](path, reading)
         else:
-            read_documents(path, name, types, reading)
+            read_documents(path, name, types, reading, abbreviations)
     if not reading.mentions:
         if reading.rejects:
             first = reading.rejects[0]
@@ -113,20 +117,22 @@ def read_pairs(path: Path, reading: MentionReading) -> None:
         reading.add(cells[1], cells[2], f"{path}:{number}")
 
 
-def read_documents(path: Path, format: str, types: Sequence[str], reading: MentionReading) -> None:
-    """The mentions of a corpus that have an entity id, by the text that they cover."""
+def read_documents(
+    path: Path, format: str, types: Sequence[str], reading: MentionReading, abbreviations: bool = False
+) -> None:
+    """The mentions of a corpus that have an entity id, as `strings_of_mentions` calls them."""
     corpus = read_corpus(path, format)
     reading.rejects += corpus.rejects
     reading.repaired += corpus.repaired
     reading.ignored += corpus.ignored
     for document, where in zip(corpus.documents, corpus.places, strict=True):
-        for mention in document.mentions:
+        strings = strings_of_mentions(document, abbreviations)
+        for mention, text in zip(document.mentions, strings, strict=True):
             if types and mention.type not in types:
                 reading.ignored["mention of another type"] += 1
             elif mention.entity_id is None or not ids_of(mention.entity_id):
                 reading.ignored["mention without an entity id"] += 1
             else:
-                text = " ".join(document.text[mention.start : mention.end].split())
                 reading.add(text, mention.entity_id, where, mention.type)
 
 

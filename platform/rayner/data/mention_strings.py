@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayner.data.readers.base import NO_ENTITY, Reject, is_encodable
+
+SEVERAL = "|"
+"""Between the ids of a mention of several entities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,20 @@ def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) 
             return tuple(id_ for part in value.split(mark) for id_ in ids_of(part, entity_of))
     value = value.strip()
     return () if value in NO_ENTITY else (value,)
+
+
+def is_right(entity_id: str | None, entity_ids: Sequence[str]) -> bool:
+    """Whether an answer is one of the entities, or several of them and no other; None is never."""
+    if entity_id is None or entity_id in entity_ids:
+        return entity_id is not None
+    return SEVERAL in entity_id and all(id_ in entity_ids for id_ in entity_id.split(SEVERAL))
+
+
+def name_of(answer: str, names: Mapping[str, str]) -> str:
+    """The name of an answer: that of its entity, or those of its entities, joined as their ids are.
+
+    Args:
+        names: by id; an id that is not there has none.
+    """
+    ids = (answer,) if answer in names else answer.split(SEVERAL)
+    return f" {SEVERAL} ".join(names[id_] for id_ in ids if id_ in names)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rayner.data.mention_strings import is_right
+
 TOP = (1, 3, 5)
 
 
@@ -63,7 +65,8 @@ class Judged:
 
 
 def judge(gold: Sequence[GoldMention], answers: Sequence[GivenAnswer]) -> Judged:
-    """Compare answers with the truth, mention by mention. Any of several right entities is right."""
+    """Compare answers with the truth, mention by mention. Any of several right entities is right,
+    and so are several of them."""
     pairs = list(zip(gold, answers, strict=True))
     places = (
         (i for i, found in enumerate(answer.candidates, 1) if found.entity_id in mention.entity_ids)
@@ -71,7 +74,7 @@ def judge(gold: Sequence[GoldMention], answers: Sequence[GivenAnswer]) -> Judged
     )
     rank = np.array([next(place, np.inf) for place in places], np.float64)
     right = [
-        answer.entity_id in mention.entity_ids if mention.entity_ids else answer.entity_id is None
+        is_right(answer.entity_id, mention.entity_ids) if mention.entity_ids else answer.entity_id is None
         for mention, answer in pairs
     ]
     probable = [answer.probability for answer in answers]

@@ -12,7 +12,6 @@ from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
 from rayner.losses.distances import Distance
-from rayner.retrieval.abbreviations import expansions
 from rayner.retrieval.approximate import Approximate, build_approximate
 from rayner.retrieval.dense import DenseSide, as_vectors
 from rayner.retrieval.entity_index import EntityIndex
@@ -20,6 +19,7 @@ from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.lexical import fit_lexical
 from rayner.retrieval.names import Names, names_of
+from rayner.retrieval.short_forms import expansions
 
 Encode = Callable[[Sequence[str]], np.ndarray]
 """Texts -> [N, D] float32."""

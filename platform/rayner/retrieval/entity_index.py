@@ -10,13 +10,13 @@ import numpy as np
 from torch import Tensor
 
 from rayner.config import IndexSettings
-from rayner.retrieval.abbreviations import expand
 from rayner.retrieval.candidates import Candidates, dense_candidates
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import AllScores, LexicalSide
 from rayner.retrieval.names import Found, Names
 from rayner.retrieval.pruned import PrunedScores
+from rayner.retrieval.short_forms import expand
 
 MOST_SCORED = 100_000
 """Names up to which a string is compared with all of them by n-grams; with `search: exact`, it always is."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
-from rayner.retrieval.abbreviations import split_short_form
+from rayner.retrieval.short_forms import split_short_form
 
 NAMES_SCHEMA = pa.schema(
     [

@@ -97,6 +97,8 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
             chosen.top_k,
             chosen.operating_point,
             task.nil_share(chosen),
+            base.abbreviations,
+            base.composites,
         )
         return Entities(linker, options.types)
 

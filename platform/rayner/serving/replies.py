@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rayner.data.mention_strings import name_of
 from rayner.data.schema import Document, Mention
 from rayner.serving.schemas import (
     AnnotateReply,
@@ -87,7 +88,9 @@ def _linked(document: Document, mention: Mention, names: Names) -> LinkedMention
     return LinkedMentionOut(
         **_fields(document, mention),
         entity_id=mention.entity_id,
-        name=None if mention.entity_id is None else names[mention.type, mention.entity_id],
+        name=None
+        if mention.entity_id is None
+        else name_of(mention.entity_id, {one.entity_id: one.name for one in candidates}),
         probability=mention.probability,
         candidates=candidates,
     )

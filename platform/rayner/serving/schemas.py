@@ -233,7 +233,8 @@ class MatchOut(CandidateOut):
 
 
 class AnswerOut(Reply):
-    """The entity of a mention; null is NIL. `matched`: the one of its names that the mention is most like.
+    """The entity of a mention; null is NIL, ids joined by `|` are those of a mention of several entities.
+    `matched`: the one of its names that the mention is most like.
     `probability`: that the first candidate is right."""
 
     mention: str

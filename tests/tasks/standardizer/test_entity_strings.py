@@ -71,6 +71,21 @@ def test_what_stands_for_two_entities_is_found_but_not_learned(tmp_path: Path) -
     assert {"Server", "both"} <= set(found.indexed[0].aliases)
 
 
+def test_a_list_of_entities_is_no_name_of_them_where_composites_are_split(tmp_path: Path) -> None:
+    values = small_recipe(tmp_path)
+    rows = [
+        {"mention": "this and that", "entity_id": ["1", "2"]},
+        {"mention": "one and other", "entity_id": "1"},
+        {"mention": "both", "entity_id": ["1", "2"]},
+    ]
+    values["mentions"]["train"].append(str(write(tmp_path / "more.jsonl", rows)))
+    assert {"this and that", "one and other", "both"} <= set(strings_of(values).indexed[0].aliases)
+    values["mentions"]["composites"] = True
+    found = set(strings_of(values).indexed[0].aliases)
+    assert "this and that" not in found
+    assert {"one and other", "both"} <= found
+
+
 def test_an_id_is_parted_only_where_the_whole_is_of_no_entity(tmp_path: Path) -> None:
     values = small_recipe(tmp_path)
     rows = [{"entity_id": id_, "name": f"name of {id_}"} for id_ in ("C", "C++", "a|b", "a")]

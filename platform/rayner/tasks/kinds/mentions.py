@@ -85,9 +85,8 @@ class Mentions:
         Args:
             types: of a corpus, only mentions of these types; those of the recipe by default, all if empty.
         """
-        reading = read_mention_strings(
-            list(paths), format, tuple(recipe.mentions.types if types is None else types)
-        )
+        wanted = tuple(recipe.mentions.types if types is None else types)
+        reading = read_mention_strings(list(paths), format, wanted, recipe.mentions.abbreviations)
         if reading.ignored:
             log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
         assert isinstance(predictor, Standardizer)
@@ -145,7 +144,8 @@ class Mentions:
         mentions = recipe.mentions
 
         def strings(paths: Sequence[str], types: Sequence[str]) -> Sequence[MentionString]:
-            return read_mention_strings(corpus_paths(paths), mentions.format, types).mentions
+            given = corpus_paths(paths)
+            return read_mention_strings(given, mentions.format, types, mentions.abbreviations).mentions
 
         others: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         if mentions.dev and (mentions.types or mentions.format != "auto"):

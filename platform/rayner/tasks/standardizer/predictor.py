@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import SEVERAL, MentionString, name_of
 from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
 from rayner.metrics.linking import score_linking
@@ -49,12 +51,14 @@ class Answer:
 
     Args:
         text: the mention.
-        entity_id: None is NIL.
-        score: of the first candidate, whether or not it is the answer; minus infinity without one.
+        entity_id: None is NIL; the ids of a composite mention are joined by `|`, as corpora write them.
+        score: of the first candidate, whether or not it is the answer; minus infinity without one. Score,
+            margin and probability of a composite mention are those of its part of the lowest score.
         margin: how far the next entity's score lies below; infinity where there is no next one.
         probability: calibrated, that the first candidate is right, for the share of NIL that was asked for;
             None without a calibration.
-        candidates: the entities found, best first, also where the answer is NIL.
+        candidates: the entities found, best first, also where the answer is NIL; of a composite mention first
+            the best of each part.
         reason: why the answer is NIL; None where it is an entity.
     """
 
@@ -66,11 +70,23 @@ class Answer:
     candidates: tuple[Found, ...]
     reason: str | None = None
 
+    @property
+    def name(self) -> str | None:
+        """That of its entity, or of each of its entities, joined as their ids are."""
+        return self._of_entities({found.entity_id: found.name for found in self.candidates})
+
+    @property
+    def matched(self) -> str | None:
+        """As `name`, those names and aliases that the mention is most like."""
+        return self._of_entities({found.entity_id: found.matched for found in self.candidates})
+
+    def _of_entities(self, names: Mapping[str, str]) -> str | None:
+        return None if self.entity_id is None else name_of(self.entity_id, names)
+
     def to_row(self) -> dict[str, Any]:
         """The answer as a JSON object; scores that are not finite are null."""
-        best = self.candidates[0] if self.entity_id is not None else None
         row: dict[str, Any] = {"mention": self.text, "entity_id": self.entity_id}
-        row |= {"name": best and best.name, "matched": best and best.matched}
+        row |= {"name": self.name, "matched": self.matched}
         row |= {"score": finite(self.score), "margin": finite(self.margin)}
         row |= {"probability": self.probability, "reason": self.reason}
         row["candidates"] = [
@@ -103,6 +119,9 @@ class Standardizer:
             candidate however improbable.
         nil_share: the share of mentions without an entity among those that will be asked; by default
             `NIL_SHARE`. Probabilities and operating points follow it.
+        abbreviations: whether mentions of documents are looked up by the long forms that these explain.
+        composites: whether a mention is also read as a list, and split where each part of it is found with a
+            higher score than the whole.
 
     Raises:
         InputError: an operating point or a share without a calibration, or one outside [0, 1].
@@ -121,6 +140,8 @@ class Standardizer:
         top_k: int = TOP_K,
         operating_point: NilChoice | None = None,
         nil_share: float | None = None,
+        abbreviations: bool = False,
+        composites: bool = False,
     ) -> None:
         self.index = index
         self.encode = encode
@@ -129,6 +150,8 @@ class Standardizer:
         self._top_k = top_k
         self._point = operating_point or ("never" if nil is None else "accuracy")
         self._nil_share = NIL_SHARE if nil_share is None else check_nil_share(nil_share)
+        self.abbreviations = abbreviations
+        self.composites = composites
         self._threshold: float | None = None
         if nil is None and self._point != "never":
             raise _uncalibrated("--operating-point", f"{self._point!r}")
@@ -148,9 +171,12 @@ class Standardizer:
         return self._threshold is None
 
     def prepare(self, item: MentionString | str) -> list[str]:
-        """The mention with single spaces; nothing where it can only be NIL."""
+        """The mention with single spaces, and parts that it may have; nothing where it can only be NIL."""
         text = _text_of(item)
-        return [] if unanswerable(text) else [" ".join(text.split())]
+        if unanswerable(text):
+            return []
+        whole = " ".join(text.split())
+        return list(dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)]))
 
     def length_of(self, window: str) -> int:
         """About how many sub-words it has; `encode` counts them."""
@@ -171,18 +197,11 @@ class Standardizer:
         text = _text_of(item)
         if not windows:
             return self._without_candidates(text, unanswerable(text))
-        (found,) = scores
-        if not found:
-            return self._without_candidates(text, "no candidate")
-        score = found[0].score
-        margin = score - found[1].score if len(found) > 1 else float("inf")
-        entity_id, probability, reason = found[0].entity_id, None, None
-        if self._nil is not None:
-            log_odds = self._nil.log_odds(evidence([[f.score for f in found]]))
-            probability = float(probability_of(log_odds, self._nil_share)[0])
-            if self._threshold is not None and log_odds[0, 1] < self._threshold:
-                entity_id, reason = None, f"below the threshold of {self._point}"
-        return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
+        found = dict(zip(windows, scores, strict=True))
+        whole = self._answer(text, found[windows[0]])
+        splits = [[self._answer(part, found[part]) for part in parts] for parts in self._readings(windows[0])]
+        best = max(splits, key=_weakest_score, default=[whole])
+        return whole if _weakest_score(best) <= whole.score else self._together(text, best)
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
         """Linking metrics of `MentionString`s, `seen` those in the index; mistakes by category."""
@@ -196,9 +215,48 @@ class Standardizer:
         """Name and aliases of each entity of the index."""
         return {e.entity_id: (e.name, *e.aliases) for e in self.index.entities}
 
+    def _readings(self, text: str) -> list[tuple[str, ...]]:
+        """The ways to split a mention of which every part could be answered."""
+        if not self.composites:
+            return []
+        return [parts for parts in readings(text) if not any(map(unanswerable, parts))]
+
+    def _answer(self, text: str, found: Sequence[Found]) -> Answer:
+        if not found:
+            return self._without_candidates(text, "no candidate")
+        score = found[0].score
+        margin = score - found[1].score if len(found) > 1 else float("inf")
+        entity_id, probability, reason = found[0].entity_id, None, None
+        if self._nil is not None:
+            log_odds = self._nil.log_odds(evidence([[f.score for f in found]]))
+            probability = float(probability_of(log_odds, self._nil_share)[0])
+            if self._threshold is not None and log_odds[0, 1] < self._threshold:
+                entity_id, reason = None, f"below the threshold of {self._point}"
+        return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
+
+    def _together(self, text: str, parts: Sequence[Answer]) -> Answer:
+        """The answer to a composite mention, from those to its parts."""
+        weakest = min(parts, key=lambda part: part.score)
+        ids = list(dict.fromkeys(part.entity_id for part in parts if part.entity_id is not None))
+        ranked = (found for of_rank in zip_longest(*(part.candidates for part in parts)) for found in of_rank)
+        candidates: dict[str, Found] = {}
+        for found in filter(None, ranked):
+            candidates.setdefault(found.entity_id, found)
+        return replace(
+            weakest,
+            text=text,
+            entity_id=SEVERAL.join(ids) or None,
+            candidates=tuple(candidates.values())[: max(self._top_k, len(parts))],
+            reason=None if ids else weakest.reason,
+        )
+
     def _without_candidates(self, text: str, reason: str | None) -> Answer:
         probability = None if self._nil is None else 0.0
         return Answer(text, None, float("-inf"), float("inf"), probability, (), reason)
+
+
+def _weakest_score(parts: Sequence[Answer]) -> float:
+    return min(part.score for part in parts)
 
 
 def _uncalibrated(where: str, asked: str) -> InputError:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rayner.data.mention_strings import ids_of
+from rayner.data.abbreviations import strings_of_mentions
+from rayner.data.mention_strings import ids_of, is_right
 from rayner.data.schema import Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
@@ -14,7 +15,7 @@ from rayner.tasks.standardizer.predictor import Standardizer
 
 
 class MentionText(NamedTuple):
-    """The text of a mention as it stands in a document, and as the standardizer reads it."""
+    """The string of a mention, and a string that the standardizer looks up for it."""
 
     text: str
     window: str
@@ -23,8 +24,8 @@ class MentionText(NamedTuple):
 class Entities:
     """Names the entities of the mentions of documents.
 
-    Its windows are the distinct strings of a document's mentions; equal strings of a batch are encoded and
-    searched once.
+    Its windows are the distinct strings of a document's mentions, with the long forms of abbreviations where
+    the standardizer wants them; equal strings of a batch are encoded and searched once.
 
     Args:
         standardizer: what says which entity a mention is.
@@ -44,7 +45,7 @@ class Entities:
         """The strings to look up."""
         return [
             MentionText(text, window)
-            for text in self._texts(item)
+            for text in dict.fromkeys(filter(None, self._texts(item)))
             for window in self.standardizer.prepare(text)
         ]
 
@@ -60,27 +61,30 @@ class Entities:
         self, item: Document, windows: Sequence[MentionText], scores: Sequence[list[Found]]
     ) -> Document:
         """The document whose mentions have entities, candidates and probabilities."""
-        found: dict[str, tuple[list[str], list[list[Found]]]] = {t: ([], []) for t in self._texts(item)}
+        texts = self._texts(item)
+        found: dict[str, tuple[list[str], list[list[Found]]]] = {
+            text: ([], []) for text in texts if text is not None
+        }
         for window, score in zip(windows, scores, strict=True):
             found[window.text][0].append(window.window)
             found[window.text][1].append(score)
         answers = {text: self.standardizer.finish(text, *own) for text, own in found.items()}
 
-        def linked(mention: Mention) -> Mention:
-            answer = answers.get(item.text[mention.start : mention.end])
-            if answer is None or not self._links(mention):
+        def linked(mention: Mention, text: str | None) -> Mention:
+            if text is None:
                 return mention
+            answer = answers[text]
             candidates = tuple((found.entity_id, found.score) for found in answer.candidates)
             return replace(
                 mention, entity_id=answer.entity_id, candidates=candidates, probability=answer.probability
             )
 
-        return replace(item, mentions=tuple(map(linked, item.mentions)))
+        return replace(item, mentions=tuple(map(linked, item.mentions, texts)))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """`linked_precision, linked_recall, linked_f1`.
 
-        Ids of gold are understood as in training; of several, any is right.
+        Ids of gold are understood as in training; of several, any is right, and so are several of them.
         """
         found = {(d.document_id, m.start, m.end): m.entity_id for d in predicted for m in d.mentions}
         understood = [
@@ -98,12 +102,14 @@ class Entities:
         """A gold mention with an id of the index: of several, the one that was answered."""
         known = self.standardizer.entity_of
         ids = [known(id_) or id_ for id_ in ids_of(mention.entity_id or "", known)]
-        return replace(mention, entity_id=answer if answer in ids else next(iter(ids), None))
+        return replace(mention, entity_id=answer if is_right(answer, ids) else next(iter(ids), None))
 
     def _links(self, mention: Mention) -> bool:
         return self._types is None or mention.type in self._types
 
-    def _texts(self, document: Document) -> list[str]:
-        return list(
-            dict.fromkeys(document.text[m.start : m.end] for m in document.mentions if self._links(m))
-        )
+    def _texts(self, document: Document) -> list[str | None]:
+        """The string by which each mention is looked up; None for one that is kept as it is."""
+        if not any(map(self._links, document.mentions)):
+            return [None] * len(document.mentions)
+        strings = strings_of_mentions(document, self.standardizer.abbreviations)
+        return [text if self._links(m) else None for m, text in zip(document.mentions, strings, strict=True)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.config.recipe_files import corpus_paths
+from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_readers import read_mention_strings
@@ -62,7 +63,7 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     kept = [m for m in mentions if m.text.casefold() not in held_out]
     names = _names_of(base.entities, recipe.aliases)
     learned = _unshared(with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
-    indexed = with_mentions(base.entities, kept if settings.are_aliases else [])
+    indexed = with_mentions(base.entities, _aliases(kept, settings) if settings.are_aliases else [])
     # What no index can hold is better said now than after an epoch.
     names_of(indexed, recipe.index)
     negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, NEGATIVES))
@@ -104,7 +105,8 @@ def with_mentions_of(
         RecipeError: a path that does not exist, or mentions of other entities.
         CorpusError: mentions that cannot be read.
     """
-    return with_mentions(base.entities, _mentions(paths, settings, entity_of_id(base.entities), where))
+    mentions = _mentions(paths, settings, entity_of_id(base.entities), where)
+    return with_mentions(base.entities, _aliases(mentions, settings))
 
 
 def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
@@ -127,7 +129,7 @@ def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[M
         return []
     found: list[Path] = corpus_paths(paths, where)
     types = () if where == NEGATIVES else settings.types
-    reading = read_mention_strings(found, settings.format, types)
+    reading = read_mention_strings(found, settings.format, types, settings.abbreviations)
     if reading.rejects:
         first = reading.rejects[0]
         what = "%s: %d rows cannot be read; the first: %s: %s"
@@ -163,6 +165,11 @@ def _mentions(
     if nil:
         log.info("%s: %d mentions are NIL, and name no entity", where, nil)
     return found
+
+
+def _aliases(mentions: Iterable[MentionString], settings: MentionSettings) -> list[MentionString]:
+    """The mentions whose strings are names of their entities: where composites are split, none of them is."""
+    return [m for m in mentions if not (settings.composites and len(m.entity_ids) > 1 and readings(m.text))]
 
 
 def _distinct(mentions: Iterable[MentionString]) -> list[MentionString]:

@@ -263,6 +263,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             options.top_k,
             options.operating_point,
             self.nil_share(options),
+            self.recipe.mentions.abbreviations,
+            self.recipe.mentions.composites,
         )
 
     def places(self, model: nn.Module) -> Mapping[str, Place]:

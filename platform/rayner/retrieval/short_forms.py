@@ -1,4 +1,4 @@
-"""Abbreviations that a knowledge base itself explains."""
+"""Short forms that a knowledge base itself explains."""
 
 from __future__ import annotations
 

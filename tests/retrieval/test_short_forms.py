@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rayner.data.schema import Entity
-from rayner.retrieval.abbreviations import expand, expansions, is_short_form, split_short_form
+from rayner.retrieval.short_forms import expand, expansions, is_short_form, split_short_form
 
 
 @pytest.mark.parametrize(

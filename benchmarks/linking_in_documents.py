@@ -1,0 +1,281 @@
+"""Linking of mentions in their documents: abbreviations expanded, composite mentions split.
+
+    python -m benchmarks.linking_in_documents --only ncbi --by both --runs runs/linking_in_documents
+
+Five folds of the training documents of NCBI-disease or BC5CDR (diseases), linked to MEDIC by the untrained
+encoder and character n-grams, with an index of the names and the mentions of the other folds, and a weight of
+the n-grams that is fitted on strings of theirs. A mention is unseen if its string equals none of them,
+ignoring case. Differences are paired, mention by mention, with a 95 % interval of a bootstrap over documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from benchmarks.command import call_main
+from rayner.config.recipe_files import corpus_paths
+from rayner.data.abbreviations import strings_of_mentions
+from rayner.data.composites import readings
+from rayner.data.entity_ids import entity_of_id
+from rayner.data.mention_strings import MentionString, ids_of
+from rayner.data.readers import read_corpus
+from rayner.data.schema import Entity
+from rayner.metrics.linking import fold as folded
+from rayner.retrieval.build import build_index
+from rayner.retrieval.entity_index import EntityIndex
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.standardizer.fitting import fit
+from rayner.tasks.standardizer.strings import hold_out, load_entity_strings, with_mentions
+from rayner.tasks.standardizer.task import StandardizerTask
+
+FOLDS = 5
+CORPORA = {
+    "ncbi": ("$RAYNER_DATA/ncbi-disease-pubtator/NCBItrainset_corpus.txt", ()),
+    "bc5cdr": ("$RAYNER_DATA/bc5cdr-pubtator/CDR_TrainingSet.PubTator.txt", ("Disease",)),
+}
+KNOWLEDGE_BASE = "$RAYNER_DATA/medic-dictionary/medic_06Jul2012.txt"
+BASE = "as written"
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A mention as it is written and as its document explains it, and its right entities."""
+
+    document: int
+    written: str
+    explained: str
+    entity_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How mentions of training documents are indexed, and how those of others are asked."""
+
+    indexed: Literal["written", "explained"] = "written"
+    asked: Literal["written", "explained", "either"] = "written"
+    composites: bool = False
+
+
+WAYS = {
+    BASE: Way(),
+    "asked by the long form": Way(asked="explained"),
+    "asked by both": Way(asked="either"),
+    "indexed and asked by the long form": Way("explained", "explained"),
+    "indexed by the long form, asked by both": Way("explained", "either"),
+    "composites": Way(composites=True),
+    "long form and composites": Way("explained", "explained", composites=True),
+}
+
+
+def questions(corpus: str) -> list[Asked]:
+    """The mentions of the training documents of a corpus that have an entity."""
+    path, types = CORPORA[corpus]
+    found = []
+    for number, document in enumerate(read_corpus(corpus_paths([path])[0]).documents):
+        explained = strings_of_mentions(document, abbreviations=True)
+        for mention, written, long in zip(
+            document.mentions, strings_of_mentions(document), explained, strict=True
+        ):
+            if mention.entity_id and (not types or mention.type in types):
+                found.append(Asked(number, written, long, ids_of(mention.entity_id)))
+    return found
+
+
+class Linker:
+    """What is found for strings, each searched once."""
+
+    def __init__(
+        self, index: EntityIndex, encode: Callable[[Sequence[str]], np.ndarray], weight: float
+    ) -> None:
+        self.index, self.encode, self.weight = index, encode, weight
+        self._found: dict[str, tuple[str, float]] = {}
+
+    def search(self, texts: Sequence[str]) -> None:
+        """Look strings up, all at once."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._found]
+        for text, of in zip(new, self.index.search(new, self.encode(new), 1, self.weight), strict=True):
+            self._found[text] = (of[0].entity_id, of[0].score)
+
+    def answer(self, mention: Asked, way: Way) -> tuple[str, ...]:
+        """The entities of a mention."""
+        strings = (
+            [getattr(mention, way.asked)] if way.asked != "either" else [mention.written, mention.explained]
+        )
+        choices = [(text,) for text in strings]
+        if way.composites:
+            choices += [reading for text in strings for reading in readings(text)]
+        # The first of equals: a mention is split only where that is better.
+        best = max(choices, key=lambda parts: min(self._found[part][1] for part in parts))
+        return tuple(dict.fromkeys(self._found[part][0] for part in best))
+
+
+def ask(
+    fold: int, asked: Sequence[Asked], entities: Sequence[Entity], task: Any, encode: Any
+) -> dict[str, list]:
+    """Way -> for each mention of a fold: is all that is answered right, and (`WAY: all`) all there is?"""
+    rng = np.random.default_rng(0)
+    documents = max(one.document for one in asked) + 1
+    fold_of = rng.permutation(documents) % FOLDS
+    test = [one for one in asked if fold_of[one.document] == fold]
+    learned = [one for one in asked if fold_of[one.document] != fold]
+    entity_of = entity_of_id(entities)
+    known = {folded(name) for entity in entities for name in (entity.name, *entity.aliases)}
+    seen = known | {folded(one.written) for one in learned}
+    strings = [text for one in test for text in (one.written, one.explained)]
+    strings += [part for text in strings for reading in readings(text) for part in reading]
+    result: dict[str, list] = {"unseen": [folded(one.written) not in seen for one in test]}
+    result["document"] = [one.document for one in test]
+    result["composite"] = [len(one.entity_ids) > 1 for one in test]
+    result["explained"] = [one.written != one.explained for one in test]
+    linkers = {}
+    for kind in ("written", "explained"):
+        for composites in (False, True):
+            mentions = [
+                MentionString(getattr(one, kind), ids)
+                for one in learned
+                if (ids := tuple(dict.fromkeys(filter(None, map(entity_of, one.entity_ids)))))
+                and not (composites and len(ids) > 1 and readings(getattr(one, kind)))
+            ]
+            linkers[kind, composites] = _linker(mentions, entities, task, encode)
+            linkers[kind, composites].search(strings)
+            result[f"weight {kind} {composites}"] = [linkers[kind, composites].weight]
+    for name, way in WAYS.items():
+        linker, right, whole = linkers[way.indexed, way.composites], [], []
+        for one in test:
+            answer = linker.answer(one, way)
+            gold = {entity_of(id_) or id_ for id_ in one.entity_ids}
+            right.append(set(answer) <= gold)
+            whole.append(set(answer) == gold)
+        result[name], result[f"{name}: all"] = right, whole
+    return result
+
+
+def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any) -> Linker:
+    """With all strings in the index, and a weight fitted on a tenth of them. No `encode`: n-grams alone."""
+    if encode is None:
+        with_all = with_mentions(entities, mentions)
+        return Linker(build_index(with_all, _nothing, task.recipe.index, "cosine"), _nothing, math.inf)
+    held_out = hold_out(mentions, entities, 0.1)
+    strings = {mention.text.casefold() for mention in held_out}
+    kept = [mention for mention in mentions if mention.text.casefold() not in strings]
+
+    def index_of(mentions: Sequence[MentionString]) -> EntityIndex:
+        with_them = with_mentions(entities, mentions)
+        return build_index(with_them, encode, task.recipe.index, task.recipe.loss.learned_distance)
+
+    fitted = fit(index_of(kept), held_out, encode([mention.text for mention in held_out]))
+    return Linker(index_of(mentions), encode, fitted.weight)
+
+
+def _nothing(texts: Sequence[str]) -> np.ndarray:
+    return np.ones((len(texts), 1), np.float32)
+
+
+def _encoder(
+    task: StandardizerTask, entities: Sequence[Entity], file: Path
+) -> Callable[[Sequence[str]], np.ndarray]:
+    """The untrained encoder; the vectors of all names are kept in a file for the next call."""
+    model = task.build().eval()
+    if not file.exists():
+        names = list({name: None for entity in entities for name in (entity.name, *entity.aliases)})
+        np.savez(file, names=np.array(names), vectors=task.encode(model, names))
+    with np.load(file) as found:
+        known = dict(zip(found["names"].tolist(), found["vectors"], strict=True))
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            known.update(zip(new, task.encode(model, new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    return encode
+
+
+def rows(of_folds: Sequence[Mapping[str, list]]) -> list[dict[str, Any]]:
+    """A row for each group of mentions and way."""
+    columns = {
+        name: np.concatenate([of[name] for of in of_folds]) for name in of_folds[0] if "weight" not in name
+    }
+    unseen = columns["unseen"].astype(bool)
+    groups = {
+        "all": np.ones(len(unseen), bool),
+        "unseen": unseen,
+        "unseen, explained": unseen & columns["explained"],
+        "several entities": columns["composite"].astype(bool),
+    }
+    table = []
+    for group, mask in groups.items():
+        for name in WAYS:
+            row: dict[str, Any] = {"mentions": group, "by": name, "n": int(mask.sum())}
+            for key, suffix in (("top1", ""), ("all_entities", ": all")):
+                new, base = columns[f"{name}{suffix}"][mask], columns[f"{BASE}{suffix}"][mask]
+                row[key] = float(new.mean())
+                if name != BASE:
+                    gain = new.astype(float) - base
+                    low, high = interval(gain, columns["document"][mask])
+                    row |= {f"{key}_gain": float(gain.mean()), f"{key}_low": low, f"{key}_high": high}
+            table.append(row)
+    return table
+
+
+def interval(gain: np.ndarray, documents: np.ndarray) -> tuple[float, float]:
+    """95 % of the mean gain of a mention, documents drawn with replacement."""
+    _, place = np.unique(documents, return_inverse=True)
+    sums, counts = np.bincount(place, gain), np.bincount(place)
+    drawn = np.random.default_rng(0).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), _RESAMPLES)
+    low, high = np.quantile(drawn @ sums / np.maximum(drawn @ counts, 1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def main() -> None:
+    """Ask what is missing and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=CORPORA, default="ncbi")
+    parser.add_argument("--folds", nargs="+", type=int, default=list(range(FOLDS)))
+    parser.add_argument("--by", choices=("n-grams", "both"), default="both")
+    parser.add_argument("--runs", type=Path, default=Path("runs/linking_in_documents"))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.runs.mkdir(parents=True, exist_ok=True)
+    recipe = parse_recipe(
+        {"task": "standardizer", "knowledge_base": {"paths": [KNOWLEDGE_BASE]}}, "linking_in_documents"
+    )
+    files = {fold: options.runs / f"{options.only}_{options.by}_{fold}.json" for fold in options.folds}
+    if missing := [fold for fold, file in files.items() if not file.exists()]:
+        task, entities = StandardizerTask(recipe), load_entity_strings(recipe).indexed
+        encode = _encoder(task, entities, options.runs / "vectors.npz") if options.by == "both" else None
+        asked = questions(options.only)
+        for fold in missing:
+            found = ask(fold, asked, entities, task, encode)
+            values = {name: np.array(column).tolist() for name, column in found.items()}
+            files[fold].write_text(json.dumps(values), encoding="utf-8")
+    table = rows([json.loads(file.read_text("utf-8")) for file in files.values()])
+    if options.json:
+        print(json.dumps({"rows": table}))
+        return
+    for row in table:
+        shown = [_shown(row, key) for key in ("top1", "all_entities")]
+        print(f"{row['mentions']:<20} {row['n']:>5} {row['by']:<42} {shown[0]:<32} {shown[1]}")
+
+
+def _shown(row: Mapping[str, Any], key: str) -> str:
+    """A score in percent, with its difference and the interval in points."""
+    points = [100 * row[f"{key}_{part}"] for part in ("gain", "low", "high") if f"{key}_{part}" in row]
+    gain = " ({:+.1f}, {:+.1f} to {:+.1f})".format(*points) if points else ""
+    return f"{key} {100 * row[key]:.1f}{gain}"
+
+
+if __name__ == "__main__":
+    call_main(main)

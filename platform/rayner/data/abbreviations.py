@@ -1,0 +1,151 @@
+"""Abbreviations that a document explains: `ataxia telangiectasia (AT)`.
+
+The algorithm is that of Schwartz and Hearst (2003), A simple algorithm for identifying abbreviation
+definitions in biomedical text, with offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import regex
+
+from rayner.data.schema import Document, Span
+
+LONGEST = 10
+"""Characters of the longest short form (section 3.1)."""
+MOST_WORDS = 2
+"""Words of a short form."""
+
+_BRACKETS = regex.compile(r"\(([^()]*)\)")
+_SENTENCE_END = regex.compile(r"[.!?]\s+(?=\p{Lu})|[;\n]")
+_WORD = regex.compile(r"\S+")
+_CLAUSE = regex.compile(r"[,;]\s")
+
+
+class Abbreviation(NamedTuple):
+    """A short form and the long form that explains it.
+
+    Args:
+        short: its span, without brackets.
+        long: its span, likewise.
+        definition: the span of both with the closing bracket.
+    """
+
+    short: Span
+    long: Span
+    definition: Span
+
+
+def find_abbreviations(text: str) -> list[Abbreviation]:
+    """The pairs `long form (SF)` and `SF (long form)` of a text, in order.
+
+    A short form has two to ten characters, at most two words, a letter, and begins with a letter or a digit.
+    Its long form is the shortest run of words beside the bracket, within the sentence, that has the short
+    form's letters and digits in order, the first of them at the start of a word (section 3.2).
+    """
+    found = []
+    for match in _BRACKETS.finditer(text):
+        before, inside = _before(text, match.start()), _stripped(text, match.start(1), match.end(1))
+        clause = _CLAUSE.search(text, *inside)
+        short = _stripped(text, inside[0], clause.start()) if clause else inside
+        if _is_short_form(text[slice(*short)]):
+            long = _long_form(text, short, before)
+        else:
+            short = _last_word(text, before)
+            long = _long_form(text, short, inside) if _is_short_form(text[slice(*short)]) else None
+        if long is not None:
+            found.append(Abbreviation(short, long, (min(short[0], long[0]), match.end())))
+    return found
+
+
+def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span], str]:
+    """From a span of a text to its string, single-spaced, with long forms in place of short ones.
+
+    A short form counts where it is a word of its own, case included. A definition within the span leaves its
+    long form. Of several explanations of a short form the first counts.
+    """
+    long_of: dict[str, str] = {}
+    definitions: list[tuple[Span, str]] = []
+    for short, long, definition in abbreviations:
+        explained = long_of.setdefault(text[slice(*short)], text[slice(*long)])
+        definitions.append((definition, explained))
+    shorts = "|".join(map(regex.escape, sorted(long_of, key=len, reverse=True)))
+    word = regex.compile(rf"(?<![\p{{L}}\p{{N}}])(?:{shorts})(?![\p{{L}}\p{{N}}])") if shorts else None
+
+    def string_of(span: Span) -> str:
+        start, end = span
+        pieces = []
+        for (begin, stop), explained in definitions:
+            if start <= begin and stop <= end:
+                pieces += [text[start:begin], explained]
+                start = stop
+        kept = "".join((*pieces, text[start:end]))
+        if word is not None:
+            kept = word.sub(lambda match: long_of[match[0]], kept)
+        return " ".join(kept.split())
+
+    return string_of
+
+
+def strings_of_mentions(document: Document, abbreviations: bool = False) -> list[str]:
+    """What each mention of a document is called, single-spaced.
+
+    Args:
+        abbreviations: whether short forms that the document explains are replaced by their long forms.
+    """
+    string_of = expander(document.text, find_abbreviations(document.text) if abbreviations else ())
+    return [string_of((mention.start, mention.end)) for mention in document.mentions]
+
+
+def _is_short_form(text: str) -> bool:
+    return (
+        2 <= len(text) <= LONGEST
+        and len(text.split()) <= MOST_WORDS
+        and text[0].isalnum()
+        and any(c.isalpha() for c in text)
+    )
+
+
+def _long_form(text: str, short: Span, beside: Span) -> Span | None:
+    """The shortest end of `beside` that explains the short form (section 3.2); None where none does."""
+    letters = [c for c in text[slice(*short)].lower() if c.isalnum()]
+    words = [m.span() for m in _WORD.finditer(text, *beside)]
+    most = min(len(letters) + 5, 2 * len(letters))
+    words = words[-most:]
+    if not words:
+        return None
+    first, place = words[0][0], beside[1]
+    for number, letter in reversed(list(enumerate(letters))):
+        place -= 1
+        while place >= first and (
+            text[place].lower() != letter or (number == 0 and place > first and text[place - 1].isalnum())
+        ):
+            place -= 1
+        if place < first:
+            return None
+    begin = max((start for start, _ in words if start <= place), default=first)
+    # A word that a hyphen or a bracket opens may begin within it.
+    long = (place if not text[begin:place].strip("\"'([{") else begin, beside[1])
+    form = text[slice(*long)]
+    is_longer = len(form) > short[1] - short[0]
+    return long if is_longer and text[slice(*short)] not in form.split() else None
+
+
+def _before(text: str, end: int) -> Span:
+    """The part of the sentence that ends at a bracket, white space left out."""
+    begin = max(
+        (m.end() for m in _SENTENCE_END.finditer(text, max(0, end - 500), end)), default=max(0, end - 500)
+    )
+    return _stripped(text, begin, end)
+
+
+def _last_word(text: str, span: Span) -> Span:
+    words = [m.span() for m in _WORD.finditer(text, *span)]
+    return words[-1] if words else (span[1], span[1])
+
+
+def _stripped(text: str, start: int, end: int) -> Span:
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), max(start + len(part.rstrip()), start)

@@ -1,0 +1,106 @@
+"""Abbreviations that documents explain."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rayner.data.abbreviations import LONGEST, expander, find_abbreviations, strings_of_mentions
+from rayner.data.schema import Document, Mention
+
+
+def pairs(text: str) -> list[tuple[str, str]]:
+    return [(text[slice(*found.short)], text[slice(*found.long)]) for found in find_abbreviations(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "short", "long"),
+    [
+        ("Ataxia telangiectasia (AT) is rare.", "AT", "Ataxia telangiectasia"),
+        ("We saw ataxia-telangiectasia ( A-T ) here.", "A-T", "ataxia-telangiectasia"),
+        ("in heat shock transcription factor (HSF)", "HSF", "heat shock transcription factor"),
+        ("glucose-6-phosphate dehydrogenase (G6PD)", "G6PD", "glucose-6-phosphate dehydrogenase"),
+        ("APC (adenomatous polyposis coli) and", "APC", "adenomatous polyposis coli"),
+        ("the von Hippel-Lindau disease (VHL; Lindau's) gene", "VHL", "von Hippel-Lindau disease"),
+        ("a familial disorder of lipids (FDL, also HDL)", "FDL", "familial disorder of lipids"),
+        ("malattia di Ménière (MdM) è", "MdM", "malattia di Ménière"),
+        # The shortest run of words counts, not the one that begins earlier.
+        ("Angelman and Alagille syndrome (AS)", "AS", "Alagille syndrome"),
+    ],
+)
+def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> None:
+    assert pairs(text) == [(short, long)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "(AT)",
+        "no letters in order (XYZ)",
+        "tumours (n = 12) and (12)",
+        "the AT gene (AT)",
+        "Retinal disease. Other things (RD) follow",
+        "a word (X) and an open (bracket",
+        "it fell (see the figure below) again",
+        "words one two three four five six seven eight nine of a list (WL)",
+    ],
+)
+def test_other_brackets_explain_nothing(text: str) -> None:
+    assert pairs(text) == []
+
+
+TEXT = (
+    "Ataxia telangiectasia (AT) and CHM (choroideremia). AT patients, AT-like\nATM and CHM; "
+    "glucose dehydrogenase  (GD) deficiency."
+)
+
+
+@pytest.mark.parametrize(
+    ("mention", "string"),
+    [
+        ("AT patients", "Ataxia telangiectasia patients"),
+        ("AT-like", "Ataxia telangiectasia-like"),
+        ("ATM", "ATM"),
+        ("CHM;", "choroideremia;"),
+        ("Ataxia telangiectasia (AT)", "Ataxia telangiectasia"),
+        ("CHM (choroideremia)", "choroideremia"),
+        ("glucose dehydrogenase  (GD) deficiency", "glucose dehydrogenase deficiency"),
+        ("like\nATM", "like ATM"),
+    ],
+)
+def test_a_mention_has_the_long_form(mention: str, string: str) -> None:
+    start = TEXT.rindex(mention)
+    document = Document("1", TEXT, (Mention(start, start + len(mention), "Disease"),))
+    assert strings_of_mentions(document, abbreviations=True) == [string]
+    assert strings_of_mentions(document) == [" ".join(mention.split())]
+
+
+def test_the_first_explanation_counts() -> None:
+    text = "Angelman syndrome (AS), ankylosing spondylitis (AS), AS"
+    assert expander(text, find_abbreviations(text))((len(text) - 2, len(text))) == "Angelman syndrome"
+
+
+PIECES = st.sampled_from(
+    ["alpha ", "Beta-", "gamma\n", "(", ")", "AB", "ABG ", "; ", ". ", "é", "\u2028", "["]
+)
+
+
+@given(st.one_of(st.lists(PIECES, max_size=12).map("".join), st.text(max_size=40)), st.data())
+@example("alpha Beta (AB) (AB)", None)
+def test_offsets_are_those_of_the_text(text: str, data: st.DataObject | None) -> None:
+    found = find_abbreviations(text)
+    for short, long, definition in found:
+        form, explained = text[slice(*short)], text[slice(*long)]
+        letters = iter(explained.lower())
+        assert 2 <= len(form) <= LONGEST < len(form) + 9
+        assert len(explained) > len(form)
+        assert all(c in letters for c in form.lower() if c.isalnum())
+        assert definition == (min(short[0], long[0]), definition[1])
+        assert text[definition[1] - 1] == ")"
+        assert max(short[1], long[1]) < definition[1]
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2))) if data else (0, len(text))
+    assert expander(text, ())((start, end)) == " ".join(text[start:end].split())
+    string = expander(text, found)((start, end))
+    assert string == " ".join(string.split())
