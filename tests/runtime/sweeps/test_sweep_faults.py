@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from rayner.runtime.sweeps.trials import read_lines, read_trials
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.gated import open_gate
 from tests.runtime.training.several_workers import toy_values
-from tests.waiting import wait_for
+from tests.waiting import below, command_of, is_alive, wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -73,7 +74,7 @@ class Tuning:
 
     def left(self) -> list[psutil.Process]:
         """What is still alive of the trials of the process that was killed last."""
-        return [process for process in self._at_work if _alive(process)]
+        return [process for process in self._at_work if is_alive(process)]
 
     def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
         with subprocess.Popen(
@@ -101,13 +102,6 @@ class Tuning:
 def _heed_interrupts() -> None:
     """Whoever starts the tests in the background may have them ignored, which processes below inherit."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_a_killed_sweep_is_resumed(
@@ -228,15 +222,7 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
 
 def trial_processes() -> list[psutil.Process]:
     """Those below this process that train a trial."""
-    below = psutil.Process().children(recursive=True)
-    return [process for process in below if "ImplicitFunc" in " ".join(_command_of(process))]
-
-
-def _command_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:
-        return []
+    return [process for process in below(os.getpid()) if "ImplicitFunc" in command_of(process)]
 
 
 def kill_a_trial(out: Path, gate: Path) -> dict[Path, list[dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import ray.train
 import torch
@@ -26,7 +28,7 @@ from rayner.tasks.registry import parse_recipe, train_task
 from tests.gated import open_gate
 from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
-from tests.waiting import wait_for
+from tests.waiting import below, command_of, is_alive, wait_for
 
 
 def steps_logged(out: Path) -> list[int]:
@@ -86,13 +88,14 @@ def undisturbed(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 def test_a_killed_worker_is_replaced(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    killed: list[int] = []
+    killed: list[psutil.Process] = []
     gate = tmp_path / "gate"
 
     def kill() -> None:
         try:
             wait_for(lambda: len(steps_logged(tmp_path / "cut")) >= 15)
-            killed.append(kill_a_training_worker())
+            killed.append(training_workers()[0])
+            killed[0].kill()
         finally:
             open_gate(gate, RATE)
 
@@ -123,8 +126,12 @@ def test_a_killed_driver_is_started_again_and_goes_on(
     with start() as process:
         try:
             wait_for(lambda: len(steps_logged(out)) >= 15, process=process)
+            workers = training_workers()
         finally:
             process.send_signal(signal.SIGKILL)
+    # They outlive the driver by some seconds, and would take steps beside those of the next.
+    assert len(workers) == 2
+    wait_for(lambda: not any(map(is_alive, workers)))
     open_gate(gate, RATE)
     with start() as process:
         assert process.wait() == 0
@@ -140,15 +147,9 @@ train(load_recipe(sys.argv[1]), Path(sys.argv[2]), workers=2)
 """
 
 
-def kill_a_training_worker() -> int:
-    """Kill -9 one Ray Train worker process below this process."""
-    import psutil
-
-    for process in psutil.Process().children(recursive=True):
-        if "RayTrainWorker" in " ".join(process.cmdline()):
-            process.kill()
-            return process.pid
-    raise RaynerError("no Ray Train worker is running")
+def training_workers() -> list[psutil.Process]:
+    """The processes of Ray Train's workers below this one."""
+    return [process for process in below(os.getpid()) if "RayTrainWorker" in command_of(process)]
 
 
 @pytest.mark.faults
