@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 from ray.util.state import list_nodes
+from ray.util.state.exception import RayStateApiException, ServerUnavailable
 
 from tests.waiting import wait_for
 
@@ -156,7 +157,10 @@ class Nodes:
         stack.close()
 
     def _alive(self) -> set[str]:
-        nodes: list[Any] = list_nodes(self.head.dashboard, filters=[("state", "=", "ALIVE")])
+        nodes: list[Any] = []
+        # The dashboard listens before it can answer.
+        with contextlib.suppress(RayStateApiException, ServerUnavailable):
+            nodes = list_nodes(self.head.dashboard, filters=[("state", "=", "ALIVE")])
         return {node.node_ip for node in nodes if not node.is_head_node}
 
 

@@ -20,7 +20,7 @@ from tests.gated import open_gate
 from tests.object_storage import BUCKET, Storage
 from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
-from tests.waiting import below, is_alive, wait_for
+from tests.waiting import below, command_of, is_alive, wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -67,11 +67,12 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
         return steps_in(place) >= 4
 
     wait_for(begun, 500)
-    cluster = below(killed.pid)
+    workers = [process for process in below(killed.pid) if "RayTrainWorker" in command_of(process)]
+    assert workers
     killed.kill()
     killed.communicate()
-    # It outlives the driver by some seconds, and would take steps beside those of the next.
-    wait_for(lambda: not any(map(is_alive, cluster)))
+    # They outlive the driver by some seconds, and would take steps beside those of the next.
+    wait_for(lambda: not any(map(is_alive, workers)))
     seen = steps_in(place)
     open_gate(gate, rate)
     result = result_of(command(tmp_path / "other", *arguments))
