@@ -21,8 +21,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 ROOT = Path(__file__).resolve().parent.parent
 
-# A task of another package, which the processes that a test starts find too.
-os.environ["RAYNER_TASKS"] = "tests.toy:TOY"
+# Tasks of another package, which the processes that a test starts find too.
+os.environ["RAYNER_TASKS"] = "tests.toy:TOY,tests.gated:GATED"
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(ROOT / "platform"), str(ROOT), os.environ.get("PYTHONPATH")))
 )
@@ -96,6 +96,14 @@ def ray_cluster() -> Iterator[None]:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.fixture
+def joining(ray_cluster: None) -> dict[str, str]:
+    """The environment of a process that works on the common cluster: one that is killed does it no harm."""
+    import ray
+
+    return os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
 
 
 @pytest.fixture(scope="module")

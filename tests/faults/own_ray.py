@@ -14,8 +14,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+from ray.util.state import list_nodes
+from ray.util.state.exception import RayStateApiException, ServerUnavailable
 
 from tests.waiting import wait_for
 
@@ -109,25 +112,56 @@ def own_node(
 class Nodes:
     """A head without CPUs, and nodes with one CPU each, at addresses of their own."""
 
-    def __init__(self, head: Head, stack: contextlib.ExitStack) -> None:
+    def __init__(self, head: Head) -> None:
         self.head = head
-        self._stack = stack
         self._addresses = (f"127.0.0.{number}" for number in itertools.count(2))
-        self._running: list[int] = []
+        self._running: dict[str, tuple[int, contextlib.ExitStack]] = {}
+
+    @property
+    def addresses(self) -> list[str]:
+        return list(self._running)
 
     def start(self) -> None:
-        node = own_node(self.head, next(self._addresses), ["--num-cpus", "1"])
-        self._running.append(self._stack.enter_context(node))
+        address, stack = next(self._addresses), contextlib.ExitStack()
+        self._running[address] = (
+            stack.enter_context(own_node(self.head, address, ["--num-cpus", "1"])),
+            stack,
+        )
+
+    def have(self, count: int) -> None:
+        """Start or end nodes until there are so many, and the cluster knows of no other."""
+        while len(self._running) > count:
+            self._end_one()
+        while len(self._running) < count:
+            self.start()
+        wait_for(lambda: self._alive() == set(self._running))
 
     def lose_one(self) -> None:
-        lose(self._running.pop(0))
+        """Lose the oldest."""
+        lose(self._running[self.addresses[0]][0])
+        self._end_one()
+
+    def end_all(self) -> None:
+        while self._running:
+            self._end_one()
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[str]:
-        """A node that ends with the context; its address."""
+    def one(self, folder: Path) -> Iterator[str]:
+        """A further node, begun in a folder, that ends with the context; its address."""
         address = next(self._addresses)
-        with own_node(self.head, address, ["--num-cpus", "1"]):
+        with own_node(self.head, address, ["--num-cpus", "1"], folder):
             yield address
+
+    def _end_one(self) -> None:
+        _, stack = self._running.pop(self.addresses[0])
+        stack.close()
+
+    def _alive(self) -> set[str]:
+        nodes: list[Any] = []
+        # The dashboard listens before it can answer.
+        with contextlib.suppress(RayStateApiException, ServerUnavailable):
+            nodes = list_nodes(self.head.dashboard, filters=[("state", "=", "ALIVE")])
+        return {node.node_ip for node in nodes if not node.is_head_node}
 
 
 def lose(pid: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.faults.own_ray import Head, environment_of_nodes, free_port, own_head
-from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import toy_values
 
 FAKE_HEAD = "ray.head.default"
 """What Ray's provider of fake nodes calls the head's type."""
@@ -124,9 +124,9 @@ def test_pools_grow_with_what_is_asked_of_them_and_idleness_empties_them(root: P
 
 
 def sweep(head: Head, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    values = tiny_recipe(folder / "corpus", "tagger", epochs=2)
+    values = toy_values(folder / "corpus", epochs=1)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
-    (folder / "space.py").write_text('def space(): return {"training.learning_rate": [1e-2]}')
+    (folder / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-2]}')
     given = [*map(str, (folder / "space.py", folder / "recipe.yaml")), "--out", str(folder / "sweep")]
     return subprocess.run(
         [sys.executable, "-m", "rayner.cli", "tune", *given, "--json", *options],

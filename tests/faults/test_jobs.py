@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.faults.own_ray import Nodes
-from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import toy_values
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
@@ -24,15 +23,15 @@ def job(nodes: Nodes, root: Path, *arguments: str, **environment: str) -> subpro
 
 
 @pytest.fixture(scope="module")
-def node(nodes: Nodes) -> Iterator[str]:
-    with nodes.one() as address:
-        yield address
+def node(nodes: Nodes) -> str:
+    nodes.have(1)
+    return nodes.addresses[0]
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
-    values = tiny_recipe(folder, "tagger", epochs=1) | {"scaling": {"memory_per_worker": 0.25}}
+    values = toy_values(folder, epochs=1) | {"scaling": {"memory_per_worker": 0.25}}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
     return folder / "recipe.yaml"
 

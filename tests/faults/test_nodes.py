@@ -18,7 +18,7 @@ from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Nodes, end
 from tests.faults.seen import FOLDER_VARIABLE, rows, taken
-from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.waiting import wait_for
 
@@ -45,7 +45,7 @@ train(load_recipe(sys.argv[1]), Path(sys.argv[2]))
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("corpus")
-    values = tiny_recipe(folder, "tagger", epochs=10, checkpoint_every=5, learning_rate=1e-2)
+    values = toy_values(folder, epochs=5, checkpoint_every=5, head_learning_rate=1e-2)
     return values | {"scaling": {"workers": 2, "resize_seconds": 3}}
 
 
@@ -101,8 +101,7 @@ def training(nodes: Nodes, values: dict[str, Any], folder: Path, first: int) -> 
 @pytest.fixture(scope="module")
 def undisturbed(nodes: Nodes, recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Training:
     """A training with a worker on each of two nodes."""
-    nodes.start()
-    nodes.start()
+    nodes.have(2)
     with training(nodes, recipe, tmp_path_factory.mktemp("undisturbed"), FREE) as run:
         run.finish()
     return run
@@ -117,6 +116,7 @@ def f1_of_seed(recipe: dict[str, Any], seed: int, out: Path) -> float:
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> None:
+    nodes.have(2)
     with training(nodes, recipe, tmp_path, 12) as run:
         run.wait_for_step(11, workers=2)
         nodes.lose_one()
@@ -130,6 +130,7 @@ def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> No
 @pytest.mark.timeout(900)
 def test_a_run_shrinks_to_one_worker_and_grows_back(nodes, recipe, undisturbed, tmp_path) -> None:
     elastic = recipe | {"scaling": recipe["scaling"] | {"workers": 1, "max_workers": 2}}
+    nodes.have(2)
     with training(nodes, elastic, tmp_path, 12) as run:
         run.wait_for_step(11, workers=2)
         nodes.lose_one()

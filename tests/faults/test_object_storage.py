@@ -16,10 +16,11 @@ from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
+from tests.gated import open_gate
 from tests.object_storage import BUCKET, Storage
-from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
-from tests.waiting import wait_for
+from tests.waiting import below, command_of, is_alive, wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -53,7 +54,9 @@ def steps_in(place: str) -> int:
 def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
     storage: Storage, tmp_path: Path
 ) -> None:
-    values = tiny_recipe(tmp_path, "tagger", epochs=30, checkpoint_every=2)
+    rate, gate = 1e-2, tmp_path / "gate"
+    values = toy_values(tmp_path, "gated", checkpoint_every=2, head_learning_rate=rate)
+    values |= {"gate": str(gate), "gate_step": 5}
     recipe, place = tmp_path / "recipe.yaml", f"{HOME}/run"
     recipe.write_text(yaml.safe_dump(values))
     arguments = ("train", recipe, "--out", place, "--workers", 2)
@@ -64,9 +67,14 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
         return steps_in(place) >= 4
 
     wait_for(begun, 500)
+    workers = [process for process in below(killed.pid) if "RayTrainWorker" in command_of(process)]
+    assert workers
     killed.kill()
     killed.communicate()
+    # They outlive the driver by some seconds, and would take steps beside those of the next.
+    wait_for(lambda: not any(map(is_alive, workers)))
     seen = steps_in(place)
+    open_gate(gate, rate)
     result = result_of(command(tmp_path / "other", *arguments))
     assert result["checkpoint"] == f"{place}/best"
     assert 4 <= seen < result["steps"]
@@ -78,9 +86,9 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
 
 
 def test_a_sweep_at_a_uri(storage: Storage, tmp_path: Path) -> None:
-    (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-3, 5e-3]}\n')
+    (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-3, 0.1]}\n')
     recipe, place = tmp_path / "recipe.yaml", f"{HOME}/sweep"
-    recipe.write_text(yaml.safe_dump(tiny_recipe(tmp_path, "tagger")))
+    recipe.write_text(yaml.safe_dump(toy_values(tmp_path)))
     arguments = ("tune", tmp_path / "space.py", recipe, "--out", place, "--metric", "f1", "--search", "grid")
     result = result_of(command(tmp_path / "one", *arguments))
     assert result["best"] == f"{place}/best.yaml"

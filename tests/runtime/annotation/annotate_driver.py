@@ -1,4 +1,4 @@
-"""A driver to kill: `annotate_driver.py INPUT OUT PIDS SECONDS WORKERS`."""
+"""A driver to kill: `annotate_driver.py INPUT OUT PIDS GATE WORKERS`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotation.annotate_model import Capitals
 
 if __name__ == "__main__":
-    given, out, pids, seconds, workers = sys.argv[1:]
-    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=2**28)
-    model = Capitals(seconds=float(seconds), pids=Path(pids))
+    given, out, pids, gate, workers = sys.argv[1:]
+    ray.init()
+    model = Capitals(gate=Path(gate), pids=Path(pids))
     least, _, most = workers.partition("-")
     pool = {"max_workers": int(most)} if most else {"workers": int(least)}
     print(annotate(model, [given], out, cpus=1.0, **pool))

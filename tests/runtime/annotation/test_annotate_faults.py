@@ -81,7 +81,7 @@ class Shouts(FindsCapitals):
     """A second stage, which has memory for one window at a time."""
 
     def __init__(self, seen: list[int]) -> None:
-        super().__init__(0)
+        super().__init__()
         self.seen = seen
 
     def forward(self, windows: Sequence[Any]) -> list[Any]:

@@ -261,25 +261,31 @@ from rayner.runtime.corpora import kept_parts
 from rayner.runtime import faults
 from rayner.runtime.corpora.convert import convert
 
-def slow(document):
-    time.sleep(0.05)
+out = Path(sys.argv[2])
+
+def waits(document):
+    # For good, once there is enough to go on from.
+    while len(list(out.glob(".parts/*.json"))) >= 3:
+        time.sleep(0.02)
     return document, {}
 
 kept_parts.PART_UNITS = 6
 import rayner.runtime.corpora.convert as corpora
-corpora.unchanged = slow
-convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=int(sys.argv[3]))
+corpora.unchanged = waits
+convert([Path(sys.argv[1])], out, workers=int(sys.argv[3]))
 """
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.faults)])
-def test_a_killed_driver_goes_on_where_it_stopped(files: Path, tmp_path: Path, workers: int) -> None:
+def test_a_killed_driver_goes_on_where_it_stopped(
+    files: Path, tmp_path: Path, workers: int, request: pytest.FixtureRequest
+) -> None:
     undisturbed = convert([files], tmp_path / "undisturbed", workers=0)
     out = tmp_path / "out"
     command = [sys.executable, "-c", DRIVER, str(files), str(out), str(workers)]
-    driver = subprocess.Popen(command)
+    driver = subprocess.Popen(command, env=request.getfixturevalue("joining") if workers else None)
     try:
-        wait_for(lambda: len(list(out.glob(".parts/*.json"))) >= 3)
+        wait_for(lambda: len(list(out.glob(".parts/*.json"))) >= 3, process=driver)
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.wait()

@@ -19,9 +19,10 @@ from rayner.runtime.sweeps.trainable import trainable_of
 from rayner.runtime.sweeps.trials import read_lines, read_trials
 from rayner.runtime.training.example_building import SCANS
 from rayner.tasks.registry import load_recipe, parse_recipe
-from tests.runtime.training.several_workers import tiny_recipe
+from tests.runtime.training.several_workers import tiny_recipe, toy_values
 
-RATES = {"training.learning_rate": [1e-5, 1e-2]}
+RATE = "training.head_learning_rate"
+RATES = {RATE: [1e-5, 0.1]}
 
 
 def space_of(folder: Path, domains: dict[str, Any]) -> Space:
@@ -47,8 +48,7 @@ def trials_in(out: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Any:
-    values = tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=200, epochs=6)
-    return parse_recipe(values, "recipe")
+    return parse_recipe(toy_values(tmp_path / "corpus", epochs=6), "recipe")
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -56,10 +56,10 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
     out, space = tmp_path / "sweep", space_of(tmp_path, RATES)
     given = settings(recipe, folds=2, held_out=0.2)
     result = sweep(space, recipe, out, given)
-    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert result["settings"] == {RATE: 0.1}
     assert result["trials"] == {"finished": 2}
     found = load_recipe(result["best"])
-    assert changed_keys(recipe, found) == ["training.learning_rate"]
+    assert changed_keys(recipe, found) == [RATE]
     for trial in trials_in(out):
         runs = [json.loads((trial["folder"] / f"fold{i}-seed1/result.json").read_text()) for i in range(2)]
         if trial["settings"] == result["settings"]:
@@ -74,14 +74,17 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
     assert list((out / "tensorboard").glob("*/events*"))
     results = tune.ResultGrid(tune.ExperimentAnalysis(str(out / "ray/trials")))
     assert {result.metrics["f1"] for result in results if result.metrics} >= {result["score"]["f1"]}
-    assert {result.config["settings"]["training.learning_rate"] for result in results if result.config} == {
+    assert {result.config["settings"][RATE] for result in results if result.config} == {
         1e-5,
-        1e-2,
+        0.1,
     }
     assert not any(result.error for result in results)
     # A trial has one name wherever one meets it; Ray Tune adds its own id.
     names = sorted(path.name for path in (out / "trials").iterdir())
-    assert [name.rpartition("-")[0] for name in names] == ["learning_rate=0.01", "learning_rate=1e-05"]
+    assert [name.rpartition("-")[0] for name in names] == [
+        "head_learning_rate=0.1",
+        "head_learning_rate=1e-05",
+    ]
     assert sorted(path.name for path in (out / "tensorboard").iterdir()) == names
     assert sorted("-".join(Path(result.path).name.split("-")[:-1]) for result in results) == names
     restored = tune.Tuner.restore(str(out / "ray/trials"), trainable=trainable_of(plan_of(out))).get_results()
@@ -97,17 +100,17 @@ def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in out.glob("trials/*/*/log.jsonl")} == before
     with pytest.raises(InputError, match=r"changed: settings\.folds"):
         sweep(space, recipe, out, settings(recipe, folds=3, held_out=0.2))
-    with pytest.raises(InputError, match=r"changed: .*training\.learning_rate"):
-        sweep(space_of(tmp_path, {"training.learning_rate": [1.0]}), recipe, out, given)
+    with pytest.raises(InputError, match=r"changed: .*training\.head_learning_rate"):
+        sweep(space_of(tmp_path, {RATE: [1.0]}), recipe, out, given)
 
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, recipe: Any) -> None:
-    recipe = with_settings(recipe, {"training.clip": None, "training.head_learning_rate": 1e30}, "test")
-    domains = {"training.head_learning_rate": [1e-2, 1e30]}
+    recipe = with_settings(recipe, {"training.clip": None, RATE: 1e30}, "test")
+    domains = {RATE: [0.1, 1e30]}
     out = tmp_path / "sweep"
     result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, max_failures=1))
-    assert result["settings"] == {"training.head_learning_rate": 0.01}
+    assert result["settings"] == {RATE: 0.1}
     assert result["trials"]["finished"] == 1
     [failed] = [trial for trial in trials_in(out) if trial["outcome"]["state"] == "failed"]
     assert "no finite number" in failed["outcome"]["error"]
@@ -117,9 +120,8 @@ def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, re
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_trial_that_runs_out_of_memory_is_recorded_and_the_sweep_goes_on(
-    tmp_path: Path, recipe: Any
-) -> None:
+def test_a_trial_that_runs_out_of_memory_is_recorded_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=1), "recipe")
     out, domains = tmp_path / "sweep", {"encoder": ["random:40000000000x2", "random:32x2"]}
     result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, max_failures=1))
     assert result["settings"] == {"encoder": "random:32x2"}
@@ -141,7 +143,7 @@ def test_if_every_trial_fails_the_first_reason_is_told(tmp_path: Path, recipe: A
 def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe: Any) -> None:
     out, domains = (
         tmp_path / "sweep",
-        {"training.learning_rate": [1e-4, 1e-3, 1e-2], "training.epochs": [2, 6]},
+        {RATE: [1e-3, 1e-2, 0.1], "training.epochs": [1, 2]},
     )
     given = {"search": "optuna", "metrics": ["f1", "seconds"]}
     result = sweep(space_of(tmp_path, domains), recipe, out, settings(recipe, trials=1, **given))
@@ -155,12 +157,12 @@ def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe
 @pytest.mark.usefixtures("ray_cluster")
 def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
     # One after the other: what runs beside it and reports first is never stopped, whatever its score.
-    domains = {"training.learning_rate": [1e-2, 1e-30]}
+    domains = {RATE: [0.1, 1e-30]}
     given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2, max_concurrent=1)
     out = tmp_path / "sweep"
     result = sweep(space_of(tmp_path, domains), recipe, out, given)
     assert result["trials"] == {"finished": 1, "stopped": 1}
-    assert result["settings"] == {"training.learning_rate": 1e-2}
+    assert result["settings"] == {RATE: 0.1}
     epochs = {trial.state: trial.last["epochs"] for trial in read_trials(plan_of(out))}
     assert epochs == {"finished": 6, "stopped": 2}
     low, high = result["interval"]
@@ -172,10 +174,13 @@ def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
 def test_halving_compares_all_trials_at_each_rung(tmp_path: Path, recipe: Any) -> None:
     recipe = with_settings(recipe, {"training.checkpoint_every": 1000}, "test")
     given = settings(recipe, scheduler="halving", grace_period=2, reduction_factor=4)
-    out, space = tmp_path / "sweep", space_of(tmp_path, {"training.learning_rate": [1e-30, 1e-2, 1e-3, 1e-4]})
+    out, space = (
+        tmp_path / "sweep",
+        space_of(tmp_path, {RATE: [1e-30, 0.1, 1e-3, 1e-4]}),
+    )
     result = sweep(space, recipe, out, given)
     assert result["trials"] == {"finished": 1, "stopped": 3}
-    assert result["settings"]["training.learning_rate"] >= 1e-3
+    assert result["settings"][RATE] == 0.1
     trials = read_trials(plan_of(out))
     at_the_rung = {trial.name: trial.reports[1]["f1"] for trial in trials}
     for trial in trials:

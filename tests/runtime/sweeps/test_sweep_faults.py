@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,18 +22,27 @@ from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import read_lines, read_trials
 from rayner.tasks.registry import load_recipe, parse_recipe
-from tests.runtime.training.several_workers import tiny_recipe
-from tests.waiting import wait_for
+from tests.gated import open_gate
+from tests.runtime.training.several_workers import toy_values
+from tests.waiting import below, command_of, is_alive, wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
-SPACE = 'def space(): return {"training.learning_rate": [1e-3, 2e-3, 5e-3, 1e-2]}\n'
+RATES = (1e-3, 1e-2, 3e-2, 0.1)
+SPACE = f'def space(): return {{"training.head_learning_rate": {[*RATES]}}}\n'
 
 
 @pytest.fixture
-def values(tmp_path: Path) -> dict[str, Any]:
+def gate(tmp_path: Path) -> Path:
+    """Where trials wait after two checkpoints, and a test lets them go on."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def values(tmp_path: Path, gate: Path) -> dict[str, Any]:
     (tmp_path / "space.py").write_text(SPACE)
-    return tiny_recipe(tmp_path / "corpus", "tagger", epochs=30, checkpoint_every=5)
+    values = toy_values(tmp_path / "corpus", "gated", epochs=5, checkpoint_every=5)
+    return values | {"gate": str(gate), "gate_step": 12}
 
 
 def settings(recipe: Any, **changes: Any) -> Any:
@@ -50,35 +60,41 @@ def states(out: Path) -> list[str]:
 
 
 class Tuning:
-    """`rayner tune` in a process of its own, to be killed and run again."""
+    """`rayner tune` in a process of its own on the common cluster, to be killed and run again."""
 
-    def __init__(self, root: Path, folder: Path, values: dict[str, Any], *options: str) -> None:
-        self.out, self._folder = folder / "sweep", folder
+    def __init__(
+        self, folder: Path, values: dict[str, Any], environment: dict[str, str], *options: str
+    ) -> None:
+        self.out, self._folder, self._environment = folder / "sweep", folder, environment
         (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
         self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
         self.told = ""
-        self._below: list[psutil.Process] = []
+        self._at_work: list[psutil.Process] = []
 
     def left(self) -> list[psutil.Process]:
-        """What is still alive of the processes below the one that was killed last."""
-        return [process for process in self._below if _alive(process)]
+        """What is still alive of the trials of the process that was killed last."""
+        return [process for process in self._at_work if is_alive(process)]
 
     def kill_once(self, begun: Callable[[], bool], by: signal.Signals = signal.SIGKILL) -> int:
-        def alive() -> bool:
-            assert process.poll() is None, "it was over before it could be killed"
-            return begun()
-
-        with subprocess.Popen(self._command, cwd=self._folder, preexec_fn=_heed_interrupts) as process:
-            wait_for(alive, 400)
-            self._below = psutil.Process(process.pid).children(recursive=True)
-            assert self._below, "it has started no process"
+        with subprocess.Popen(
+            self._command, cwd=self._folder, env=self._environment, preexec_fn=_heed_interrupts
+        ) as process:
+            wait_for(begun, 400, process=process)
+            self._at_work = trial_processes()
+            assert self._at_work, "no trial is under way"
             process.send_signal(by)
             return process.wait(60)
 
     def run(self) -> dict[str, Any]:
-        command = [*self._command, "--json"]
-        done = subprocess.run(command, check=True, cwd=self._folder, capture_output=True, text=True)
+        done = subprocess.run(
+            [*self._command, "--json"],
+            check=True,
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+        )
         self.told = done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -88,25 +104,22 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str, Any]) -> None:
-    tuning = Tuning(root, tmp_path, values, "--search", "grid")
+def test_a_killed_sweep_is_resumed(
+    tmp_path: Path, values: dict[str, Any], gate: Path, joining: dict[str, str]
+) -> None:
+    tuning = Tuning(tmp_path, values, joining, "--search", "grid")
     out = tuning.out
 
     def begun() -> bool:
-        under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] >= 10]
+        under_way = [steps for steps in steps_of(out).values() if steps and steps[-1] == 12]
         return "finished" in states(out) and len(under_way) > 1
 
     assert tuning.kill_once(lambda: any(map(len, steps_of(out).values())), signal.SIGINT) == 130
     # Ray Tune has files of that name, too.
     ended = [*out.glob("trials/*/*/result.json"), *out.glob("winner/*")]
     assert not ended, "Ctrl-C began the run of a winner"
+    wait_for(lambda: not tuning.left())
+    open_gate(gate, RATES[-1])
     tuning.kill_once(begun)
     # Whoever looks now sees the trials that were under way, too.
     known = {path.parent.name for path in out.glob("trials/*/trial.json")}
@@ -115,9 +128,10 @@ def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str,
     written = {
         path: path.stat().st_mtime_ns for key in finished for path in out.glob(f"trials/{key}/*/result.json")
     }
-    assert len(finished) < 4
-    # Ray's processes outlive the killed one by some seconds, and may take further steps meanwhile.
+    assert len(finished) == 1
+    # They outlive the killed one by some seconds.
     wait_for(lambda: not tuning.left())
+    open_gate(gate, *RATES)
     reached = steps_of(out)
     result = tuning.run()
     assert result["trials"] == {"finished": 4}
@@ -125,40 +139,41 @@ def test_a_killed_sweep_is_resumed(tmp_path: Path, root: Path, values: dict[str,
     for key, steps in steps_of(out).items():
         assert steps == list(range(1, steps[-1] + 1)), key
         assert steps[-1] >= max(reached.get(key, [0]))
-    assert load_recipe(result["best"]).training.learning_rate in (1e-3, 2e-3, 5e-3, 1e-2)
+    assert load_recipe(result["best"]).training.head_learning_rate in RATES
 
 
 def test_a_sweep_that_is_killed_between_rungs_is_resumed(
-    tmp_path: Path, root: Path, values: dict[str, Any]
+    tmp_path: Path, values: dict[str, Any], gate: Path, joining: dict[str, str]
 ) -> None:
-    values["training"]["epochs"] = 16
-    halving = ("--scheduler", "halving", "--grace-period", "4", "--reduction-factor", "2")
-    tuning = Tuning(root, tmp_path, values, "--search", "grid", *halving)
+    # Six steps an epoch: those of the second round wait in its midst.
+    values["training"]["epochs"], values["gate_step"] = 4, 9
+    halving = ("--scheduler", "halving", "--grace-period", "1", "--reduction-factor", "2")
+    tuning = Tuning(tmp_path, values, joining, "--search", "grid", *halving)
     out = tuning.out
 
     def in_the_second_round() -> bool:
-        if "stopped" not in states(out):
-            return False
-        return any(trial.state == "running" for trial in read_trials(plan_of(out)))
+        return states(out).count("stopped") == 2 and sum(9 in steps for steps in steps_of(out).values()) == 2
 
     tuning.kill_once(in_the_second_round)
     stopped = {trial.name: trial.last for trial in read_trials(plan_of(out)) if trial.state == "stopped"}
-    assert len(stopped) == 2
+    open_gate(gate, *RATES)
     result = tuning.run()
     assert result["trials"] == {"finished": 1, "stopped": 3}
     trials = read_trials(plan_of(out))
-    assert sorted(trial.last["epochs"] for trial in trials) == [4, 4, 8, 16]
-    assert {trial.name: trial.last for trial in trials if trial.last["epochs"] == 4} == stopped
+    assert sorted(trial.last["epochs"] for trial in trials) == [1, 1, 2, 4]
+    assert {trial.name: trial.last for trial in trials if trial.last["epochs"] == 1} == stopped
     for key, steps in steps_of(out).items():
         assert steps == list(range(1, steps[-1] + 1)), key
-    assert "after 8 of 16 epochs 1 of 2 trials continue" in tuning.told
+    assert "after 2 of 4 epochs 1 of 2 trials continue" in tuning.told
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_trial_that_loses_its_process_is_restarted(tmp_path: Path, values: dict[str, Any]) -> None:
+def test_a_trial_that_loses_its_process_is_restarted(
+    tmp_path: Path, values: dict[str, Any], gate: Path
+) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     before: dict[Path, Any] = {}
-    killer = in_background(lambda: before.update(kill_a_trial(out)))
+    killer = in_background(lambda: before.update(kill_a_trial(out, gate)))
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, settings(recipe))
     killer.join()
     assert any(before.values()), "nothing was killed"
@@ -170,11 +185,11 @@ def test_a_trial_that_loses_its_process_is_restarted(tmp_path: Path, values: dic
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_resumed(
-    tmp_path: Path, values: dict[str, Any]
+    tmp_path: Path, values: dict[str, Any], gate: Path
 ) -> None:
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     space, given = load_space(str(tmp_path / "space.py")), settings(recipe, max_failures=0)
-    killer = threading.Thread(target=kill_a_trial, args=(out,))
+    killer = threading.Thread(target=kill_a_trial, args=(out, gate))
     killer.start()
     result = sweep(space, recipe, out, given)
     killer.join()
@@ -189,12 +204,12 @@ def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_r
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("scheduler", ["asha", "halving"])
 def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
-    values["training"]["epochs"] = 3
-    (tmp_path / "space.py").write_text('def space(): return {"training.learning_rate": [1e-6, 1e-2]}\n')
+    values["training"]["epochs"], values["gate"] = 3, ""
+    (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-6, 0.1]}\n')
     recipe = parse_recipe(values, "recipe")
     given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
-    assert result["settings"] == {"training.learning_rate": 0.01}
+    assert result["settings"] == {"training.head_learning_rate": 0.1}
     assert sum(result["trials"].values()) == 2
     assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
 
@@ -205,17 +220,20 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def kill_a_trial(out: Path) -> dict[Path, list[dict[str, Any]]]:
-    """Kill -9 one process that trains a trial, once it has a checkpoint; what each log had up to those."""
+def trial_processes() -> list[psutil.Process]:
+    """Those below this process that train a trial."""
+    return [process for process in below(os.getpid()) if "ImplicitFunc" in command_of(process)]
 
-    def trials() -> list[psutil.Process]:
-        below = psutil.Process().children(recursive=True)
-        return [process for process in below if "ImplicitFunc" in " ".join(process.cmdline())]
 
-    wait_for(lambda: any(steps and steps[-1] > 10 for steps in steps_of(out).values()), 400)
-    logs: dict[Path, list[dict[str, Any]]] = {}
-    for path in out.glob("trials/*/*/last/state/state.json"):
-        step, log = json.loads(path.read_text())["step"], path.parents[2] / "log.jsonl"
-        logs[log] = [row for row in read_lines(log) if row["step"] <= step]
-    trials()[0].kill()
-    return logs
+def kill_a_trial(out: Path, gate: Path) -> dict[Path, list[dict[str, Any]]]:
+    """Kill -9 one process that trains a trial, once one has a checkpoint; what each log had up to those."""
+    try:
+        wait_for(lambda: any(12 in steps for steps in steps_of(out).values()), 400)
+        logs: dict[Path, list[dict[str, Any]]] = {}
+        for path in out.glob("trials/*/*/last/state/state.json"):
+            step, log = json.loads(path.read_text())["step"], path.parents[2] / "log.jsonl"
+            logs[log] = [row for row in read_lines(log) if row["step"] <= step]
+        trial_processes()[0].kill()
+        return logs
+    finally:
+        open_gate(gate, *RATES)

@@ -16,9 +16,11 @@ from rayner.runtime.training import loop as worker
 from rayner.runtime.training.loop import work
 from rayner.runtime.training.run_state import read_state
 from tests.runtime.training.toy_task import (
+    STEP_THAT_WAITS,
     LoopTask,
     ToyExamples,
     largest_difference,
+    run_through,
     toy_recipe,
     toy_run,
     weights_of,
@@ -128,21 +130,22 @@ def test_a_damaged_last_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.faults
 def test_kill_9_half_way(tmp_path: Path, root: Path) -> None:
-    command = [sys.executable, "-m", "tests.runtime.training.toy_task"]
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run([*command, str(whole)], check=True, cwd=root)
-    process = subprocess.Popen([*command, str(cut)], cwd=root)
+    whole, cut, gate = tmp_path / "whole", tmp_path / "cut", tmp_path / "gate"
+    command = [sys.executable, "-m", "tests.runtime.training.toy_task", str(cut), str(gate)]
+    process = subprocess.Popen(command, cwd=root)
     try:
-        wait_for(lambda: len(_lines(cut)) >= len(_lines(whole)) // 2)
+        wait_for(lambda: _steps(cut) == STEP_THAT_WAITS, process=process)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert len(_lines(cut)) < len(_lines(whole)), "it was too late to kill it"
-    subprocess.run([*command, str(cut)], check=True, cwd=root)
+    gate.touch()
+    subprocess.run(command, check=True, cwd=root)
+    run_through(whole, gate)
+    assert _steps(whole) == _steps(cut) > STEP_THAT_WAITS
     for folder in ("last", "best"):
         assert largest_difference(weights_of(whole / folder), weights_of(cut / folder)) < 1e-6
 
 
-def _lines(out: Path) -> list[str]:
+def _steps(out: Path) -> int:
     path = out / "log.jsonl"
-    return path.read_text().splitlines() if path.exists() else []
+    return sum('"loss"' in line for line in path.read_text().splitlines()) if path.exists() else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +17,23 @@ from torch import Tensor, nn
 
 from rayner.data.plans import Plan
 from rayner.data.schema import Document, Mention
-from rayner.runtime.training.loop import Run
-from rayner.tasks.base import Examples, Output, Progress, Seed, State
+from rayner.runtime.training.loop import Run, work
+from rayner.tasks.base import Examples, Output, Progress, State
 from tests.toy import ToyBatch, ToyModel, ToyRecipe, ToyTask
 
 WORDS = 50
 
 
 class LoopTask(ToyTask):
-    """The toy task over documents in memory, in double precision, slow or failing as a test wants it."""
+    """The toy task over documents in memory, in double precision or failing as a test wants it."""
 
-    def __init__(
-        self, recipe: ToyRecipe | None = None, double: bool = False, seconds_per_batch: float = 0.0
-    ) -> None:
+    def __init__(self, recipe: ToyRecipe | None = None, double: bool = False) -> None:
         super().__init__(recipe or toy_recipe())
-        self.double, self.seconds_per_batch = double, seconds_per_batch
+        self.double = double
         self.fail_at: int | None = None
 
     def items(self, split: str) -> list[Document]:
         return make_items(40 if split == "train" else 11, seed=len(split))
-
-    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> ToyBatch:
-        time.sleep(self.seconds_per_batch)
-        return super().collate(examples, seeds)
 
     def build(self) -> nn.Module:
         model = ToyModel(self.recipe.dropout)
@@ -150,19 +145,30 @@ def largest_difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
+STEP_THAT_WAITS = 7
+
+
+class WaitingTask(LoopTask):
+    """A step of it waits, for good, where there is no file `gate`."""
+
+    def __init__(self, recipe: ToyRecipe, gate: Path) -> None:
+        super().__init__(recipe)
+        self._gate = gate
+
+    def forward(self, model: nn.Module, batch: ToyBatch, progress: Progress) -> Output:
+        while progress.step == STEP_THAT_WAITS and not self._gate.exists():
+            time.sleep(0.02)
+        return super().forward(model, batch, progress)
+
+
+def run_through(out: Path, gate: Path) -> None:
+    """A run to be killed."""
+    task = WaitingTask(toy_recipe(0.2), gate)
+    work(toy_run(out, task, checkpoint_every=2, average=0.9))
+
+
 if __name__ == "__main__":
-    # A run to be killed: `python -m tests.runtime.training.toy_task OUT`.
-    import sys
-
-    from rayner.runtime.training.loop import work
-
+    # `python -m tests.runtime.training.toy_task OUT GATE`.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    work(
-        toy_run(
-            Path(sys.argv[1]),
-            LoopTask(toy_recipe(0.2), seconds_per_batch=0.05),
-            checkpoint_every=2,
-            average=0.9,
-        )
-    )
+    run_through(Path(sys.argv[1]), Path(sys.argv[2]))
