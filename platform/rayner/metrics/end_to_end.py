@@ -56,13 +56,13 @@ def score_end_to_end(
         intervals: whether to draw documents again; all scores share the same draws.
 
     Returns:
-        `levels`: `span`, `span_type`, `fine_types` (pairs of a span and a fine type), `fine_types_of_gold` (the
-        same where the gold mentions were given), `entity` (span, type and entity), `known_entity` ->
+        `levels`: `span`, `span_type`, `fine_types` (pairs of a span and a fine type), `fine_types_of_gold`
+        (the same where the gold mentions were given), `entity` (span, type and entity), `known_entity` ->
         `precision, recall, f1, support, predicted`.
         `outcomes`: the gold mentions of each of `OUTCOMES`; `shares`: the same as fractions; `per_type`: type
         -> outcome -> gold mentions; `spurious`: predictions that are paired with no gold mention, `mentions`
         of which `linked` were given an entity.
-        `unknown`: `mentions` whose entity the knowledge base lacks, found or not, and the first of their `ids`.
+        `unknown`: `mentions` whose entity the knowledge base lacks, found or not, and some of their `ids`.
         `accuracy`: of `gold_mentions`, which were given, and of `predicted_mentions`, those that were found
         with the right span and type, each of types that are linked -> `entity`, the share with the right
         answer; `known`, of those with a known entity; `candidates`, of these the share that has it among the

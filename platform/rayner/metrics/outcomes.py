@@ -37,8 +37,9 @@ TruthOf = Callable[[Mention], Truth]
 class Outcome:
     """Where a gold mention ended (one of `OUTCOMES`), or a `spurious` prediction.
 
-    `truth` is of the gold mention (None: only spans and types are judged), `answer` the entity of the predicted
-    one. `rank` is the place of the first right candidate, from 1, where span and type are right; None: none is.
+    `truth` is of the gold mention (None: only spans and types are judged), `answer` the entity of the
+    predicted one. `rank` is the place of the first right candidate, from 1, where span and type are right;
+    None: none is.
     """
 
     document_id: str

@@ -43,7 +43,7 @@ def evaluate_end_to_end(
 
     Args:
         stages: all of them, in order.
-        on_gold: what the stages after that of mentions answered on `without_answers(gold)`; empty without one.
+        on_gold: what the stages after that of mentions answered on `without_answers(gold)`; empty without.
 
     Raises:
         CorpusError: the ids of gold and predicted documents do not agree.

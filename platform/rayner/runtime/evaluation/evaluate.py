@@ -64,8 +64,8 @@ def evaluate(
             `operating_point`, `nil_share` of a standardizer.
         workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
         precision: what encoders compute in; `auto` is decided here, for all workers.
-        out: a folder, or its URI, for the metrics, gold items and answers, as `evaluation_folder` says; what an
-            evaluation left in it is replaced.
+        out: a folder, or its URI, for the metrics, gold items and answers, as `evaluation_folder` says; what
+            an evaluation left in it is replaced.
 
     Returns:
         The metrics of the task, for spans `precision, recall, f1, ..., per_type`, for linking `top1, ...`, of
@@ -141,7 +141,7 @@ def _evaluate(
             tables[OUTCOMES] = outcomes_table(whole.outcomes, pipeline.entity_names(whole.ids))
     found |= told_precision(pipeline)
     if out is not None:
-        write_tables(out, tables)
+        write_tables(out, tables, written is not None)
         write_about(out, checkpoint, settings, paths, found)
     return found
 

@@ -1,9 +1,9 @@
 """The folder of an evaluation: metrics, gold items and answers, which `rayner report` reads.
 
-    metrics.json           what `rayner evaluate --json` prints
-    evaluation.yaml        the checkpoint or pipeline file, and the corpora
-    recipe.yaml            of a checkpoint; of a pipeline, pipeline.yaml
-    evaluation/            gold and answers as Parquet; of a pipeline also outcomes.parquet, a row a mention
+metrics.json           what `rayner evaluate --json` prints
+evaluation.yaml        the checkpoint or pipeline file, and the corpora
+recipe.yaml            of a checkpoint; of a pipeline, pipeline.yaml
+evaluation/            gold and answers as Parquet; of a pipeline also outcomes.parquet, a row a mention
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rayner.runtime.run_folder import check_out
 from rayner.tasks.stages import PipelineSettings
 
 METRICS, EVALUATION, ABOUT, OUTCOMES = "metrics.json", "evaluation", "evaluation.yaml", "outcomes"
+PIPELINE, RECIPE = "pipeline.yaml", "recipe.yaml"
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("type", pa.string())])
 _OUTCOMES = pa.schema(
     [
@@ -68,11 +69,19 @@ def documents_file(out: Path | None, name: str) -> Iterator[Write]:
         yield write
 
 
-def write_tables(out: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Gold items and answers of other kinds, or anything else beside them."""
+def write_tables(out: Path, tables: Mapping[str, pa.Table], streamed: bool) -> None:
+    """Gold items and answers, or what is told beside them; of an evaluation before, nothing is left.
+
+    Args:
+        streamed: whether `documents_file` wrote gold and answers.
+    """
     for name, table in tables.items():
         with whole_file(out / EVALUATION / f"{name}.parquet") as path:
             pq.write_table(table, path)
+    written = {*tables, *(("gold", "predictions") if streamed else ())}
+    for path in (out / EVALUATION).glob("*.parquet"):
+        if path.stem not in written:
+            path.unlink()
 
 
 def outcomes_table(rows: Sequence[Sequence[Outcome]], names: Mapping[str, str]) -> pa.Table:
@@ -100,11 +109,10 @@ def write_about(
     out: Path, named: Path, settings: PipelineSettings, corpora: Sequence[Path], metrics: Mapping[str, Any]
 ) -> None:
     """The metrics and what was evaluated, once all else is written."""
-    if settings.is_file:
-        source, name = local(named), "pipeline.yaml"
-    else:
-        source, name = local(settings.stages[0].checkpoint) / "recipe.yaml", "recipe.yaml"
-    shutil.copyfile(source, out / name)
+    name, other = (PIPELINE, RECIPE) if settings.is_file else (RECIPE, PIPELINE)
+    source = named if settings.is_file else settings.stages[0].checkpoint / RECIPE
+    shutil.copyfile(local(source), out / name)
+    (out / other).unlink(missing_ok=True)
     write_json(out / METRICS, metrics)
     about = {"checkpoint": str(named), "corpora": list(map(str, corpora))}
     write_bytes(out / ABOUT, yaml.safe_dump(about, sort_keys=False, allow_unicode=True).encode())

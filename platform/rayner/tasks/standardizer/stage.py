@@ -95,9 +95,7 @@ class Entities:
         return tuple(known(id_) or id_ for id_ in ids), any(known(id_) for id_ in ids)
 
     def _texts(self, document: Document) -> list[str]:
-        return list(
-            dict.fromkeys(document.text[m.start : m.end] for m in document.mentions if self.links(m))
-        )
+        return list(dict.fromkeys(document.text[m.start : m.end] for m in document.mentions if self.links(m)))
 
 
 def score_links(
@@ -119,5 +117,7 @@ def score_links(
         kept = [m for m in document.mentions if any(stage.links(m) for stage in stages)]
         return replace(document, mentions=tuple(kept))
 
-    truth = [replace(d, mentions=tuple(understood(d.document_id, m) for m in linked(d).mentions)) for d in gold]
+    truth = [
+        replace(d, mentions=tuple(understood(d.document_id, m) for m in linked(d).mentions)) for d in gold
+    ]
     return score_linked_spans(truth, [linked(document) for document in predicted])
