@@ -31,7 +31,12 @@ def row(outcome: str, truth: Truth | None, place: int, rank: int | None = None) 
 ROWS = [
     [row("right", A, 0, 1), row("missed", B, 10), row("boundary", A, 20), row("spurious", None, 30)],
     [row("ranking", B, 0, 2), row("refused", A, 10, 1), row("nil_linked", NIL, 20), row("right", NIL, 30)],
-    [row("unknown", LACKING, 0), row("retrieval", B, 10), row("right", OTHER, 20), row("missed", LACKING, 30)],
+    [
+        row("unknown", LACKING, 0),
+        row("retrieval", B, 10),
+        row("right", OTHER, 20),
+        row("missed", LACKING, 30),
+    ],
 ]
 ON_GOLD = [
     [row("right", A, 0, 1), row("retrieval", B, 10), row("right", A, 20, 1)],
@@ -139,4 +144,7 @@ def test_fine_types_are_scored_as_found_and_on_the_gold_mentions() -> None:
     on_gold = [Document("d", "", (typed("a", "b"), typed("b", start=5)))]
     levels = score_end_to_end(outcomes(gold, predicted), (), FineTypes(gold, predicted, on_gold))["levels"]
     assert (levels["fine_types"]["precision"], levels["fine_types"]["recall"]) == (1 / 2, 1 / 3)
-    assert (levels["fine_types_of_gold"]["precision"], levels["fine_types_of_gold"]["recall"]) == (2 / 3, 2 / 3)
+    assert (levels["fine_types_of_gold"]["precision"], levels["fine_types_of_gold"]["recall"]) == (
+        2 / 3,
+        2 / 3,
+    )

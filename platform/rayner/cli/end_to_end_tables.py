@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from rayner.cli.linking_tables import titled
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
@@ -30,12 +31,11 @@ def _levels(whole: Mapping[str, Any]) -> Group:
         values = [_percent(scores[metric]) for metric in ("precision", "recall", "f1")]
         interval = _interval((intervals.get(name) or {}).get("f1"))
         table.add_row(LEVEL_NAMES[name], *values, interval, f"{scores['support']:,}")
-    if unknown["mentions"]:
-        table.caption = (
-            f"{unknown['mentions']:,} gold mentions have an entity that the knowledge base lacks, "
-            f"as {unknown['ids'][0]}"
-        )
-    return titled("The whole pipeline", table)
+    shown = titled("The whole pipeline", table)
+    if not unknown["mentions"]:
+        return shown
+    note = f"{unknown['mentions']:,} gold mentions have an entity that the knowledge base lacks"
+    return Group(shown, Text(f"{note}, as {unknown['ids'][0]}", "italic"))
 
 
 def _outcomes(whole: Mapping[str, Any]) -> Group:
@@ -49,12 +49,12 @@ def _outcomes(whole: Mapping[str, Any]) -> Group:
             table.add_row(*row, style=style, end_section=name == "right")
     spurious = whole["spurious"]
     linked = f", {spurious['linked']:,} of them with an entity" if whole["accuracy"] else ""
-    table.caption = f"and {spurious['mentions']:,} predictions where there is no gold mention{linked}"
-    return titled("Where the gold mentions end", table)
+    note = f"and {spurious['mentions']:,} predictions where there is no gold mention{linked}"
+    return Group(titled("Where the gold mentions end", table), Text(note, "italic"))
 
 
 def _accuracy(whole: Mapping[str, Any]) -> Group:
-    table = _table("entities, given", "right", "known to it", "among candidates", "NIL", "mentions")
+    table = _table("entities, given", "right", "known entity", "among candidates", "NIL", "mentions")
     for given, scores in whole["accuracy"].items():
         values = [_percent(scores[name]) for name in ("entity", "known", "candidates", "nil")]
         table.add_row(GIVEN_NAMES[given], *values, f"{scores['mentions']:,}")
