@@ -10,7 +10,7 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, outcomes
 
-A, B, NIL, LACKING, OTHER = (
+A, B, NIL, LACKS, OTHER = (
     Truth(frozenset("A"), True, True),
     Truth(frozenset("B"), True, True),
     Truth(frozenset(), False, True),
@@ -32,16 +32,16 @@ ROWS = [
     [row("right", A, 0, 1), row("missed", B, 10), row("boundary", A, 20), row("spurious", None, 30)],
     [row("ranking", B, 0, 2), row("refused", A, 10, 1), row("nil_linked", NIL, 20), row("right", NIL, 30)],
     [
-        row("unknown", LACKING, 0),
+        row("unknown", LACKS, 0),
         row("retrieval", B, 10),
         row("right", OTHER, 20),
-        row("missed", LACKING, 30),
+        row("missed", LACKS, 30),
     ],
 ]
 ON_GOLD = [
     [row("right", A, 0, 1), row("retrieval", B, 10), row("right", A, 20, 1)],
     ROWS[1],
-    [ROWS[2][0], row("retrieval", B, 10), row("right", OTHER, 20), row("unknown", LACKING, 30)],
+    [ROWS[2][0], row("retrieval", B, 10), row("right", OTHER, 20), row("unknown", LACKS, 30)],
 ]
 
 
@@ -143,8 +143,6 @@ def test_fine_types_are_scored_as_found_and_on_the_gold_mentions() -> None:
     predicted = [Document("d", "", (typed("a", "c"),))]
     on_gold = [Document("d", "", (typed("a", "b"), typed("b", start=5)))]
     levels = score_end_to_end(outcomes(gold, predicted), (), FineTypes(gold, predicted, on_gold))["levels"]
-    assert (levels["fine_types"]["precision"], levels["fine_types"]["recall"]) == (1 / 2, 1 / 3)
-    assert (levels["fine_types_of_gold"]["precision"], levels["fine_types_of_gold"]["recall"]) == (
-        2 / 3,
-        2 / 3,
-    )
+    found = {name: (scores["precision"], scores["recall"]) for name, scores in levels.items()}
+    assert found["fine_types"] == (1 / 2, 1 / 3)
+    assert found["fine_types_of_gold"] == (2 / 3, 2 / 3)
