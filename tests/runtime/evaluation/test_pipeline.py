@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def test_what_was_evaluated_lies_in_the_folder_and_is_shown(
     assert "Left out" not in page
     assert "<h2>Thresholds</h2>" not in page
     assert "stages:" in page
+    assert not re.search(r"url\((?!#)|@import|<script|<img|<link", page)
     print_evaluation(metrics, "corpus")
     printed = capsys.readouterr().out
     assert "Where the gold mentions end" in printed

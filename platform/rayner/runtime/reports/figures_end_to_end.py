@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayner.metrics.outcome_names import BOUND_NAMES, OUTCOME_NAMES
-from rayner.runtime.reports.drawing import INK, SERIES, bar_size, name_bars, percent_axis, svg
+from rayner.runtime.reports.drawing import INK, SERIES, bar_size, name_bars, percent_axis, short, svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def outcome_bars(groups: Mapping[str, Mapping[str, int]]) -> str:
             for y in np.flatnonzero(left * widths):
                 axes.plot((left[y], left[y]), (y - 0.31, y + 0.31), color=INK, linewidth=0.8)
             left += widths
-        name_bars(axes, [f"{name} ({totals[name]:,})" for name in groups])
+        name_bars(axes, [f"{short(name, 22)} ({totals[name]:,})" for name in groups])
         axes.set(xlim=(0, 1), xlabel="gold mentions")
         percent_axis(axes.xaxis)
         figure.legend(loc="outside upper left", ncols=4, fontsize=9)
