@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from rayner.cli.tables import print_evaluation
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.parquet import write_parquet
 from rayner.errors import InputError
+from rayner.runtime.evaluation import evaluate as module
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.tasks.predict import predict
@@ -78,6 +81,20 @@ def test_the_later_stages_are_given_the_gold_mentions(
     right = sum(m.entity_id == IDS.get(text) for text, m in found)
     accuracy = evaluated[1]["end_to_end"]["accuracy"]["gold_mentions"]
     assert accuracy["entity"] == pytest.approx(right / len(people))
+
+
+def test_workers_answer_the_same(
+    folder: Path, evaluated: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Ray: what loads on an actor pickles, and has both the pipeline and its later stages."""
+
+    def each(load: Any, parts: Iterator[Any], workers: int, needs: Any) -> Iterator[Any]:
+        return map(pickle.loads(pickle.dumps(load))(), parts)
+
+    monkeypatch.setattr(module, "each_on_actors", each)
+    monkeypatch.setattr(module, "PART", 2)
+    found = evaluate(folder / "pipeline.yaml", folder / "gold.parquet", device="cpu", workers=2)
+    assert found["end_to_end"] == evaluated[1]["end_to_end"]
 
 
 def test_what_was_evaluated_lies_in_the_folder_and_is_shown(

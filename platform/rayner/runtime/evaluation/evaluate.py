@@ -128,14 +128,13 @@ def _evaluate(
     if intervals:
         found["intervals"] = kind.intervals(items, predicted, metrics)
     found |= kind.curves(items, predicted)
-    tables = {} if written is not None else kind.to_tables(items, predicted)
+    tables = {} if out is None or written is not None else kind.to_tables(items, predicted)
     if settings.is_file:
-        on_gold = []
-        if (later := pipeline.after_mentions) is not None:
-            bare = map(without_answers, gold.items)
-            on_gold = [kind.scored(answer) for answer in work.answers(later, _after_mentions, bare)]
+        later = pipeline.after_mentions
+        bare = map(without_answers, gold.items)
+        on_gold = [] if later is None else map(kind.scored, work.answers(later, _after_mentions, bare))
         stages = stages_of(pipeline.predictor)
-        whole = evaluate_end_to_end(stages, items, predicted, on_gold, intervals=intervals)
+        whole = evaluate_end_to_end(stages, items, predicted, list(on_gold), intervals=intervals)
         found["end_to_end"] = whole.scores
         if out is not None:
             tables[OUTCOMES] = outcomes_table(whole.outcomes, pipeline.entity_names(whole.ids))
