@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,8 +22,12 @@ from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import load_pipeline
+from tests.browser import Visit
 from tests.serving.checkpoints import PEOPLE, pipeline_folder
 from tests.tasks.small import corpus
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 IDS = {"Ada Lovelace": "ada", "Marie Curie": "curie"}
 LACKING = "hopper"
@@ -117,6 +121,22 @@ def test_what_was_evaluated_lies_in_the_folder_and_is_shown(
     printed = capsys.readouterr().out
     assert "Where the gold mentions end" in printed
     assert LACKING in printed
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 400)])
+def test_a_browser_shows_the_page_without_a_network(
+    evaluated: tuple[Path, dict[str, Any]], browser: Browser, dark: bool, width: int
+) -> None:
+    page = report(evaluated[0])
+    visit = Visit(browser, "file://", width=width, dark=dark)
+    visit.page.goto(page.as_uri())
+    assert visit.violations() == []
+    assert visit.page.get_by_label("Where the gold mentions end").is_visible()
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()
+    assert [request.url for request in visit.asked] == [page.as_uri()]
+    assert visit.complaints == []
 
 
 def test_a_corpus_without_entities_is_scored_by_spans_and_types(folder: Path) -> None:
