@@ -25,6 +25,17 @@ def test_a_checkpoint_is_scored_per_type(run, trained, examples):
     }
 
 
+def test_several_corpora_are_scored_together_and_kept(run, trained, examples, tmp_path):
+    corpora = [examples / "test.jsonl", examples / "dev.jsonl"]
+    status, out, err = run("evaluate", trained / "best", *corpora, "--out", tmp_path / "out", "--json")
+    assert status == 0, err
+    gold = [m for path in corpora for d in read_corpus(path).documents for m in d.mentions]
+    assert json.loads(out)["support"] == len(gold)
+    status, out, err = run("report", tmp_path / "out", "--json")
+    assert status == 0, err
+    assert str(corpora[1]) in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_folder_without_a_checkpoint_is_named(run, tmp_path):
     status, _, err = run("evaluate", tmp_path, tmp_path)
     assert (status, str(tmp_path) in err) == (2, True)

@@ -34,8 +34,8 @@ def test_a_call_that_the_runtime_would_not_take_is_an_error(replaced):
 
 
 def test_an_input_error_is_one_line_and_status_2(run, replaced, path):
-    def evaluate(checkpoint, corpus, **options):
-        raise InputError(f"{corpus}:3", "'end' lies beyond the text", "count code points")
+    def evaluate(checkpoint, corpora, **options):
+        raise InputError(f"{corpora[0]}:3", "'end' lies beyond the text", "count code points")
 
     replaced("evaluation.evaluate", "evaluate", evaluate)
     status, out, err = run("evaluate", path, path, "--json")

@@ -27,7 +27,7 @@ from rayner.cli.tables import print_evaluation
 def evaluate(
     checkpoint: Checkpoint,
     corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", parser=given_path, help="A corpus with gold mentions.")
+        list[Path], typer.Argument(metavar="CORPUS...", parser=given_path, help="Corpora with gold mentions.")
     ],
     format: ScoredFormat = "auto",
     types: Types = None,
@@ -37,6 +37,12 @@ def evaluate(
     support: Support = None,
     workers: Workers = None,
     precision: Precision = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder for metrics, gold and answers, which rayner report shows."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a checkpoint or a pipeline file on a corpus, a standardizer on mentions with entity ids."""
@@ -47,8 +53,9 @@ def evaluate(
         wanted = None if types is None else load_types(types)
         options = {"types": wanted, "index": index, "support": support}
         options |= {"operating_point": operating_point, "nil_share": nil_share}
-        metrics = evaluate(
-            checkpoint, corpus, format=format, options=options, workers=workers or 0, precision=precision
-        )
+        how = {"format": format, "options": options, "workers": workers or 0, "precision": precision}
+        metrics = evaluate(checkpoint, corpus, **how, out=out)
 
-    print_result(metrics, as_json, lambda metrics: print_evaluation(metrics, f"{checkpoint} on {corpus}"))
+    title = f"{checkpoint} on {', '.join(map(str, corpus))}"
+    commands = [] if out is None else [f"rayner report {out}"]
+    print_result(metrics, as_json, lambda metrics: print_evaluation(metrics, title, commands))

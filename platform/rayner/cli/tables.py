@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import print_summary, visible
 
@@ -50,10 +51,12 @@ def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
     print_summary(_with_precision(result), commands)
 
 
-def print_evaluation(metrics: Mapping[str, Any], title: str) -> None:
-    """Scores on a corpus, and the precision where it was not float32."""
+def print_evaluation(metrics: Mapping[str, Any], title: str, commands: Sequence[str] = ()) -> None:
+    """Scores on a corpus, those of a pipeline as a whole too, and the precision where it was not float32."""
     print_metrics(metrics, title)
-    print_summary(_with_precision({"compute_precision": metrics["compute_precision"]}))
+    if whole := metrics.get("end_to_end"):
+        Console().print(end_to_end_tables(whole))
+    print_summary(_with_precision({"compute_precision": metrics["compute_precision"]}), commands)
 
 
 def _with_precision(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) 
     return () if value in NO_ENTITY else (value,)
 
 
-def is_right(entity_id: str | None, entity_ids: Sequence[str]) -> bool:
+def is_right(entity_id: str | None, entity_ids: Collection[str]) -> bool:
     """Whether an answer is one of the entities, or several of them and no other; None is never."""
     if entity_id is None or entity_id in entity_ids:
         return entity_id is not None

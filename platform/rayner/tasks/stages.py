@@ -20,7 +20,7 @@ from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import Stage, Task, task_of, train_task
-from rayner.tasks.standardizer.stage import Entities
+from rayner.tasks.standardizer.stage import Entities, score_links
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
@@ -38,11 +38,13 @@ class Chain:
         return [name for stage in self.stages for name in getattr(stage, "names", ())]
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """The metrics of all stages."""
+        """The metrics of all stages; those of entities are of all knowledge bases together."""
         metrics: dict[str, Any] = {}
+        linking = [stage for stage in self.stages if isinstance(stage, Entities)]
         for stage in self.stages:
-            metrics |= stage.evaluate(predicted, gold)
-        return metrics
+            if stage not in linking:
+                metrics |= stage.evaluate(predicted, gold)
+        return metrics | score_links(linking, predicted, gold) if linking else metrics
 
 
 def chain(stages: Sequence[Stage]) -> Any:
@@ -202,6 +204,16 @@ class Pipeline:
         """Types that are asked for and were never learned, each with how its threshold is had: `dynamic`, as
         for all types of the model, or the `mean` of those that were learned or tuned."""
         return self.settings.new_types
+
+    @property
+    def after_mentions(self) -> Any:
+        """The stages that work on mentions, as one predictor; None where there is none."""
+        names = [stage.record.stage for stage in self.settings.stages]
+        # A typer may read the contexts that a stage before it chose.
+        kept = {"contexts", "types", "entities"} if "types" in names else {"entities"}
+        own = zip(names, stages_of(self.predictor), strict=True)
+        stages = [stage for name, stage in own if name in kept]
+        return chain(stages) if stages else None
 
     def predict(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> list[Any]:
         """The answer to each item, in order.

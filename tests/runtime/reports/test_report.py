@@ -12,15 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rayner.data.mention_strings import MentionString
-from rayner.data.schema import Document, Mention, documents_to_table
+from rayner.data.schema import Document, Mention, documents_from_table, documents_to_table
 from rayner.errors import InputError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.spans import score_spans
 from rayner.retrieval.names import Found
 from rayner.runtime.reports.drawing import percent_axis
+from rayner.runtime.reports.figures import similarity_densities
 from rayner.runtime.reports.report import report
 from rayner.tasks.kinds.mentions import answers_to_table
 from rayner.tasks.standardizer.predictor import Answer
@@ -78,7 +80,7 @@ def predict(rng: np.random.Generator, document: Document) -> Document:
             mentions.append(mention)
     if rng.random() < 0.3:
         mentions.append(Mention(0, 2, "PER"))
-    return replace(document, mentions=tuple(mentions))
+    return replace(document, mentions=tuple(replace(m, score=rng.random()) for m in mentions))
 
 
 def log_rows(rng: np.random.Generator) -> list[dict]:
@@ -192,6 +194,7 @@ def test_a_full_run_gives_every_part(run, tmp_path):
         "F1 of each type with its confidence interval",
         "Precision, recall and F1 against a shift of the thresholds",
         "Density of similarities",
+        "Reliability of scores of mentions, and risk against coverage",
         "Mistakes of each type by category",
     ]
     assert "Left out" not in page.text
@@ -265,7 +268,7 @@ def test_a_browser_shows_the_page_without_a_network(hostile, browser, dark, widt
     )
     light, deep = (sum(map(int, re.findall(r"\d+", colour)[:3])) > 384 for colour in (ink, paper))
     assert (light, deep) == (dark, not dark)
-    assert visit.page.locator("figure svg").count() == 5
+    assert visit.page.locator("figure svg").count() == 6
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     visit.close()
     assert [request.url for request in visit.asked] == [hostile.as_uri()]
@@ -275,13 +278,13 @@ def test_a_browser_shows_the_page_without_a_network(hostile, browser, dark, widt
 @pytest.mark.parametrize(
     ("name", "figures"),
     [
-        ("recipe.yaml", 5),
-        ("log.jsonl", 4),
-        ("best/metrics.json", 3),
+        ("recipe.yaml", 6),
+        ("log.jsonl", 5),
+        ("best/metrics.json", 4),
         ("best/evaluation/gold.parquet", 4),
         ("best/evaluation/predictions.parquet", 4),
-        ("best/evaluation/similarities.parquet", 4),
-        ("best/evaluation/candidates.parquet", 4),
+        ("best/evaluation/similarities.parquet", 5),
+        ("best/evaluation/candidates.parquet", 5),
     ],
 )
 @pytest.mark.parametrize("damage", ["absent", "broken"])
@@ -334,7 +337,25 @@ def test_samples_without_spread_are_drawn(own_run):
     pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "similarities.parquet")
     one = {"type": ["PER"], "margin": [0.1], "gold": [False]}
     pq.write_table(pa.table(one), own_run / "best" / "evaluation" / "candidates.parquet")
-    assert len(read(report(own_run)).figures()) == 5
+    assert len(read(report(own_run)).figures()) == 6
+
+
+def test_curves_of_similarities_are_scaled_each_by_itself(monkeypatch):
+    """Thresholds hardly differ: their curve would be a hundred times as high as the others."""
+    rng = np.random.default_rng(0)
+    drawn: list[np.ndarray] = []
+    monkeypatch.setattr(Axes, "fill_between", lambda _, x, y, **__: drawn.append(y))
+    samples = {"mention": rng.normal(0.5, 0.2, 80), "threshold": rng.normal(0.3, 1e-3, 80)}
+    similarity_densities({"PER": samples})
+    assert [curve.max() for curve in drawn] == [1.0, 1.0]
+
+
+def test_scores_of_mentions_that_are_no_probabilities_are_left_out(own_run):
+    path = own_run / "best" / "evaluation" / "predictions.parquet"
+    documents = list(documents_from_table(pq.read_table(path)))
+    bare = [replace(d, mentions=tuple(replace(m, score=None) for m in d.mentions)) for d in documents]
+    pq.write_table(documents_to_table(bare), path)
+    assert "Left out: no prediction has a probability" in read(report(own_run)).text
 
 
 def test_metrics_of_another_task_are_listed(tmp_path):

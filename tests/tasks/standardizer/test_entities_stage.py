@@ -10,6 +10,7 @@ import regex
 from rayner.data.schema import Document, Entity, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
+from rayner.tasks.end_to_end import evaluate_end_to_end
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import Chain
 from rayner.tasks.standardizer.predictor import Standardizer
@@ -135,6 +136,22 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
     }
     assert score_linked_spans(gold, predicted, ["Base"])["linked_recall"] == 1.0
     assert score_linked_spans([], [])["linked_f1"] == 0
+
+
+def test_entities_of_several_knowledge_bases_are_scored_together():
+    bases, others = (Entities(standardizer(SmallIndex()), (name,)) for name in ("Base", "Other"))
+    one = Chain((FindsCapitals(), bases, others))
+    gold = [
+        Document("0", TEXTS[0], (Mention(14, 19, "Base", "my"), Mention(23, 31, "Other", "pg"))),
+        *documents()[1:],
+    ]
+    predicted = list(predict(one, documents()))
+    metrics = one.evaluate(predicted, gold)
+    assert (metrics["linked_support"], metrics["linked_recall"]) == (2, 1.0)
+    whole = evaluate_end_to_end(one.stages, gold, predicted, [], intervals=False).scores
+    assert whole["outcomes"]["right"] == 2
+    only = evaluate_end_to_end((FindsCapitals(), bases), gold, predicted, [], intervals=False).scores
+    assert (only["accuracy"]["predicted_mentions"]["mentions"], only["outcomes"]["right"]) == (1, 2)
 
 
 @pytest.mark.parametrize(

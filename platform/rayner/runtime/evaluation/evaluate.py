@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,12 +14,22 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
+from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.evaluation.evaluation_folder import (
+    OUTCOMES,
+    check_folder,
+    documents_file,
+    outcomes_table,
+    write_about,
+    write_tables,
+)
 from rayner.tasks.base import Predictor
+from rayner.tasks.end_to_end import evaluate_end_to_end, without_answers
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.predict import has_spare_core, predict
+from rayner.tasks.predict import has_spare_core, predict, stages_of
 from rayner.tasks.stages import Pipeline, PipelineSettings, read_pipeline
 
 PART = 64
@@ -38,6 +49,7 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     workers: int = 0,
     precision: AskedPrecision = None,
+    out: Path | None = None,
 ) -> dict[str, Any]:
     """Score a checkpoint, or the stages of a pipeline file, on a corpus.
 
@@ -52,17 +64,41 @@ def evaluate(
             `operating_point`, `nil_share` of a standardizer.
         workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
         precision: what encoders compute in; `auto` is decided here, for all workers.
+        out: a folder, or its URI, for the metrics, gold items and answers, as `evaluation_folder` says; what
+            an evaluation left in it is replaced.
 
     Returns:
         The metrics of the task, for spans `precision, recall, f1, ..., per_type`, for linking `top1, ...`, of
         which those of `seen` and `unseen` strings apart; `intervals`; points of curves; counts of rows that
-        could not be read, where the kind of items tells them; `compute_precision`.
+        could not be read, where the kind of items tells them; `compute_precision`. Of a pipeline file also
+        `end_to_end`, as `score_end_to_end`: the corpus is read a second time for the stages after that of
+        mentions, which are given the gold mentions.
 
     Raises:
         CheckpointError: the checkpoint cannot be used, or has nothing to answer.
         InputError: an option that the task does not have, or that cannot be had.
         CorpusError: the corpus cannot be read.
     """
+    if out is None:
+        return _evaluate(checkpoint, corpus, format, device, intervals, types, options, workers, precision)
+    with worked_on(out, "evaluates into this folder", keeps=False) as (folder, _):
+        check_folder(folder)
+        asked = (format, device, intervals, types, options, workers, precision)
+        return _evaluate(checkpoint, corpus, *asked, out=folder)
+
+
+def _evaluate(
+    checkpoint: Path,
+    corpus: Path | Sequence[Path],
+    format: str,
+    device: str | None,
+    intervals: bool,
+    types: Sequence[str] | None,
+    options: Mapping[str, Any] | None,
+    workers: int,
+    precision: AskedPrecision,
+    out: Path | None = None,
+) -> dict[str, Any]:
     settings = read_pipeline(checkpoint, options, precision)
     kind: Kind = Documents() if settings.is_file else settings.stages[0].record.kind
     if not settings.is_file and kind.evaluation_options:
@@ -70,24 +106,43 @@ def evaluate(
     pipeline = settings.pipeline(device)
     recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
-    gold = kind.read(list(map(Path, paths)), format, recipe, pipeline.predictor, types)
+    paths = list(map(Path, paths))
+    gold = kind.read(paths, format, recipe, pipeline.predictor, types)
+    work = _Work(pipeline.settings, recipe, device, workers)
     items: list[Any] = []
+    predicted: list[Any] = []
+    written = out if settings.answers_documents else None
+    with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
 
-    def given() -> Iterator[Any]:
-        for item in gold.items:
-            items.append(kind.scored(item))
-            yield item
+        def given() -> Iterator[Any]:
+            for item in gold.items:
+                items.append(kind.scored(item))
+                keep(item)
+                yield item
 
-    if workers:
-        answers = _answers_of_actors(pipeline.settings, recipe, given(), device, workers)
-    else:
-        answers = _answers(pipeline.predictor, given())
-    predicted = [kind.scored(answer) for answer in answers]
+        for answer in work.answers(pipeline.predictor, _whole, given()):
+            predicted.append(kind.scored(answer))
+            keep_answer(answer)
     metrics = pipeline.predictor.evaluate(predicted, items)
     found = {**metrics, **gold.notes}
     if intervals:
         found["intervals"] = kind.intervals(items, predicted, metrics)
-    return found | kind.curves(items, predicted) | told_precision(pipeline)
+    found |= kind.curves(items, predicted)
+    tables = {} if out is None or written is not None else kind.to_tables(items, predicted)
+    if settings.is_file:
+        later = pipeline.after_mentions
+        bare = map(without_answers, gold.items)
+        on_gold = [] if later is None else map(kind.scored, work.answers(later, _after_mentions, bare))
+        stages = stages_of(pipeline.predictor)
+        whole = evaluate_end_to_end(stages, items, predicted, list(on_gold), intervals=intervals)
+        found["end_to_end"] = whole.scores
+        if out is not None:
+            tables[OUTCOMES] = outcomes_table(whole.outcomes, pipeline.entity_names(whole.ids))
+    found |= told_precision(pipeline)
+    if out is not None:
+        write_tables(out, tables, written is not None)
+        write_about(out, checkpoint, settings, paths, found)
+    return found
 
 
 def told_precision(pipeline: Pipeline) -> dict[str, Any]:
@@ -98,20 +153,44 @@ def told_precision(pipeline: Pipeline) -> dict[str, Any]:
     return {"compute_precision": found.precision}
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Where items are answered: in this process, or by actors that load the same pipeline."""
+
+    settings: PipelineSettings
+    recipe: BaseRecipe
+    device: str | None
+    workers: int
+
+    def answers(
+        self, predictor: Any, part_of: Callable[[Pipeline], Any], items: Iterable[Any]
+    ) -> Iterator[Any]:
+        """The answers of a predictor, which is what `part_of` takes of the pipeline."""
+        if not self.workers:
+            yield from _answers(predictor, items)
+            return
+        given = iter(items)
+        parts = iter(lambda: list(islice(given, PART)), [])
+        load = partial(_answerer, self.settings, self.device, part_of)
+        for part in each_on_actors(load, parts, self.workers, needs_of_worker(self.recipe.scaling)):
+            yield from part
+
+
+def _whole(pipeline: Pipeline) -> Any:
+    return pipeline.predictor
+
+
+def _after_mentions(pipeline: Pipeline) -> Any:
+    return pipeline.after_mentions
+
+
 def _answers(predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any]) -> Iterator[Any]:
     with torch.no_grad():
         yield from predict(predictor, items, ahead=has_spare_core())
 
 
-def _answers_of_actors(
-    settings: PipelineSettings, recipe: BaseRecipe, items: Iterator[Any], device: str | None, workers: int
-) -> Iterator[Any]:
-    parts = iter(lambda: list(islice(items, PART)), [])
-    load = partial(_answerer, settings, device)
-    for part in each_on_actors(load, parts, workers, needs_of_worker(recipe.scaling)):
-        yield from part
-
-
-def _answerer(settings: PipelineSettings, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-    predictor = settings.load(device)
+def _answerer(
+    settings: PipelineSettings, device: str | None, part_of: Callable[[Pipeline], Any]
+) -> Callable[[Sequence[Any]], list[Any]]:
+    predictor = part_of(settings.pipeline(device))
     return lambda items: list(_answers(predictor, items))

@@ -102,6 +102,6 @@ def whole_axis(axis: Axis, ticks: int) -> None:
     axis.set_major_locator(MaxNLocator(ticks, integer=True, min_n_ticks=1))
 
 
-def short(name: str) -> str:
+def short(name: str, most: int = 32) -> str:
     """The name, cut to what fits beside a bar."""
-    return name if len(name) <= 32 else name[:31] + "…"
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -93,7 +93,10 @@ def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
 
 
 def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    """Density of the similarities to each type (papers/000, figure 2); type -> kind of span -> values."""
+    """Density of the similarities to each type (papers/000, figure 2); type -> kind of span -> values.
+
+    Each curve is scaled by its own maximum: thresholds hardly differ, and their curve would hide the others.
+    """
     kinds = list(dict.fromkeys(kind for values in samples.values() for kind in values))
     everything = np.concatenate([v for values in samples.values() for v in values.values()])
     margin = 0.05 * max(float(np.ptp(everything)), 1e-3)
@@ -109,11 +112,13 @@ def similarity_densities(samples: Mapping[str, Mapping[str, np.ndarray]]) -> str
                 if len(sample) < 3 or np.ptp(sample) < 1e-6:
                     axes.axvline(sample.mean(), linestyle=DASHES[i % 4], color=SERIES[i % 6], label=kind)
                     continue
-                density = gaussian_kde(sample)(x)
-                axes.fill_between(x, density, color=SERIES[i % 6], alpha=0.18, linewidth=0)
-                axes.plot(x, density, DASHES[i % 4], color=SERIES[i % 6], label=kind)
-            axes.set(title=short(name), yticks=[])
-            axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+                # Finer where the sample lies, so that a narrow curve has its peak.
+                own = np.union1d(x, np.linspace(sample.min(), sample.max(), 100))
+                density = gaussian_kde(sample)(own)
+                density /= density.max()
+                axes.fill_between(own, density, color=SERIES[i % 6], alpha=0.18, linewidth=0)
+                axes.plot(own, density, DASHES[i % 4], color=SERIES[i % 6], label=kind)
+            axes.set(title=short(name), yticks=[], ylim=(0, 1.08))
         for axes in grid[len(samples) :]:
             axes.remove()
         for axes in grid[max(0, len(samples) - columns) : len(samples)]:

@@ -10,8 +10,9 @@ from rayner.metrics.linking import TOP, coverage_points, judge, roc_points
 from rayner.metrics.linking_errors import CATEGORIES, NIL_CATEGORIES
 from rayner.metrics.nil import NIL_SHARE
 from rayner.metrics.reliability import reliability, risk_coverage
-from rayner.runtime.reports import figures_linking
-from rayner.runtime.reports.run_files import METRICS, Absent, read_metrics, read_recipe, read_table
+from rayner.runtime.reports import figures_confidence, figures_linking
+from rayner.runtime.reports.figures_confidence import FIRST
+from rayner.runtime.reports.run_files import Absent, metrics_file, read_metrics, read_recipe, read_table
 from rayner.tasks.kinds.mentions import ANSWER_SCHEMA, answers_from_table
 
 Part = dict[str, Any]
@@ -55,7 +56,7 @@ def top(run: Path) -> Part:
         if s.get("top1") is not None
     }
     if not bars:
-        raise Absent(f"{METRICS} holds no top1")
+        raise Absent(f"{metrics_file(run)} holds no top1")
     intervals = metrics.get("intervals") or {}
     svg = figures_linking.top_bars(bars, {f"top {k}": intervals.get(f"top{k}") for k in TOP})
     return {"svg": svg, "columns": list(_COLUMNS.values()), "rows": rows}
@@ -79,7 +80,7 @@ def calibration(run: Path) -> Part:
     table = read_table(run, CALIBRATION, ("probability", "right", "weight"))
     columns = [table[name].to_numpy() for name in ("probability", "right", "weight")]
     found, risk = reliability(*columns), risk_coverage(*columns)
-    svg = figures_linking.calibration_curves(found, risk)
+    svg = figures_confidence.calibration_curves(found, risk, FIRST)
     share = read_recipe(run).get("nil_share", NIL_SHARE)
     return {"svg": svg, "error": found.error, "area": risk.area, "nil_share": share, "count": len(table)}
 
@@ -88,7 +89,7 @@ def mistakes(run: Path) -> Part:
     """Mistakes by category, with examples."""
     errors = read_metrics(run).get("errors")
     if not isinstance(errors, Mapping) or "counts" not in errors:
-        raise Absent(f"{METRICS} holds no mistakes")
+        raise Absent(f"{metrics_file(run)} holds no mistakes")
     counts = {name: errors["counts"].get(name, 0) for name in (*CATEGORIES, *NIL_CATEGORIES)}
     if not any(counts.values()):
         return {"svg": None}

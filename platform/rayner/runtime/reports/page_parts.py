@@ -12,10 +12,13 @@ import numpy as np
 from rayner.errors import CorpusError
 from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
 from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
-from rayner.runtime.reports import figures, linking_parts
+from rayner.runtime.evaluation.evaluation_folder import ABOUT, PIPELINE, RECIPE
+from rayner.runtime.reports import end_to_end_parts, figures, linking_parts
 from rayner.runtime.reports.run_files import (
-    METRICS,
     Absent,
+    is_evaluation,
+    is_pipeline,
+    metrics_file,
     read_documents,
     read_log,
     read_metrics,
@@ -41,6 +44,10 @@ NAMES = {
     "nil_precision": "NIL precision",
     "nil_recall": "NIL recall",
     "nil_auc": "NIL area under ROC",
+    "linked_precision": "precision of entities",
+    "linked_recall": "recall of entities",
+    "linked_f1": "F1 of entities",
+    "linked_support": "gold mentions with an entity",
 }
 CATEGORY_NAMES = {name: name.replace("_", " ") for name in CATEGORIES}
 
@@ -78,7 +85,7 @@ def _scores(run: Path) -> Part:
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     if not rows:
-        raise Absent(f"{METRICS} holds no number")
+        raise Absent(f"{metrics_file(run)} holds no number")
     return {"rows": rows, "confidence": intervals.get("confidence")}
 
 
@@ -116,7 +123,7 @@ def _types(run: Path) -> Part:
     intervals = (metrics.get("intervals") or {}).get("per_type") or {}
     per_type = metrics.get("per_type")
     if not per_type:
-        raise Absent(f"{METRICS} holds no scores by type")
+        raise Absent(f"{metrics_file(run)} holds no scores by type")
     rows = [
         {"type": name, "interval": (intervals.get(name) or {}).get("f1"), **scores}
         for name, scores in sorted(per_type.items(), key=lambda item: -item[1]["support"])
@@ -201,7 +208,14 @@ def _pieces(example: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _recipe(run: Path) -> Part:
-    return {"text": read_text(run, "recipe.yaml")}
+    name = PIPELINE if is_pipeline(run) else RECIPE
+    return {"title": name.removesuffix(".yaml").capitalize(), "text": read_text(run, name)}
+
+
+def _evaluated(run: Path) -> Part:
+    about = read_recipe(run, ABOUT)
+    rows = {name: ", ".join(map(str, _many(about.get(name)))) for name in ("checkpoint", "corpora")}
+    return {"rows": rows}
 
 
 def _points(rows: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
@@ -220,6 +234,7 @@ OF_KIND: dict[str, dict[str, Build]] = {
         "types": _types,
         "thresholds": _thresholds,
         "similarities": _similarities,
+        "confidence": end_to_end_parts.confidence,
         "errors": _errors,
     },
     "typed_mentions": {"types": _types},
@@ -231,3 +246,14 @@ OF_KIND: dict[str, dict[str, Build]] = {
     },
 }
 """What a report shows beside, by the kind of items."""
+_OF_TRAINING = ("curves", "thresholds", "similarities", "calibration")
+
+
+def parts_of(run: Path, kind: str) -> dict[str, Build]:
+    """The parts of the report of a run or an evaluation."""
+    parts = COMMON | OF_KIND.get(kind, {})
+    if not is_evaluation(run):
+        return parts
+    whole: dict[str, Build] = {"whole": end_to_end_parts.whole} if is_pipeline(run) else {}
+    left = {name: build for name, build in parts.items() if name not in _OF_TRAINING}
+    return whole | left | {"setup": _evaluated}

@@ -1,17 +1,18 @@
-"""One HTML page about a training run (or a sweep): scores, curves, thresholds, similarities and mistakes."""
+"""One HTML page about a run, a sweep or an evaluation: scores, curves, thresholds, similarities, mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.uris import uri_of
 from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
-from rayner.runtime.reports.page_parts import CATEGORY_NAMES, COMMON, OF_KIND, Part
-from rayner.runtime.reports.run_files import Absent, read_recipe
+from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
+from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe
 from rayner.runtime.reports.sweep import sweep_report
 from rayner.runtime.sweeps.plan import SWEEP
 from rayner.tasks.registry import tasks
@@ -21,7 +22,7 @@ def report(run: Path, out: Path | None = None) -> Path:
     """Write the report of a run or a sweep; parts whose files are absent are left out, with the reason.
 
     Args:
-        run: the folder that `rayner train --out` or `rayner tune --out` wrote.
+        run: the folder that `rayner train --out`, `rayner tune --out` or `rayner evaluate --out` wrote.
         out: the page to write, also at a URI; None means `report.html` in the run's folder.
 
     Returns:
@@ -50,14 +51,14 @@ def _report(run: Path) -> str:
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}
     kind = _kind(run)
-    for name, build in (COMMON | OF_KIND.get(kind, {})).items():
+    for name, build in parts_of(run, kind).items():
         try:
             parts[name] = build(run)
         except Absent as reason:
             absent[name] = str(reason)
     if not parts:
         raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
-    return _render(run.resolve().name, parts, absent, kind)
+    return _render(run, parts, absent, kind)
 
 
 def _kind(run: Path) -> str:
@@ -69,6 +70,7 @@ def _kind(run: Path) -> str:
     return task.kind.name if task else "documents"
 
 
-def _render(name: str, parts: Mapping[str, Part], absent: Mapping[str, str], kind: str) -> str:
-    values = {"name": name, "parts": parts, "absent": absent, "categories": CATEGORY_NAMES, "kind": kind}
+def _render(run: Path, parts: Mapping[str, Part], absent: Mapping[str, str], kind: str) -> str:
+    values: dict[str, Any] = {"name": run.resolve().name, "parts": parts, "absent": absent, "kind": kind}
+    values |= {"categories": CATEGORY_NAMES, "evaluated": is_evaluation(run)}
     return render("report.html.j2", **values)

@@ -1,4 +1,4 @@
-"""What a training run leaves behind, read for its report."""
+"""What a training run or an evaluation leaves behind, read for its report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,26 @@ import pyarrow.parquet as pq
 import yaml
 
 from rayner.data.schema import Document, documents_from_table
-
-METRICS = "best/metrics.json"
-EVALUATION = "best/evaluation"
+from rayner.runtime.evaluation.evaluation_folder import ABOUT, EVALUATION, METRICS, PIPELINE
 
 
 class Absent(Exception):
     """A part of a run that cannot be shown; the message says why."""
+
+
+def is_evaluation(run: Path) -> bool:
+    """Whether the folder is one that `rayner evaluate --out` wrote."""
+    return (run / ABOUT).exists()
+
+
+def is_pipeline(run: Path) -> bool:
+    """Whether it is an evaluation of a pipeline file."""
+    return is_evaluation(run) and (run / PIPELINE).exists()
+
+
+def metrics_file(run: Path) -> str:
+    """The file of the metrics, counted from the folder."""
+    return METRICS if is_evaluation(run) else f"best/{METRICS}"
 
 
 def read_text(run: Path, name: str) -> str:
@@ -36,32 +49,33 @@ def read_text(run: Path, name: str) -> str:
 
 
 def read_metrics(run: Path) -> dict[str, Any]:
-    """The metrics of the best checkpoint.
+    """The metrics of the best checkpoint, or of the evaluation.
 
     Raises:
         Absent: as `read_text`, or it is not a JSON object.
     """
+    name = metrics_file(run)
     try:
-        metrics = json.loads(read_text(run, METRICS))
+        metrics = json.loads(read_text(run, name))
     except json.JSONDecodeError as error:
-        raise Absent(f"{METRICS} is not JSON: {error}") from None
+        raise Absent(f"{name} is not JSON: {error}") from None
     if not isinstance(metrics, dict):
-        raise Absent(f"{METRICS} is not a JSON object")
+        raise Absent(f"{name} is not a JSON object")
     return metrics
 
 
-def read_recipe(run: Path) -> dict[str, Any]:
+def read_recipe(run: Path, name: str = "recipe.yaml") -> dict[str, Any]:
     """The recipe as plain values, so that the report also shows a recipe that is no longer accepted.
 
     Raises:
         Absent: as `read_text`, or it is not a YAML mapping.
     """
     try:
-        recipe = yaml.safe_load(read_text(run, "recipe.yaml"))
+        recipe = yaml.safe_load(read_text(run, name))
     except yaml.YAMLError as error:
-        raise Absent(f"recipe.yaml is not YAML: {' '.join(str(error).split())}") from None
+        raise Absent(f"{name} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(recipe, dict):
-        raise Absent("recipe.yaml is not a mapping of keys to values")
+        raise Absent(f"{name} is not a mapping of keys to values")
     return recipe
 
 
@@ -94,7 +108,7 @@ def read_table(run: Path, name: str, columns: Sequence[str]) -> pa.Table:
     Raises:
         Absent: there is no such file, it is not Parquet, a column is missing or it has no row.
     """
-    path = f"{EVALUATION}/{name}"
+    path = f"{EVALUATION}/{name}" if is_evaluation(run) else f"best/{EVALUATION}/{name}"
     if not (run / path).is_file():
         raise Absent(f"{path} is not there")
     try:

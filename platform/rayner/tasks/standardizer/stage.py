@@ -86,30 +86,46 @@ class Entities:
 
         Ids of gold are understood as in training; of several, any is right, and so are several of them.
         """
-        found = {(d.document_id, m.start, m.end): m.entity_id for d in predicted for m in d.mentions}
-        understood = [
-            replace(
-                d,
-                mentions=tuple(
-                    self._understood(m, found.get((d.document_id, m.start, m.end))) for m in d.mentions
-                ),
-            )
-            for d in gold
-        ]
-        return score_linked_spans(understood, predicted, self._types)
+        return score_links([self], predicted, gold)
 
-    def _understood(self, mention: Mention, answer: str | None) -> Mention:
-        """A gold mention with an id of the index: of several, the one that was answered."""
-        known = self.standardizer.entity_of
-        ids = [known(id_) or id_ for id_ in ids_of(mention.entity_id or "", known)]
-        return replace(mention, entity_id=answer if is_right(answer, ids) else next(iter(ids), None))
-
-    def _links(self, mention: Mention) -> bool:
+    def links(self, mention: Mention) -> bool:
+        """Whether it looks for entities of mentions of the type."""
         return self._types is None or mention.type in self._types
+
+    def right_ids(self, mention: Mention) -> tuple[tuple[str, ...], bool]:
+        """The ids of a gold mention, by those of the index where it has them; whether it has any of them."""
+        known = self.standardizer.entity_of
+        ids = ids_of(mention.entity_id or "", known)
+        return tuple(known(id_) or id_ for id_ in ids), any(known(id_) for id_ in ids)
 
     def _texts(self, document: Document) -> list[str | None]:
         """The string by which each mention is looked up; None for one that is kept as it is."""
-        if not any(map(self._links, document.mentions)):
+        if not any(map(self.links, document.mentions)):
             return [None] * len(document.mentions)
         strings = strings_of_mentions(document, self.standardizer.abbreviations)
-        return [text if self._links(m) else None for m, text in zip(document.mentions, strings, strict=True)]
+        return [text if self.links(m) else None for m, text in zip(document.mentions, strings, strict=True)]
+
+
+def score_links(
+    stages: Sequence[Entities], predicted: Sequence[Document], gold: Sequence[Document]
+) -> dict[str, Any]:
+    """`linked_precision, linked_recall, linked_f1` of the mentions that one of the stages links.
+
+    A mention has the entity of the last stage that links it.
+    """
+    found = {(d.document_id, m.start, m.end): m.entity_id for d in predicted for m in d.mentions}
+
+    def understood(document_id: str, mention: Mention) -> Mention:
+        answer = found.get((document_id, mention.start, mention.end))
+        of = [stage.right_ids(mention)[0] for stage in stages if stage.links(mention)]
+        ids = of[-1] if of else ()
+        return replace(mention, entity_id=answer if is_right(answer, ids) else next(iter(ids), None))
+
+    def linked(document: Document) -> Document:
+        kept = [m for m in document.mentions if any(stage.links(m) for stage in stages)]
+        return replace(document, mentions=tuple(kept))
+
+    truth = [
+        replace(d, mentions=tuple(understood(d.document_id, m) for m in linked(d).mentions)) for d in gold
+    ]
+    return score_linked_spans(truth, [linked(document) for document in predicted])

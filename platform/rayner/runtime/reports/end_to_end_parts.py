@@ -1,0 +1,175 @@
+"""The parts of a report about a whole pipeline, and about the probabilities of what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayner.data.schema import Document
+from rayner.errors import CorpusError
+from rayner.metrics.counts import align, annotated_keys
+from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
+from rayner.metrics.outcomes import OF_ENTITIES
+from rayner.metrics.reliability import reliability, risk_coverage
+from rayner.runtime.reports import figures_confidence, figures_end_to_end
+from rayner.runtime.reports.figures_confidence import ENTITIES, MENTIONS, Wording
+from rayner.runtime.reports.run_files import Absent, metrics_file, read_documents, read_metrics, read_table
+
+Part = dict[str, Any]
+
+MOST_TYPES = 25
+_EXAMPLES = 8
+_COLUMNS = ("document_id", "outcome", "gold", "entity_ids", "answer", "rank", "entity_name", "answer_name")
+
+
+def whole(run: Path) -> Part:
+    """Scores of span, type and entity together, where gold mentions end, and what each part costs."""
+    metrics = read_metrics(run).get("end_to_end")
+    if not isinstance(metrics, Mapping) or "levels" not in metrics:
+        raise Absent(f"{metrics_file(run)} holds no scores of a pipeline")
+    intervals = metrics.get("intervals") or {}
+    per_type = sorted(metrics["per_type"].items(), key=lambda item: -sum(item[1].values()))
+    groups = {"all": metrics["outcomes"], **dict(per_type[:MOST_TYPES])}
+    bounds = metrics["bounds"]
+    of_bounds = intervals.get("bounds") or {}
+    return {
+        "svg": figures_end_to_end.outcome_bars(groups),
+        "drawn": len(groups) - 1,
+        "types": len(per_type),
+        "levels": [
+            {"name": LEVEL_NAMES[name], "interval": _of(intervals, "levels", name).get("f1"), **scores}
+            for name, scores in metrics["levels"].items()
+            if name != "known_entity" or metrics["unknown"]["mentions"]
+        ],
+        "outcomes": [
+            {
+                "name": OUTCOME_NAMES[name],
+                "count": count,
+                "share": metrics["shares"].get(name),
+                "interval": (intervals.get("shares") or {}).get(name),
+            }
+            for name, count in metrics["outcomes"].items()
+            if count
+        ],
+        "spurious": metrics["spurious"],
+        "unknown": metrics["unknown"],
+        "accuracy": [
+            {"name": GIVEN_NAMES[name], "interval": _of(intervals, "accuracy", name).get("entity"), **scores}
+            for name, scores in metrics["accuracy"].items()
+        ],
+        "bounds": figures_end_to_end.bound_bars(bounds, of_bounds) if bounds else None,
+        "gains": [
+            {
+                "name": BOUND_NAMES[name],
+                "f1": f1,
+                "gain": f1 - bounds["as_is"],
+                "interval": of_bounds.get(name),
+            }
+            for name, f1 in bounds.items()
+            if f1 is not None
+        ],
+        "confidence": intervals.get("confidence"),
+        "examples": _examples(run) if metrics["accuracy"] else [],
+    }
+
+
+def confidence(run: Path) -> Part:
+    """How far the scores of mentions are what they say, and the probabilities of entities."""
+    gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
+    try:
+        pairs = align(gold, predicted)
+    except CorpusError as error:
+        raise Absent(f"gold and predicted documents do not agree: {error}") from None
+    panels = [
+        panel
+        for wording, (probability, right) in (
+            (MENTIONS, _mention_scores(pairs)),
+            (ENTITIES, _entity_probabilities(run, predicted)),
+        )
+        if (panel := _panel(wording, probability, right)) is not None
+    ]
+    if not panels:
+        raise Absent("no prediction has a probability")
+    return {"panels": panels}
+
+
+def _panel(wording: Wording, probability: Sequence[float], right: Sequence[bool]) -> Part | None:
+    values = np.array(probability, float)
+    if not len(values) or values.min() < 0 or values.max() > 1:
+        return None
+    found, risk = reliability(values, right), risk_coverage(values, right)
+    svg = figures_confidence.calibration_curves(found, risk, wording)
+    return {"svg": svg, "name": wording.title, "error": found.error, "area": risk.area, "count": len(values)}
+
+
+def _mention_scores(pairs: Sequence[tuple[Document, Document]]) -> tuple[list[float], list[bool]]:
+    scores: list[float] = []
+    right: list[bool] = []
+    for document, answer in pairs:
+        gold, keys, _ = annotated_keys(document, answer)
+        for mention in answer.mentions:
+            key = (mention.start, mention.end, mention.type)
+            if mention.score is not None and key in keys:
+                scores.append(mention.score)
+                right.append(key in gold)
+    return scores, right
+
+
+def _entity_probabilities(run: Path, predicted: Sequence[Document]) -> tuple[list[float], list[bool]]:
+    """Of mentions that were found and linked; the first candidate is wrong where there is no right one."""
+    try:
+        rows = read_table(run, "outcomes.parquet", _COLUMNS).to_pylist()
+    except Absent:
+        return [], []
+    of = {
+        (document.document_id, m.start, m.end, m.type): m.probability
+        for document in predicted
+        for m in document.mentions
+    }
+    found = [row for row in rows if row["gold"] is not None and row["gold"] == row["predicted"]]
+    keys = [(row["document_id"], *row["gold"].values()) for row in found]
+    known = [
+        (of[key], row["rank"] == 1) for key, row in zip(keys, found, strict=True) if of.get(key) is not None
+    ]
+    return [float(p or 0) for p, _ in known], [right for _, right in known]
+
+
+def _examples(run: Path) -> list[Part]:
+    """Mentions that were found and lost their entity, some of each outcome, over all the corpus."""
+    try:
+        rows = read_table(run, "outcomes.parquet", _COLUMNS).to_pylist()
+        texts = {document.document_id: document.text for document in read_documents(run, "gold.parquet")}
+    except Absent:
+        return []
+    groups = []
+    for outcome in OF_ENTITIES:
+        lost = [row for row in rows if row["outcome"] == outcome]
+        if not lost:
+            continue
+        some = (
+            lost if len(lost) <= _EXAMPLES else [lost[i * len(lost) // _EXAMPLES] for i in range(_EXAMPLES)]
+        )
+        shown = [
+            {
+                "text": texts.get(row["document_id"], "")[row["gold"]["start"] : row["gold"]["end"]],
+                "type": row["gold"]["type"],
+                "right": _entity("|".join(row["entity_ids"]), row["entity_name"]),
+                "answer": _entity(row["answer"], row["answer_name"]),
+                "rank": row["rank"],
+                "document_id": row["document_id"],
+            }
+            for row in some
+        ]
+        groups.append({"name": OUTCOME_NAMES[outcome], "count": len(lost), "rows": shown})
+    return groups
+
+
+def _entity(id_: str | None, name: str | None) -> str:
+    return "NIL" if not id_ else f"{name} ({id_})" if name else id_
+
+
+def _of(intervals: Mapping[str, Any], group: str, name: str) -> Mapping[str, Any]:
+    return (intervals.get(group) or {}).get(name) or {}
