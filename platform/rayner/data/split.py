@@ -21,6 +21,8 @@ KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64
 """What decides the split of a document: `place` in [0, 1) by its group, or else its id; `text`, a hash that
 is null where a group or an empty text leaves nothing to it."""
 
+_PLACES = 1 << 20
+
 
 def hash_of_text(document: Document) -> bytes:
     """The same for texts that differ in nothing but white space."""
@@ -68,6 +70,23 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
                 "give it a larger fraction, another seed, or more documents or groups",
             )
     return found
+
+
+def is_set_apart(keys: pa.Table, fraction: float) -> np.ndarray:
+    """Which of the rows of `split_keys` are set apart from training to calibrate by: [N] bool.
+
+    They cut through whatever `splits_of` makes of the same keys: dev, and each fold of a sweep.
+
+    Raises:
+        CorpusError: one of the two parts would be empty.
+    """
+    # The digits of a place after those that decide about other splits.
+    places = keys["place"].to_numpy() * _PLACES % 1
+    mixed = keys.set_column(keys.schema.get_field_index("place"), "place", pa.array(places))
+    try:
+        return splits_of(mixed, {"train": 1 - fraction, "calibration": fraction}) == 1
+    except CorpusError as error:
+        raise CorpusError("calibration.fraction", error.what, error.hint) from None
 
 
 def codes_of(column: pa.ChunkedArray) -> np.ndarray:

@@ -83,18 +83,22 @@ def answer_curves(coverage: Curve, roc: Curve, area: float | None, threshold: fl
     return svg("Accuracy against coverage" + (", and ROC curve" if roc else ""), (WIDTH, 3.6), draw)
 
 
-def calibration_curves(found: Reliability, risk: RiskCoverage) -> str:
-    """A reliability plot, its bins as dots, and risk against coverage."""
+def calibration_curves(found: Reliability, risk: RiskCoverage, answer: str = "first candidate") -> str:
+    """A reliability plot, its bins as dots, and risk against coverage.
+
+    Args:
+        answer: what the probabilities are of.
+    """
 
     def draw(figure: Figure) -> None:
         first, second = side_by_side(figure, 2)
         first.plot((0, 1), (0, 1), ":", color=INK, alpha=0.5, linewidth=1)
         first.plot(found.predicted, found.observed, color=SERIES[0], marker="o", markersize=4)
         first.set(title=f"reliability, error {100 * found.error:.1f} %", xlim=(0, 1), ylim=(0, 1.02))
-        first.set(xlabel="probability of the first candidate", ylabel="first candidates that are right")
+        first.set(xlabel=f"probability of the {answer}", ylabel=f"{answer}s that are right")
         second.plot(risk.coverage, risk.risk, color=SERIES[1])
         second.set(title=f"risk against coverage, area {100 * risk.area:.1f} %", xlim=(0, 1.01))
-        second.set(xlabel="most confident mentions", ylabel="first candidates that are wrong")
+        second.set(xlabel="most confident mentions", ylabel=f"{answer}s that are wrong")
         second.set_ylim(0, max(0.02, 1.05 * float(risk.risk.max())))
         for axes in (first, second):
             percent_axis(axes.xaxis)

@@ -11,8 +11,10 @@ import numpy as np
 
 from rayner.errors import CorpusError
 from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
+from rayner.metrics.judged_mentions import judge_mentions
+from rayner.metrics.reliability import reliability, risk_coverage
 from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
-from rayner.runtime.reports import figures, linking_parts
+from rayner.runtime.reports import figures, figures_linking, linking_parts
 from rayner.runtime.reports.run_files import (
     METRICS,
     Absent,
@@ -33,6 +35,7 @@ NAMES = {
     "end_f1": "end F1",
     "loose_f1": "loose F1",
     "support": "gold mentions",
+    "calibration_error": "expected calibration error",
     "ignored": "predictions of types that were not annotated",
     "top1": "top 1",
     "top3": "top 3",
@@ -150,6 +153,35 @@ def _shifts(candidates: Mapping[str, Candidates]) -> np.ndarray:
     return np.unique(np.append(np.linspace(min(low, 0), max(high, 0), 241), 0))
 
 
+def _calibration(run: Path) -> Part:
+    """How far the scores of predicted mentions are what they say, of all and of each type."""
+    judged = judge_mentions(read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet"))
+    if not len(judged.score):
+        raise Absent("no predicted mention has a score")
+    found = reliability(judged.score, judged.right)
+    names, counts = np.unique(judged.type.astype(str), return_counts=True)
+    rows = []
+    for place in np.argsort(-counts, kind="stable"):
+        own = judged.type == names[place]
+        rows.append(
+            {
+                "type": str(names[place]),
+                "mentions": int(counts[place]),
+                "score": float(judged.score[own].mean()),
+                "right": float(judged.right[own].mean()),
+                "error": reliability(judged.score[own], judged.right[own]).error,
+            }
+        )
+    risk = risk_coverage(judged.score, judged.right)
+    settings = read_recipe(run).get("calibration") or "none"
+    return {
+        "svg": figures_linking.calibration_curves(found, risk, "mention"),
+        "error": found.error,
+        "rows": rows,
+        "fitted": settings != "none" and not (isinstance(settings, Mapping) and not settings.get("fraction")),
+    }
+
+
 def _similarities(run: Path) -> Part:
     table = read_table(run, "similarities.parquet", ("type", "kind", "similarity"))
     types, kinds, values = (table[name].to_numpy() for name in ("type", "kind", "similarity"))
@@ -219,6 +251,7 @@ OF_KIND: dict[str, dict[str, Build]] = {
     "documents": {
         "types": _types,
         "thresholds": _thresholds,
+        "calibration": _calibration,
         "similarities": _similarities,
         "errors": _errors,
     },
