@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rayner.data.mention_strings import MentionString
-from rayner.data.schema import Document, Mention, documents_to_table
+from rayner.data.schema import Document, Mention, documents_from_table, documents_to_table
 from rayner.errors import InputError
 from rayner.metrics.intervals import span_intervals
 from rayner.metrics.spans import score_spans
@@ -78,7 +78,7 @@ def predict(rng: np.random.Generator, document: Document) -> Document:
             mentions.append(mention)
     if rng.random() < 0.3:
         mentions.append(Mention(0, 2, "PER"))
-    return replace(document, mentions=tuple(mentions))
+    return replace(document, mentions=tuple(replace(m, score=0.75) for m in mentions))
 
 
 def log_rows(rng: np.random.Generator) -> list[dict]:
@@ -191,6 +191,7 @@ def test_a_full_run_gives_every_part(run, tmp_path):
         "Training curves",
         "F1 of each type with its confidence interval",
         "Precision, recall and F1 against a shift of the thresholds",
+        "Reliability of probabilities, and risk against coverage",
         "Density of similarities",
         "Mistakes of each type by category",
     ]
@@ -276,12 +277,12 @@ def test_a_browser_shows_the_page_without_a_network(hostile, browser, dark, widt
     ("name", "figures"),
     [
         ("recipe.yaml", 5),
-        ("log.jsonl", 4),
-        ("best/metrics.json", 3),
+        ("log.jsonl", 5),
+        ("best/metrics.json", 4),
         ("best/evaluation/gold.parquet", 4),
         ("best/evaluation/predictions.parquet", 4),
-        ("best/evaluation/similarities.parquet", 4),
-        ("best/evaluation/candidates.parquet", 4),
+        ("best/evaluation/similarities.parquet", 5),
+        ("best/evaluation/candidates.parquet", 5),
     ],
 )
 @pytest.mark.parametrize("damage", ["absent", "broken"])
@@ -306,6 +307,25 @@ def test_predictions_of_other_documents_are_not_compared(own_run):
     pq.write_table(pq.read_table(path).slice(1), path)
     text = read(report(own_run)).text
     assert "Left out: gold and predicted documents do not agree: document 'voyage-00'" in text
+
+
+@pytest.mark.parametrize("fraction", [0, 0.1])
+def test_scores_are_held_against_what_is_right(own_run, fraction):
+    evaluation = own_run / "best" / "evaluation"
+    gold, predicted = (
+        list(documents_from_table(pq.read_table(evaluation / f"{name}.parquet")))
+        for name in ("gold", "predictions")
+    )
+    with (own_run / "recipe.yaml").open("a") as recipe:
+        recipe.write(f"calibration: {{fraction: {fraction}}}\n")
+    page = read(report(own_run))
+    found, right = (
+        [{(m.start, m.end, m.type) for m in d.mentions} for d in side] for side in (predicted, gold)
+    )
+    share = sum(len(a & b) for a, b in zip(found, right, strict=True)) / sum(map(len, found))
+    error = abs(0.75 - share)
+    assert f"expected calibration error {100 * error:.1f} %" in page.text
+    assert ("The recipe fits no calibration" in page.text) == (not fraction)
 
 
 def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
@@ -334,7 +354,7 @@ def test_samples_without_spread_are_drawn(own_run):
     pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "similarities.parquet")
     one = {"type": ["PER"], "margin": [0.1], "gold": [False]}
     pq.write_table(pa.table(one), own_run / "best" / "evaluation" / "candidates.parquet")
-    assert len(read(report(own_run)).figures()) == 5
+    assert len(read(report(own_run)).figures()) == 6
 
 
 def test_metrics_of_another_task_are_listed(tmp_path):

@@ -155,7 +155,11 @@ def _shifts(candidates: Mapping[str, Candidates]) -> np.ndarray:
 
 def _calibration(run: Path) -> Part:
     """How far the scores of predicted mentions are what they say, of all and of each type."""
-    judged = judge_mentions(read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet"))
+    gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
+    try:
+        judged = judge_mentions(gold, predicted)
+    except CorpusError as error:
+        raise Absent(f"gold and predicted documents do not agree: {error}") from None
     if not len(judged.score):
         raise Absent("no predicted mention has a score")
     found = reliability(judged.score, judged.right)
