@@ -72,21 +72,32 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
     return found
 
 
-def is_set_apart(keys: pa.Table, fraction: float) -> np.ndarray:
-    """Which of the rows of `split_keys` are set apart from training to calibrate by: [N] bool.
+def are_of(part: str, keys: pa.Table, dev: float, calibration: float) -> np.ndarray:
+    """Which rows of `split_keys` are of `train`, of `dev` or of `calibration`: [N] bool.
 
-    They cut through whatever `splits_of` makes of the same keys: dev, and each fold of a sweep.
+    Args:
+        part: one of the three.
+        dev: the fraction that is held out; with 0 all rows are of `dev` as well as of the rest.
+        calibration: the fraction of the rest that is set apart to calibrate by. It cuts through dev and
+            through the folds of a sweep alike, and dev is the same with it and without.
 
     Raises:
-        CorpusError: one of the two parts would be empty.
+        CorpusError: a part would be empty.
     """
-    # The digits of a place after those that decide about other splits.
-    places = keys["place"].to_numpy() * _PLACES % 1
-    mixed = keys.set_column(keys.schema.get_field_index("place"), "place", pa.array(places))
-    try:
-        return splits_of(mixed, {"train": 1 - fraction, "calibration": fraction}) == 1
-    except CorpusError as error:
-        raise CorpusError("calibration.fraction", error.what, error.hint) from None
+    rows = np.ones(len(keys), bool)
+    if dev:
+        rows = (splits_of(keys, {"train": 1 - dev, "dev": dev}) == 1) == (part == "dev")
+    if calibration and part != "dev":
+        rest = keys.filter(pa.array(rows))
+        # The digits of a place after those that decide about dev and folds.
+        places = pa.array(rest["place"].to_numpy() * _PLACES % 1)
+        rest = rest.set_column(rest.schema.get_field_index("place"), "place", places)
+        try:
+            found = splits_of(rest, {"train": 1 - calibration, "calibration": calibration})
+        except CorpusError as error:
+            raise CorpusError("calibration.fraction", error.what, error.hint) from None
+        rows[rows] = (found == 1) == (part == "calibration")
+    return rows
 
 
 def codes_of(column: pa.ChunkedArray) -> np.ndarray:

@@ -38,7 +38,7 @@ from rayner.data.scans import (
     scan,
 )
 from rayner.data.schema import Document
-from rayner.data.split import is_set_apart, splits_of
+from rayner.data.split import are_of
 from rayner.errors import CorpusError, FileError
 from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -158,12 +158,7 @@ def document_units(
         nothing = (", ".join(named), "no documents in it", "remove it, or restore its content")
         raise CorpusError(*next((found.first for found in scans if found.first), nothing))
     rows = kept.rows
-    if corpus.dev_fraction:
-        fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}
-        of_kept = splits_of(keys.filter(pa.array(rows)), fractions)
-        rows[rows] = of_kept == list(fractions).index("dev" if part == "dev" else "train")
-    if calibration and part != "dev":
-        rows[rows] = is_set_apart(keys.filter(pa.array(rows)), calibration) == (part == "calibration")
+    rows[rows] = are_of(part, keys.filter(pa.array(rows)), corpus.dev_fraction, calibration)
     if apart and part == "train" and corpus.dev:
         of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), mapper, folder)[1])
         held_out = rows & np.isin(keys["place"].to_numpy(), of_dev["place"].to_numpy())
