@@ -87,7 +87,7 @@ def test_a_type_of_the_request_has_the_pooled_map(calibrated: tuple[RecognizerTa
         for mention in document.mentions
     ]
     pooled = task.calibration.pooled
-    odds = pooled.log_odds(np.array([m.margin for m in mentions]))
+    odds = pooled.of(np.array([m.margin for m in mentions]))
     assert [m.score for m in mentions] == pytest.approx((1 / (1 + np.exp(-odds))).tolist())
 
 
