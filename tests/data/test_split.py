@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Mapping
 from itertools import accumulate
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document
-from rayner.data.split import split_keys, splits_of
+from rayner.data.split import are_of, split_keys, splits_of
 from rayner.errors import CorpusError
 from tests.whole_corpora import FRACTIONS, split
 
@@ -78,6 +80,26 @@ def test_documents_of_the_same_text_stay_together_unless_their_group_says_where(
     }
     grouped = [Document(f"d{n}", "same", group=f"g{n}") for n in range(40)]
     assert all(len(part) > 5 for part in split(grouped, fractions).values())
+
+
+def test_what_calibrates_cuts_through_dev_and_through_folds_and_through_no_group() -> None:
+    documents = [
+        Document(f"d{n}", f"x{n % 900}", group=f"g{n // 2}" if n < 500 else None) for n in range(2000)
+    ]
+    keys = split_keys(documents)
+    of = {part: are_of(part, keys, 0.2, 0.1) for part in ("train", "dev", "calibration")}
+    assert (np.sum(list(of.values()), axis=0) == 1).all()
+    assert (of["dev"] == are_of("dev", keys, 0.2, 0)).all()
+    stories = {
+        part: {d.group or d.text for d, row in zip(documents, of[part], strict=True) if row} for part in of
+    }
+    assert not stories["train"] & stories["calibration"]
+    folds = splits_of(keys, {str(fold): 0.2 for fold in range(5)})
+    for fold in range(5):
+        rest = keys.filter(pa.array(folds != fold))
+        assert are_of("calibration", rest, 0, 0.1).mean() == pytest.approx(0.1, abs=0.03)
+    with pytest.raises(CorpusError, match=r"calibration\.fraction: the split 'calibration' would be empty"):
+        are_of("train", split_keys(documents[:2]), 0, 0.1)
 
 
 def test_errors() -> None:

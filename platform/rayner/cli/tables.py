@@ -79,8 +79,12 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
         table.add_row(Text(name), *_row(scores))
     table.add_section()
     table.add_row("all", *_row(metrics), style="bold")
+    notes = []
     if interval := metrics.get("intervals", {}).get("f1"):
-        table.caption = "95 % interval of F1: {} to {}".format(*map(percent, interval))
+        notes.append("95 % interval of F1: {} to {}".format(*map(percent, interval)))
+    if (error := metrics.get("calibration_error")) is not None:
+        notes.append(f"expected calibration error of the scores: {percent(error)}")
+    table.caption = "\n".join(notes) or None
     return titled(title, table)
 
 

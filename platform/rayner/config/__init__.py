@@ -30,7 +30,13 @@ from rayner.config.ranker import (
     RankerRecipe,
     RelevanceSettings,
 )
-from rayner.config.recognizer import BiEncoderSettings, ContrastSettings, RecognizerRecipe, SpanDecoding
+from rayner.config.recognizer import (
+    BiEncoderSettings,
+    ContrastSettings,
+    RecognizerRecipe,
+    ScoreSettings,
+    SpanDecoding,
+)
 from rayner.config.standardizer import (
     ColumnSettings,
     ContrastiveTraining,
@@ -74,6 +80,7 @@ __all__ = [
     "RecognizerRecipe",
     "RelevanceSettings",
     "ScalingSettings",
+    "ScoreSettings",
     "Settings",
     "SpanDecoding",
     "StandardizerRecipe",

@@ -67,6 +67,15 @@ class SpanDecoding(Settings):
     """Whether the start and the end must reach their thresholds, too."""
 
 
+class ScoreSettings(Settings):
+    """How scores become probabilities."""
+
+    fraction: Annotated[float, Field(ge=0, lt=1)] = 0
+    """The fraction of the training documents that is set apart, no group cut and no text in both parts, to
+    fit how probable it is that a mention is right, by its type and margin. It changes nothing of a mention
+    but its score. 0: nothing is fitted, and a score is the logistic function of the margin."""
+
+
 class RecognizerRecipe(DocumentRecipe):
     """papers/000: spans and types in one vector space."""
 
@@ -74,6 +83,16 @@ class RecognizerRecipe(DocumentRecipe):
     model: BiEncoderSettings = BiEncoderSettings()
     loss: ContrastSettings = ContrastSettings()
     decoding: SpanDecoding = SpanDecoding()
+    calibration: ScoreSettings = ScoreSettings()
+
+    @model_validator(mode="after")
+    def _right_is_known(self) -> RecognizerRecipe:
+        if self.calibration.fraction and self.corpus.dictionary:
+            raise ValueError(
+                "calibration.fraction needs mentions that somebody annotated, and corpus.dictionary "
+                "takes their place: drop one"
+            )
+        return self
 
     @model_validator(mode="after")
     def _thresholds_have_a_dev(self) -> RecognizerRecipe:

@@ -21,6 +21,8 @@ KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64
 """What decides the split of a document: `place` in [0, 1) by its group, or else its id; `text`, a hash that
 is null where a group or an empty text leaves nothing to it."""
 
+_PLACES = 1 << 20
+
 
 def hash_of_text(document: Document) -> bytes:
     """The same for texts that differ in nothing but white space."""
@@ -68,6 +70,34 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
                 "give it a larger fraction, another seed, or more documents or groups",
             )
     return found
+
+
+def are_of(part: str, keys: pa.Table, dev: float, calibration: float) -> np.ndarray:
+    """Which rows of `split_keys` are of `train`, of `dev` or of `calibration`: [N] bool.
+
+    Args:
+        part: one of the three.
+        dev: the fraction that is held out; with 0 all rows are of `dev` as well as of the rest.
+        calibration: the fraction of the rest that is set apart to calibrate by. It cuts through dev and
+            through the folds of a sweep alike, and dev is the same with it and without.
+
+    Raises:
+        CorpusError: a part would be empty.
+    """
+    rows = np.ones(len(keys), bool)
+    if dev:
+        rows = (splits_of(keys, {"train": 1 - dev, "dev": dev}) == 1) == (part == "dev")
+    if calibration and part != "dev":
+        rest = keys.filter(pa.array(rows))
+        # The digits of a place after those that decide about dev and folds.
+        places = pa.array(rest["place"].to_numpy() * _PLACES % 1)
+        rest = rest.set_column(rest.schema.get_field_index("place"), "place", places)
+        try:
+            found = splits_of(rest, {"train": 1 - calibration, "calibration": calibration})
+        except CorpusError as error:
+            raise CorpusError("calibration.fraction", error.what, error.hint) from None
+        rows[rows] = (found == 1) == (part == "calibration")
+    return rows
 
 
 def codes_of(column: pa.ChunkedArray) -> np.ndarray:

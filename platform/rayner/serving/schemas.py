@@ -153,9 +153,10 @@ class FineTypeOut(Reply):
 
 
 class MentionOut(Reply):
-    """A mention found in a text. `score` lies between 0 and 1, 0.5 at the threshold; `margin` is how far the
-    model's own score lies over the threshold, null for a model without thresholds. `uncertainty` tells what
-    was seldom seen, null for a model that does not know. `types` are fine types, best first, empty without a
+    """A mention found in a text. `score` lies between 0 and 1: where the checkpoint is calibrated, how
+    probable it is that the mention is right, elsewhere 0.5 at the threshold. `margin` is how far the model's
+    own score lies over the threshold, null for a model without thresholds. `uncertainty` tells what was
+    seldom seen, null for a model that does not know. `types` are fine types, best first, empty without a
     stage that finds them."""
 
     start: int

@@ -250,6 +250,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         """The items of a split as what each worker reads of them."""
         ...
 
+    def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
+        """The items that were set apart from training for `calibrate`, perhaps none."""
+        ...
+
     def read(self, unit: Unit) -> Iterable[Any]:
         """The items of a unit, in order: as many as it has sizes."""
         ...
@@ -268,6 +272,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
 
     def fit(self, model: nn.Module, dev: Sequence[Any]) -> None:
         """Fit on dev what is not learned by gradients, before each evaluation, on every worker."""
+        ...
+
+    def calibrate(self, model: nn.Module, items: Sequence[Any]) -> None:
+        """Fit what makes scores probabilities on items that were set apart, after `fit`, on every worker."""
         ...
 
     def scorer(self, model: nn.Module) -> Predictor[Any, Any, Any, Any] | None:

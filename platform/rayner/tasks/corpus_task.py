@@ -13,7 +13,7 @@ from rayner.data.schema import Document
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.splits import Change, Documents, change_of, document_units, read_documents
+from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
 
 R = TypeVar("R", bound=BaseRecipe)
 
@@ -23,6 +23,8 @@ class CorpusTask(EncoderTask[R]):
 
     keeps_stories_apart = False
     """Whether nothing is learned of the stories that have a document in dev."""
+    calibration_fraction = 0.0
+    """How many of the training documents are set apart for `calibrate`."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -46,12 +48,18 @@ class CorpusTask(EncoderTask[R]):
             CorpusError: a corpus without documents, or, to learn from, without what the task needs.
             FileError: a file that cannot be read.
         """
-        found = document_units(
-            self._corpus, split, self._change(split), mapper, cache, self.keeps_stories_apart
-        )
+        found = self._found(split, mapper, cache)
         if split == "train":
             self.require(found)
         return found.units
+
+    def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
+        """Those training documents that are set apart.
+
+        Raises:
+            InputError: as `units`.
+        """
+        return self._found("calibration", mapper, cache).units
 
     def read(self, unit: Unit) -> Iterable[Document]:
         """The documents of a unit.
@@ -68,7 +76,18 @@ class CorpusTask(EncoderTask[R]):
             CorpusError: it says what they have, and what they lack.
         """
 
-    def _change(self, split: Literal["train", "dev"]) -> Change:
+    def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> Documents:
+        return document_units(
+            self._corpus,
+            split,
+            self._change(split),
+            mapper,
+            cache,
+            self.keeps_stories_apart,
+            self.calibration_fraction,
+        )
+
+    def _change(self, split: Split) -> Change:
         # Kept, with the dictionary that it has read, for the workers that the task is sent to.
         if split not in self._changes:
             self._changes[split] = change_of(self._corpus, split)

@@ -249,9 +249,16 @@ class Found(NamedTuple):
 
 
 def mentions_of(
-    windows: Sequence[TextWindow], found: Sequence[Iterable[Found]], names: Sequence[str]
+    windows: Sequence[TextWindow],
+    found: Sequence[Iterable[Found]],
+    names: Sequence[str],
+    score: Callable[[str, float], float],
 ) -> Iterator[Mention]:
-    """The mentions found in a document, each as the window has it that shows most of its context."""
+    """The mentions found in a document, each as the window has it that shows most of its context.
+
+    Args:
+        score: of a mention, from its type and its margin.
+    """
     for window, spans in zip(windows, found, strict=True):
         subwords = window.subwords
         for span in spans:
@@ -260,7 +267,8 @@ def mentions_of(
                 continue
             start = subwords.words[subwords.word_of[first]][0]
             end = subwords.words[subwords.word_of[last]][1]
-            yield Mention(start, end, names[span.type], score=confidence(span.margin), margin=span.margin)
+            name = names[span.type]
+            yield Mention(start, end, name, score=score(name, span.margin), margin=span.margin)
 
 
 def confidence(margin: float) -> float:

@@ -83,6 +83,10 @@ class EncoderTask(ABC, Generic[R]):
         found = fingerprint(self.items(split))
         return [Unit(split, found.digest, found.sizes)]
 
+    def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
+        """The items that were set apart from training for `calibrate`; by default none."""
+        return []
+
     def read(self, unit: Unit) -> Iterable[Any]:
         """The items of a unit, in order: as many as it has sizes."""
         return self.items(unit.source)
@@ -155,6 +159,12 @@ class EncoderTask(ABC, Generic[R]):
         """Fit on dev what is not learned by gradients (thresholds), before each evaluation.
 
         Called on every worker; what it fits must be the same on all.
+        """
+
+    def calibrate(self, model: nn.Module, items: Sequence[Any]) -> None:
+        """Fit on items that were set apart for it what makes scores probabilities, after each `fit`.
+
+        Called on every worker, and not at all without items; what it fits must be the same on all.
         """
 
     def new_types(self, options: Any) -> Mapping[str, Any]:

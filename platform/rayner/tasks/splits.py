@@ -38,7 +38,7 @@ from rayner.data.scans import (
     scan,
 )
 from rayner.data.schema import Document
-from rayner.data.split import splits_of
+from rayner.data.split import are_of
 from rayner.errors import CorpusError, FileError
 from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -46,8 +46,7 @@ from rayner.supervision.dictionary_files import read_dictionary
 from rayner.tasks.base import ParallelMap, Unit
 
 log = logging.getLogger(__name__)
-
-Split = Literal["train", "dev"]
+Split = Literal["train", "dev", "calibration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,7 @@ def document_units(
     mapper: ParallelMap = map,
     folder: Path | None = None,
     apart: bool = False,
+    calibration: float = 0,
 ) -> Documents:
     """The documents of a split as units: of each document, a few bytes are held.
 
@@ -138,13 +138,16 @@ def document_units(
         mapper: how the files are read, which is done once to see what is in them.
         folder: keeps what was seen of files, for as long as they do not change.
         apart: leave out of train what belongs to a story of dev, where the recipe names files of dev.
+        calibration: the fraction of the training documents that is set apart, no group cut and no text in
+            both parts. Dev is the same with it and without.
 
     Raises:
         RecipeError: a path that does not exist.
         CorpusError: a corpus without documents.
         FileError: a file that cannot be read.
     """
-    if part == "dev" and not corpus.dev and not corpus.dev_fraction:
+    none_of_dev = part == "dev" and not corpus.dev and not corpus.dev_fraction
+    if none_of_dev or (part == "calibration" and not calibration):
         return Documents([], Counter(), Counter(), 0)
     named = corpus.dev if part == "dev" and corpus.dev else corpus.train
     parts, scans = _scanned(corpus, named, change, mapper, folder)
@@ -155,10 +158,7 @@ def document_units(
         nothing = (", ".join(named), "no documents in it", "remove it, or restore its content")
         raise CorpusError(*next((found.first for found in scans if found.first), nothing))
     rows = kept.rows
-    if corpus.dev_fraction:
-        fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}
-        of_kept = splits_of(keys.filter(pa.array(rows)), fractions)
-        rows[rows] = of_kept == list(fractions).index(part)
+    rows[rows] = are_of(part, keys.filter(pa.array(rows)), corpus.dev_fraction, calibration)
     if apart and part == "train" and corpus.dev:
         of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), mapper, folder)[1])
         held_out = rows & np.isin(keys["place"].to_numpy(), of_dev["place"].to_numpy())

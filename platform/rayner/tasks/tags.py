@@ -15,6 +15,7 @@ from rayner.config import DocumentRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.readers.tag_schemes import spans_of
 from rayner.data.schema import Document, Mention
+from rayner.metrics.judged_mentions import score_calibration_error
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Seed, Size
@@ -276,8 +277,9 @@ class TagPredictor:
         return replace(item, mentions=tuple(mentions))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """Span metrics over the recipe's types."""
-        return score_spans(gold, predicted, self._task.names)
+        """Span metrics over the recipe's types, and `calibration_error` of the scores."""
+        names = self._task.names
+        return {**score_spans(gold, predicted, names), **score_calibration_error(gold, predicted, names)}
 
 
 def _near_mentions(labels: np.ndarray) -> np.ndarray:

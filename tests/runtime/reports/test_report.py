@@ -311,6 +311,23 @@ def test_predictions_of_other_documents_are_not_compared(own_run):
     assert "Left out: gold and predicted documents do not agree: document 'voyage-00'" in text
 
 
+def test_scores_are_held_against_what_is_right(own_run):
+    evaluation = own_run / "best" / "evaluation"
+    gold, predicted = (
+        list(documents_from_table(pq.read_table(evaluation / f"{name}.parquet")))
+        for name in ("gold", "predictions")
+    )
+    sure = [replace(d, mentions=tuple(replace(m, score=0.75) for m in d.mentions)) for d in predicted]
+    pq.write_table(documents_to_table(sure), evaluation / "predictions.parquet")
+    found, right = (
+        [{(m.start, m.end, m.type) for m in d.mentions} for d in side] for side in (predicted, gold)
+    )
+    share = sum(len(a & b) for a, b in zip(found, right, strict=True)) / sum(map(len, found))
+    text = " ".join(read(report(own_run)).text.split())
+    assert f"Expected calibration error {100 * abs(0.75 - share):.1f} %" in text
+    assert "mean score" in text
+
+
 def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     run = tmp_path / "run"
     run.mkdir()

@@ -19,6 +19,9 @@ from tests.tasks.standardizer.small_names import small_recipe
 
 CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": lambda folder: _of_documents(folder, "recognizer", model={"threshold": "tuned"}),
+    "recognizer, calibrated": lambda folder: _of_documents(
+        folder, "recognizer", calibration={"fraction": 0.3}
+    ),
     "typer": lambda folder: _of_documents(folder, "typer", decoding={"threshold": "tuned"}),
     "typer, per type": lambda folder: _of_documents(folder, "typer", decoding={"threshold": "per_type"}),
     "standardizer": small_recipe,
@@ -34,20 +37,22 @@ def evaluate(recipes: dict[str, dict[str, Any]], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, values in recipes.items():
         task = train_task(parse_recipe(values, "recipe"))
-        dev = list(task.items("dev"))
+        dev, apart = list(task.items("dev")), task.calibration_units()
+        apart = [item for unit in apart for item in task.read(unit)]
         torch.manual_seed(1)
         model = task.build().double().eval()
         read: Counter[str] = Counter()
         _count(task, read)
         with torch.no_grad():
             task.fit(model, dev)
+            task.calibrate(model, apart)
             fitting = Counter(read)
             predictor = task.scorer(model)
             assert predictor is not None
             metrics, _ = score(predictor, dev)
         kept = {key: value for key, value in metrics.items() if isinstance(value, float)}
         thresholds = getattr(model, "thresholds", torch.zeros(0)).flatten().tolist()
-        fitted = str(getattr(task, "fitted", None))
+        fitted = str(getattr(task, "fitted", getattr(task, "calibration", None)))
         row = {"fit": fitting, "all": read, "metrics": kept, "thresholds": thresholds, "fitted": fitted}
         (out / f"{name}-{rank()}.json").write_text(json.dumps(row))
 

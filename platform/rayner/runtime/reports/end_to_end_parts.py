@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
-from rayner.metrics.counts import align, annotated_keys
+from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 from rayner.metrics.outcomes import OF_ENTITIES
 from rayner.metrics.reliability import reliability, risk_coverage
@@ -77,45 +78,50 @@ def whole(run: Path) -> Part:
 
 
 def confidence(run: Path) -> Part:
-    """How far the scores of mentions are what they say, and the probabilities of entities."""
+    """How far the scores of mentions are what they say, by type too, and the probabilities of entities."""
     gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
     try:
-        pairs = align(gold, predicted)
+        judged = judge_mentions(gold, predicted)
     except CorpusError as error:
         raise Absent(f"gold and predicted documents do not agree: {error}") from None
     panels = [
         panel
         for wording, (probability, right) in (
-            (MENTIONS, _mention_scores(pairs)),
+            (MENTIONS, (judged.score, judged.right)),
             (ENTITIES, _entity_probabilities(run, predicted)),
         )
         if (panel := _panel(wording, probability, right)) is not None
     ]
     if not panels:
         raise Absent("no prediction has a probability")
-    return {"panels": panels}
+    return {"panels": panels, "types": _by_type(judged)}
 
 
-def _panel(wording: Wording, probability: Sequence[float], right: Sequence[bool]) -> Part | None:
-    values = np.array(probability, float)
+def _by_type(judged: JudgedMentions) -> list[Part]:
+    names, counts = np.unique(judged.type.astype(str), return_counts=True)
+    rows = []
+    for place in np.argsort(-counts, kind="stable"):
+        own = judged.type == names[place]
+        score, right = judged.score[own], judged.right[own]
+        rows.append(
+            {
+                "type": str(names[place]),
+                "mentions": int(counts[place]),
+                "score": float(score.mean()),
+                "right": float(right.mean()),
+                "error": reliability(score, right).error,
+            }
+        )
+    return rows
+
+
+def _panel(wording: Wording, probability: ArrayLike, right: ArrayLike) -> Part | None:
+    values, right = np.asarray(probability, float), np.asarray(right, bool)
     if not len(values) or values.min() < 0 or values.max() > 1:
         return None
     found, risk = reliability(values, right), risk_coverage(values, right)
     svg = figures_confidence.calibration_curves(found, risk, wording)
     return {"svg": svg, "name": wording.title, "error": found.error, "area": risk.area, "count": len(values)}
-
-
-def _mention_scores(pairs: Sequence[tuple[Document, Document]]) -> tuple[list[float], list[bool]]:
-    scores: list[float] = []
-    right: list[bool] = []
-    for document, answer in pairs:
-        gold, keys, _ = annotated_keys(document, answer)
-        for mention in answer.mentions:
-            key = (mention.start, mention.end, mention.type)
-            if mention.score is not None and key in keys:
-                scores.append(mention.score)
-                right.append(key in gold)
-    return scores, right
 
 
 def _entity_probabilities(run: Path, predicted: Sequence[Document]) -> tuple[list[float], list[bool]]:

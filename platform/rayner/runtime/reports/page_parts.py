@@ -36,6 +36,7 @@ NAMES = {
     "end_f1": "end F1",
     "loose_f1": "loose F1",
     "support": "gold mentions",
+    "calibration_error": "expected calibration error",
     "ignored": "predictions of types that were not annotated",
     "top1": "top 1",
     "top3": "top 3",

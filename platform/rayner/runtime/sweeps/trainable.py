@@ -142,6 +142,7 @@ def _train(
         task = train_task(recipe)
         build_examples(task, "train", plan.cache)
         find_units(task, "dev", plan.cache)
+        find_units(task, "calibration", plan.cache)
     else:
         set_threads(scaling)
     link_to_trial(plan, out)

@@ -23,7 +23,7 @@ from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import RunTask, Unit
 
-Split = Literal["train", "dev"]
+Split = Literal["train", "dev", "calibration"]
 
 SCANS = "scans"
 """The folder in the cache for what was seen of files."""
@@ -42,7 +42,9 @@ class _Part:
     sizes: tuple[int, ...]
 
 
-def build_examples(task: RunTask, split: Split, cache: Path, workers: int = 0) -> ExampleSet:
+def build_examples(
+    task: RunTask, split: Literal["train", "dev"], cache: Path, workers: int = 0
+) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
     An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
@@ -87,7 +89,11 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
-    found = task.units(split, each_file, cache.absolute() / SCANS / rayner.__version__)
+    scans = cache.absolute() / SCANS / rayner.__version__
+    if split == "calibration":
+        found = task.calibration_units(each_file, scans)
+    else:
+        found = task.units(split, each_file, scans)
     # Arrow keeps what it has freed of all scans, several times what the units take.
     pa.default_memory_pool().release_unused()
     return found

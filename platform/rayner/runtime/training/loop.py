@@ -59,10 +59,11 @@ log = logging.getLogger(__name__)
 class Run:
     """What every worker of a run is given.
 
-    `key` names the content of the examples; `dev` are the items to evaluate on, perhaps none; `watcher` is
-    shown what happens. The run pauses after `until` epochs, to be gone on with. `report` is told on every
-    worker at once of the latest numbers and of `OUT/last`, at the end and at most each
-    `SECONDS_BETWEEN_REPORTS` before. `publication` puts `out` in place where the run is at a URI.
+    `key` names the content of the examples; `dev` are the items to evaluate on, `calibration` those to make
+    scores probabilities by, perhaps none; `watcher` is shown what happens. The run pauses after `until`
+    epochs, to be gone on with. `report` is told on every worker at once of the latest numbers and of
+    `OUT/last`, at the end and at most each `SECONDS_BETWEEN_REPORTS` before. `publication` puts `out` in
+    place where the run is at a URI.
     """
 
     recipe: BaseRecipe
@@ -76,6 +77,7 @@ class Run:
     until: int | None = None
     report: Callable[[Mapping[str, float], Path], None] | None = None
     publication: Publication | None = None
+    calibration: Sequence[Any] = ()
 
 
 @dataclass(slots=True)
@@ -236,6 +238,7 @@ def _pause(loop: Loop, steps_of_epoch: int) -> None:
     finished = tired or (ends and epoch + 1 == training.epochs)
     if finished and not loop.run.dev:
         with _averaged(loop.learner):
+            _calibrate(loop)
             _save_best(loop, {}, [])
     if finished or ends or loop.state.step % training.checkpoint_every == 0:
         loop.move(finished=finished)
@@ -249,6 +252,7 @@ def _evaluate(loop: Loop) -> None:
         with torch.no_grad():
             run.task.fit(learner.model, run.dev)
         broadcast_model(learner.model)
+        _calibrate(loop)
         predictor = run.task.scorer(learner.model)
         if predictor is None:
             what, hint = "there is nothing to answer with", "leave the development set out"
@@ -263,6 +267,12 @@ def _evaluate(loop: Loop) -> None:
         else:
             loop.move(waited=state.waited + 1)
     loop.tell({"step": state.step, "epoch": state.epoch + 1, "metrics": metrics})
+
+
+def _calibrate(loop: Loop) -> None:
+    if loop.run.calibration:
+        with torch.no_grad():
+            loop.run.task.calibrate(loop.learner.model, loop.run.calibration)
 
 
 def _save_best(loop: Loop, metrics: dict[str, Any], predicted: Sequence[Any]) -> None:

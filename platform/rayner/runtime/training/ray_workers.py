@@ -46,6 +46,7 @@ def work_on_cluster(
     watch: Tracker,
     until: int | None = None,
     publication: Publication | None = None,
+    calibration: Sequence[Unit] = (),
 ) -> TrainState:
     """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
@@ -91,6 +92,7 @@ def work_on_cluster(
             # With the files that it has read: the workers have another working directory.
             "task": ray.put(task),
             "dev": ray.put(dev),
+            "calibration": ray.put(calibration),
             "out": str(out),
             "publication": (publication.uri, publication.owner) if publication is not None else None,
             "until": until,
@@ -178,18 +180,22 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         out = publication.folder
     _check_storage(out, device)
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
+    dev, calibration = (
+        read_all(task, ray.get(config[name], timeout=SECONDS_TO_FETCH)) for name in ("dev", "calibration")
+    )
     return Run(
         recipe=recipe,
         task=task,
         examples=examples,
         key=examples.manifest["content"],
-        dev=read_all(task, ray.get(config["dev"], timeout=SECONDS_TO_FETCH)),
+        dev=dev,
         out=out,
         device=device,
         watcher=Gauges(out.name),
         until=config["until"],
         report=_report,
         publication=publication,
+        calibration=calibration,
     )
 
 

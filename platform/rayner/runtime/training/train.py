@@ -149,17 +149,29 @@ def _train(
     until: int | None,
 ) -> dict[str, Any] | None:
     examples = build_examples(task, "train", cache, workers)
-    dev = find_units(task, "dev", cache, workers)
+    dev, apart = (find_units(task, split, cache, workers) for split in ("dev", "calibration"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = examples.manifest["content"]
-        items, device = read_all(task, dev), torch.device(default_device())
-        run = Run(recipe, task, examples, key, items, out, device, watch, until, publication=publication)
+        device = torch.device(default_device())
+        run = Run(
+            recipe,
+            task,
+            examples,
+            key,
+            read_all(task, dev),
+            out,
+            device,
+            watch,
+            until,
+            publication=publication,
+            calibration=read_all(task, apart),
+        )
         state = work(run)
     else:
         from rayner.runtime.training.ray_workers import work_on_cluster
 
-        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication)
+        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication, apart)
     if not state.finished:
         return None
     return conclude(recipe, task, dev, out, state, publication.uri if publication else str(out))

@@ -16,6 +16,8 @@ from rayner.config import SpanDecoding
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, Mention
 from rayner.losses.span_contrast import SpanScores, candidate_spans
+from rayner.metrics.judged_mentions import score_calibration_error
+from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.tasks.document_task import DocumentTask
@@ -44,6 +46,8 @@ class Recognizer:
         decoding: how spans become mentions.
         shift: added to every threshold.
         new_types: those that were not in the training, with how their threshold is had.
+        calibration: what makes probabilities of margins; None for the logistic function. It changes no
+            mention but its score.
     """
 
     forward_cost = COST_OF_A_FORWARD
@@ -58,6 +62,7 @@ class Recognizer:
         decoding: SpanDecoding,
         shift: float = 0.0,
         new_types: Mapping[str, Threshold] | None = None,
+        calibration: ScoreCalibration | None = None,
     ) -> None:
         self._task = task
         self.whole = task.reads_whole_documents
@@ -68,6 +73,7 @@ class Recognizer:
         self._types = types
         self._decoding = decoding
         self._shift = shift
+        self._calibration = calibration
 
     @property
     def temperature(self) -> float:
@@ -79,8 +85,22 @@ class Recognizer:
         decoding = self._decoding
         if options.overlap is not None:
             decoding = decoding.model_copy(update={"overlap": options.overlap})
+        return self._changed(decoding, options.shift)
+
+    def shifted(self, shift: float) -> Recognizer:
+        """The same, with the shift added to every threshold."""
+        return self._changed(self._decoding, shift)
+
+    def _changed(self, decoding: SpanDecoding, shift: float) -> Recognizer:
         return Recognizer(
-            self._task, self._model, self.names, self._types, decoding, options.shift, self.new_types
+            self._task,
+            self._model,
+            self.names,
+            self._types,
+            decoding,
+            shift,
+            self.new_types,
+            self._calibration,
         )
 
     def prepare(self, item: Document) -> list[TextWindow]:
@@ -148,15 +168,24 @@ class Recognizer:
         self, item: Document, windows: Sequence[TextWindow], scores: Sequence[list[Found]]
     ) -> Document:
         """The document with its mentions, flat or nested."""
-        mentions = list(mentions_of(windows, scores, self.names))
+        mentions = list(mentions_of(windows, scores, self.names, self._score))
         if self._decoding.overlap == "flat":
             mentions = without_overlaps(mentions)
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """Span metrics over the types that were looked for, and `new_types`: those that were never learned,
-        each with how its threshold is had."""
-        return {**score_spans(gold, predicted, self.names), "new_types": self.new_types}
+        """Span metrics over the types that were looked for, `calibration_error` of the scores, and
+        `new_types`: those that were never learned, each with how its threshold is had."""
+        return {
+            **score_spans(gold, predicted, self.names),
+            **score_calibration_error(gold, predicted, self.names),
+            "new_types": self.new_types,
+        }
+
+    def _score(self, name: str, margin: float) -> float:
+        return (
+            confidence(margin) if self._calibration is None else self._calibration.probability(name, margin)
+        )
 
     def _inputs(self, windows: Sequence[TextWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         rows = [window.row for window in windows]

@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,11 +19,13 @@ from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
+from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
+from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
@@ -63,6 +66,12 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             k: w for k, w in loss_weights(recipe.loss, thresholded=self._thresholded).items() if w
         }
         self._inputs: TypeInputs | None = None
+        self.calibration: ScoreCalibration | None = None
+
+    @property
+    def calibration_fraction(self) -> float:
+        """What the recipe says."""
+        return self.recipe.calibration.fraction
 
     def example_settings(self) -> Mapping[str, Any]:
         """The negatives, too: with all of them, mentions are gold that are too wide otherwise."""
@@ -154,6 +163,10 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         if self.recipe.model.threshold == "tuned":
             model.set_thresholds(tuned_thresholds(self, self.predictor(model), dev))
 
+    def calibrate(self, model: nn.Module, documents: Sequence[Document]) -> None:
+        """Fit what makes probabilities of margins on documents that were set apart for it."""
+        self.calibration = calibration.calibrate(self.predictor(model), documents)
+
     def uncertainty(self, model: nn.Module) -> OfWords:
         """As `Recognizer.uncertainties`, of the recipe's types."""
         return self.predictor(model).uncertainties
@@ -173,8 +186,20 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
         with torch.inference_mode():
             vectors = model.eval().encode_types(self.inputs(model, types), ids)
-        found = Recognizer(self, model, names, vectors, self.recipe.decoding, new_types=new)
+        decoding = self.recipe.decoding
+        found = Recognizer(self, model, names, vectors, decoding, new_types=new, calibration=self.calibration)
         return found.adjusted(options)
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """The calibration of scores, too."""
+        super().save(model, folder)
+        calibration.save(self.calibration, folder)
+
+    def load(self, folder: Path) -> nn.Module:
+        """The model that `save` wrote; its calibration becomes this task's."""
+        model = super().load(folder)
+        self.calibration = calibration.load(folder)
+        return model
 
     def new_types(self, options: RecognizerOptions) -> Mapping[str, Threshold]:
         """Types among the options that the model never learned, each with how its threshold is had."""
