@@ -30,7 +30,13 @@ from rayner.config.ranker import (
     RankerRecipe,
     RelevanceSettings,
 )
-from rayner.config.recognizer import BiEncoderSettings, ContrastSettings, RecognizerRecipe, SpanDecoding
+from rayner.config.recognizer import (
+    AddedTypes,
+    BiEncoderSettings,
+    ContrastSettings,
+    RecognizerRecipe,
+    SpanDecoding,
+)
 from rayner.config.standardizer import (
     ColumnSettings,
     ContrastiveTraining,
@@ -46,6 +52,7 @@ from rayner.config.tagger import TaggerRecipe, TaggerSettings, TaggingSettings
 from rayner.config.typer import TypeDecoding, TyperRecipe, TyperSettings
 
 __all__ = [
+    "AddedTypes",
     "BaseRecipe",
     "BiEncoderSettings",
     "ChainsRecipe",

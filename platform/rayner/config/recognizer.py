@@ -67,6 +67,19 @@ class SpanDecoding(Settings):
     """Whether the start and the end must reach their thresholds, too."""
 
 
+class AddedTypes(Settings):
+    """Types that learn alone, beside those of a checkpoint, which stay as they are."""
+
+    checkpoint: str
+    """The checkpoint that they are added to."""
+    version: str
+    """Of the checkpoint: its task, and a hash of its files."""
+    types: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Those that learn: the last of the recipe's types."""
+    earlier: tuple[str, ...] = ()
+    """Those before them that had been added to the checkpoint."""
+
+
 class RecognizerRecipe(DocumentRecipe):
     """papers/000: spans and types in one vector space."""
 
@@ -74,6 +87,16 @@ class RecognizerRecipe(DocumentRecipe):
     model: BiEncoderSettings = BiEncoderSettings()
     loss: ContrastSettings = ContrastSettings()
     decoding: SpanDecoding = SpanDecoding()
+    added: AddedTypes | None = None
+    """What `rayner train RECIPE --add-types CHECKPOINT` makes of a recipe. Null: all types learn."""
+
+    @model_validator(mode="after")
+    def _added_types_come_last(self) -> RecognizerRecipe:
+        if self.added is not None:
+            own = [*self.added.earlier, *self.added.types]
+            if [t.name for t in self.types[-len(own) :]] != own:
+                raise ValueError(f"added names {', '.join(own)}, which are not the last of types")
+        return self
 
     @model_validator(mode="after")
     def _thresholds_have_a_dev(self) -> RecognizerRecipe:

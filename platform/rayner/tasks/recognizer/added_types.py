@@ -1,0 +1,180 @@
+"""Types that are added to a trained recognizer: a recipe beside its checkpoint, and what flat decoding takes
+from the types that it had."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rayner.config import AddedTypes, RecognizerRecipe
+from rayner.config.recipe_files import parse_settings
+from rayner.data.schema import Document
+from rayner.errors import CheckpointError, CorpusError, RecipeError
+from rayner.files.fetching import local
+from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
+from rayner.files.uris import uri_of
+from rayner.metrics.spans import score_spans
+from rayner.tasks.checkpoint_files import read_known_recipe, sha256_of
+from rayner.tasks.recognizer.predictor import without_overlaps
+
+LEAST_MENTIONS = 2
+"""Of an added type, to learn from."""
+_AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
+"""Parts of a recipe that belong to the checkpoint."""
+
+
+def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRecipe:
+    """The recipe of a training in which the recipe's types learn alone, beside those of a checkpoint.
+
+    Encoder, model, windows, context and decoding are the checkpoint's.
+
+    Raises:
+        RecipeError: a type that the checkpoint has, or a setting that is not the checkpoint's.
+        CheckpointError: the folder is no checkpoint of a recognizer.
+    """
+    named = checkpoint_of(checkpoint)
+    folder = local(named)
+    base = read_base(folder)
+    there = {t.name for t in base.types}
+    if both := [t.name for t in recipe.types if t.name in there]:
+        hint = "name only new types in `types`"
+        raise RecipeError("types", f"{both[0]!r} is a type that {checkpoint} already has", hint)
+    kept = base.model_dump(mode="json", include=set(_AS_IT_IS))
+    for key, value in _leaves(recipe.model_dump(mode="json", include=set(_AS_IT_IS), exclude_unset=True)):
+        if (stays := _at(kept, key)) != value:
+            what = f"is {value!r}, but {stays!r} in {checkpoint}, which stays as it is"
+            raise RecipeError(".".join(key), what, "leave it out")
+    added = AddedTypes(
+        checkpoint=uri_of(named) or os.path.abspath(named),
+        version=_version_of(folder),
+        types=tuple(t.name for t in recipe.types),
+        earlier=() if base.added is None else (*base.added.earlier, *base.added.types),
+    )
+    types = [t.model_dump(mode="json") for t in (*base.types, *recipe.types)]
+    values = {**recipe.model_dump(mode="json"), **kept, "types": types, "added": added.model_dump()}
+    return parse_settings(RecognizerRecipe, values, f"the recipe with the types of {checkpoint}")
+
+
+def base_of(added: AddedTypes) -> Path:
+    """The folder of the checkpoint that types are added to.
+
+    Raises:
+        CheckpointError: it is another checkpoint by now, or none.
+    """
+    folder = local(checkpoint_of(Path(added.checkpoint)))
+    if not (folder / MANIFEST).is_file():
+        hint = "put the checkpoint that the types are added to back, or start over with another"
+        raise CheckpointError(added.checkpoint, "is no checkpoint", hint)
+    if (found := _version_of(folder)) != added.version:
+        what = f"is {found} by now, and the types were to be added to {added.version}"
+        raise CheckpointError(added.checkpoint, what, "start over with --fresh, or name another --out")
+    return folder
+
+
+def require_added(counts: Mapping[str, int], added: AddedTypes) -> None:
+    """Refuse documents that have too few mentions of an added type.
+
+    Raises:
+        CorpusError: it names the type.
+    """
+    for name in added.types:
+        if (count := counts.get(name, 0)) < LEAST_MENTIONS:
+            mentions = "1 mention" if count else "no mention"
+            what = f"{mentions} of the added type {name!r}, which takes at least {LEAST_MENTIONS}"
+            raise CorpusError("corpus.train", what, "annotate more, or leave the type out")
+
+
+def effects_of_flat_decoding(
+    gold: Sequence[Document], nested: Sequence[Document], added: Sequence[str], overlap: str
+) -> dict[str, Any]:
+    """What becomes of the mentions of the types that were there, where added types compete for their place.
+
+    Args:
+        nested: the same documents with all mentions that were found, overlapping or not.
+        added: the types that compete.
+        overlap: how mentions are decoded: where they may be nested, none is lost.
+
+    Returns:
+        `before` and `after`: mentions of the types that were there, decoded without and with the added types;
+        `lost`: of those before, how many are no more; `lost_correct`: of these, how many are gold; `gained`:
+        others that took the place of some; `f1_before`, `f1_after`; `per_type`: the same of each type.
+    """
+    names = sorted({m.type for d in [*gold, *nested] for m in d.mentions} - set(added))
+    before = [_decoded(d, overlap, without=added) for d in nested]
+    after = [_without(_decoded(d, overlap), added) for d in nested]
+    scores = [score_spans(gold, found, names) for found in (before, after)]
+    rows = {name: dict.fromkeys(("before", "after", "lost", "lost_correct", "gained"), 0) for name in names}
+    for right, one, other in zip(gold, before, after, strict=True):
+        correct, old, new = ({(m.start, m.end, m.type) for m in d.mentions} for d in (right, one, other))
+        for column, found in (
+            ("before", old),
+            ("after", new),
+            ("lost", old - new),
+            ("lost_correct", (old - new) & correct),
+            ("gained", new - old),
+        ):
+            for mention in found:
+                rows[mention[2]][column] += 1
+    columns = ("before", "after", "lost", "lost_correct", "gained")
+    f1 = ("f1_before", "f1_after")
+    return {
+        **{column: sum(row[column] for row in rows.values()) for column in columns},
+        **{name: found["f1"] for name, found in zip(f1, scores, strict=True)},
+        "per_type": {
+            name: {
+                **row,
+                **{key: found["per_type"][name]["f1"] for key, found in zip(f1, scores, strict=True)},
+            }
+            for name, row in rows.items()
+        },
+    }
+
+
+def _decoded(document: Document, overlap: str, without: Sequence[str] = ()) -> Document:
+    document = _without(document, without)
+    if overlap == "nested":
+        return document
+    return replace(document, mentions=tuple(without_overlaps(document.mentions)))
+
+
+def _without(document: Document, types: Sequence[str]) -> Document:
+    return replace(document, mentions=tuple(m for m in document.mentions if m.type not in types))
+
+
+def read_base(folder: Path) -> RecognizerRecipe:
+    """The recipe of a checkpoint that types can be added to.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint, or one of another task.
+    """
+    try:
+        task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(str(folder), "is no checkpoint", "name a folder such as RUN/best") from None
+    if task != "recognizer":
+        raise CheckpointError(str(folder), f"is of a {task}", "types are added to a recognizer")
+    recipe = read_known_recipe(folder, {"recognizer": RecognizerRecipe})
+    assert isinstance(recipe, RecognizerRecipe)
+    return recipe
+
+
+def _version_of(folder: Path) -> str:
+    return f"recognizer-{sha256_of(folder / MANIFEST)[:12]}"
+
+
+def _leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from _leaves(value, (*path, key))
+    elif path and values != {}:
+        yield path, values
+
+
+def _at(values: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
