@@ -46,7 +46,8 @@ from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.ranker import RankerOptions, RankerTask
 from rayner.tasks.recognizer.added_types import with_added_types
-from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
+from rayner.tasks.recognizer.adding import recognizer_task
+from rayner.tasks.recognizer.task import RecognizerOptions
 from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
@@ -99,7 +100,7 @@ OWN = (
     Task(
         name="recognizer",
         recipe=RecognizerRecipe,
-        learn=RecognizerTask,
+        learn=recognizer_task,
         kind=Documents(),
         options=RecognizerOptions,
         stage="mentions",

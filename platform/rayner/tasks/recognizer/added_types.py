@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,38 +105,37 @@ def effects_of_flat_decoding(
         others that took the place of some; `f1_before`, `f1_after`; `per_type`: the same of each type.
     """
     names = sorted({m.type for d in [*gold, *nested] for m in d.mentions} - set(added))
-    before = [_decoded(d, overlap, without=added) for d in nested]
+    before = [_decoded(_without(d, added), overlap) for d in nested]
     after = [_without(_decoded(d, overlap), added) for d in nested]
-    scores = [score_spans(gold, found, names) for found in (before, after)]
-    rows = {name: dict.fromkeys(("before", "after", "lost", "lost_correct", "gained"), 0) for name in names}
-    for right, one, other in zip(gold, before, after, strict=True):
-        correct, old, new = ({(m.start, m.end, m.type) for m in d.mentions} for d in (right, one, other))
-        for column, found in (
-            ("before", old),
-            ("after", new),
-            ("lost", old - new),
-            ("lost_correct", (old - new) & correct),
-            ("gained", new - old),
-        ):
-            for mention in found:
-                rows[mention[2]][column] += 1
-    columns = ("before", "after", "lost", "lost_correct", "gained")
-    f1 = ("f1_before", "f1_after")
+    right, old, new = ({key for d in side for key in _keys(d)} for side in (gold, before, after))
+    parts = {
+        "before": old,
+        "after": new,
+        "lost": old - new,
+        "lost_correct": (old - new) & right,
+        "gained": new - old,
+    }
+    counts = {part: Counter(key[-1] for key in keys) for part, keys in parts.items()}
+    scores = {f"f1_{side}": score_spans(gold, d, names) for side, d in (("before", before), ("after", after))}
     return {
-        **{column: sum(row[column] for row in rows.values()) for column in columns},
-        **{name: found["f1"] for name, found in zip(f1, scores, strict=True)},
+        **{part: found.total() for part, found in counts.items()},
+        **{side: found["f1"] for side, found in scores.items()},
         "per_type": {
             name: {
-                **row,
-                **{key: found["per_type"][name]["f1"] for key, found in zip(f1, scores, strict=True)},
+                **{part: found[name] for part, found in counts.items()},
+                **{side: found["per_type"][name]["f1"] for side, found in scores.items()},
             }
-            for name, row in rows.items()
+            for name in names
         },
     }
 
 
-def _decoded(document: Document, overlap: str, without: Sequence[str] = ()) -> Document:
-    document = _without(document, without)
+def _keys(document: Document) -> Iterator[tuple[str, int, int, str]]:
+    for mention in document.mentions:
+        yield document.document_id, mention.start, mention.end, mention.type
+
+
+def _decoded(document: Document, overlap: str) -> Document:
     if overlap == "nested":
         return document
     return replace(document, mentions=tuple(without_overlaps(document.mentions)))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,30 +14,20 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from rayner.config import AddedTypes, RecognizerRecipe, TypeSettings
-from rayner.data.plans import Plan
+from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
-from rayner.models.encoder import Tokenizer, load_tokenizer
+from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
-from rayner.models.sources import ENCODER
-from rayner.models.tokenizer import tokenizer_from
-from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size, State
+from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
-from rayner.tasks.encoder_task import load_trained
-from rayner.tasks.predict import predict
-from rayner.tasks.recognizer.added_types import base_of, effects_of_flat_decoding, read_base, require_added
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
-from rayner.tasks.splits import Documents
 from rayner.tasks.uncertainty import OfWords
-
-STEPS_OF_AN_EPOCH = 20
-"""At least so many where only added types learn: few examples are then gone through several times."""
 
 log = logging.getLogger(__name__)
 
@@ -80,41 +67,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
 
     def example_settings(self) -> Mapping[str, Any]:
         """The negatives, too: with all of them, mentions are gold that are too wide otherwise."""
-        settings = {**super().example_settings(), "negatives": self.recipe.loss.negatives}
-        # The tokenizer is that of the checkpoint.
-        added = self.recipe.added
-        return settings if added is None else {**settings, "checkpoint": added.version}
-
-    @property
-    def origin(self) -> Path | None:
-        """The checkpoint that types are added to."""
-        return None if self.recipe.added is None else base_of(self.recipe.added)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """That of the checkpoint that types are added to, or the encoder's."""
-        if self._tokenizer is None and self.origin is not None:
-            return tokenizer_from(self.origin / ENCODER)
-        return self._tokenizer or load_tokenizer(self.recipe.encoder)
-
-    def require(self, found: Documents) -> None:
-        """Refuse documents without a mention of any of the types, or with too few of an added one."""
-        super().require(found)
-        if self.recipe.added is not None:
-            require_added(found.mentions, self.recipe.added)
-
-    def plan(
-        self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
-    ) -> Plan:
-        """As of every task; few examples of added types are gone through several times."""
-        first = super().plan(lengths, groups, epoch, state)
-        if self.recipe.added is None or not len(first):
-            return first
-        rounds = math.ceil(STEPS_OF_AN_EPOCH / len(first))
-        plans = [super(RecognizerTask, self).plan(lengths, groups, epoch * rounds + r) for r in range(rounds)]
-        sizes = np.concatenate([np.diff(plan.borders) for plan in plans])
-        order = np.concatenate([plan.order[plan.borders[0] : plan.borders[-1]] for plan in plans])
-        return Plan(order, np.append(0, np.cumsum(sizes)))
+        return {**super().example_settings(), "negatives": self.recipe.loss.negatives}
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `gold` (type, first, last), `cut_starts`, `cut_ends` (type, place) are flat.
@@ -174,41 +127,17 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         return Size(int(batch.targets.word_start.sum()), int(batch.mask.sum()), batch.mask.numel())
 
     def build(self) -> BiEncoder:
-        """Both encoders start from the recipe's encoder; with added types, all is the checkpoint's."""
-        if self.recipe.added is not None and self._loading is None:
-            return self._built_on(self.recipe.added)
+        """Both encoders start from the recipe's encoder."""
         settings = self.recipe.model
         text_encoder = self.encoder()
         self.check_windows(text_encoder)
         separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
         type_encoder = self.encoder() if separate else None
-        return BiEncoder(settings, text_encoder, type_encoder, len(self.names), self._own_vectors())
+        return BiEncoder(settings, text_encoder, type_encoder, len(self.names), self.own_vectors())
 
-    def _own_vectors(self) -> OwnVectors | None:
-        added, settings = self.recipe.added, self.recipe.model
-        if added is None:
-            return None
-        size = settings.projection_size * (1 if settings.shared_linear else 3)
-        return OwnVectors(len(added.earlier), len(added.types), size)
-
-    def _built_on(self, added: AddedTypes) -> BiEncoder:
-        """The checkpoint's model, with vectors of the added types that start from their descriptions."""
-        folder = base_of(added)
-        before, base = load_trained(folder, read_base(folder), RecognizerTask, "cpu")
-        assert isinstance(before, RecognizerTask)
-        assert isinstance(base, BiEncoder)
-        settings, own = self.recipe.model, self._own_vectors()
-        model = BiEncoder(settings, base.text_encoder, base.type_encoder, len(self.names), own)
-        weights = {k: v for k, v in base.state_dict().items() if not k.startswith(("own.", "thresholds"))}
-        model.load_state_dict(weights, strict=False)
-        assert model.own is not None
-        types = self.recipe.types[-len(added.types) :]
-        model.own.start_from(base.own, base.described(before.inputs(base, types), len(types)))
-        if settings.threshold != "dynamic":
-            mean = base.thresholds[: base.encoded_types].mean(0).expand(len(types), 3)
-            with torch.no_grad():
-                model.thresholds.copy_(torch.cat([base.thresholds, mean]))
-        return model
+    def own_vectors(self) -> OwnVectors | None:
+        """None: the vectors of all types are encoded."""
+        return None
 
     def forward(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Output:
         """The sums of the parts of equation 10."""
@@ -248,7 +177,6 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             log.warning("not learned, so held against the mean threshold of the others: %s", ", ".join(means))
         known = {name: index for index, name in enumerate(self.names)}
         ids = torch.tensor([known.get(name, -1) for name in names], device=model.log_scale.device)
-        self._name_redescribed(options.types or ())
         with torch.inference_mode():
             vectors = model.eval().encode_types(self.inputs(model, types), ids)
         found = Recognizer(self, model, names, vectors, self.recipe.decoding, new_types=new)
@@ -263,39 +191,14 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         assert isinstance(model, BiEncoder)
         return span_tables(self, self.predictor(model), dev, self.recipe.seed)
 
-    def measure(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, Any]:
-        """`flat_decoding`: what the mentions of the other types lose to added ones."""
-        if self.recipe.added is None:
-            return {}
-        predictor = self.predictor(model, RecognizerOptions(overlap="nested"))
-        nested, overlap = list(predict(predictor, dev)), self.recipe.decoding.overlap
-        return {
-            "flat_decoding": effects_of_flat_decoding(dev, nested, self.recipe.added.types, overlap),
-        }
-
     def inputs(self, model: BiEncoder, types: Sequence[TypeSettings]) -> TypeInputs | None:
-        """The texts of types on the model's device; None for atomic types, and where all have own vectors."""
-        own = self._with_own_vectors
-        places = [place for place, settings in enumerate(types) if settings.name not in own]
-        if self.recipe.model.type_encoding == "atomic" or not places:
+        """The texts of types on the model's device; None for atomic types."""
+        if self.recipe.model.type_encoding == "atomic":
             return None
-        encoder, chosen = model.type_encoder or model.text_encoder, [types[place] for place in places]
-        made = type_inputs(chosen, self.recipe.model.type_encoding, self.tokenizer, encoder.max_length)
-        made = made._replace(type_index=torch.tensor(places)[made.type_index])
+        encoder = model.type_encoder or model.text_encoder
+        made = type_inputs(types, self.recipe.model.type_encoding, self.tokenizer, encoder.max_length)
         device = model.log_scale.device
         return TypeInputs(*(t.to(device) for t in made if t is not None))
-
-    @property
-    def _with_own_vectors(self) -> frozenset[str]:
-        added = self.recipe.added
-        return frozenset() if added is None else frozenset((*added.earlier, *added.types))
-
-    def _name_redescribed(self, types: Sequence[TypeSettings]) -> None:
-        """Say which descriptions are not read, because their types have learned vectors."""
-        ours = {t.name: t for t in self.recipe.types if t.name in self._with_own_vectors}
-        asked = [t for t in types if t.name in ours and t != TypeSettings(name=t.name)]
-        if names := [t.name for t in asked if t != ours[t.name]]:
-            log.warning("have vectors of their own, so their description is not read: %s", ", ".join(names))
 
     def _crossing(self, document_id: str, window: TextWindow, near: Sequence[Gold]) -> Iterator[str]:
         """A line for each mention that begins in the window's sentence and ends in another."""
@@ -309,20 +212,21 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
                 name = self.names[mention.type]
                 yield f"{document_id}: {name} at {start}-{last}: crosses the end of a sentence"
 
+    @property
+    def learning(self) -> range:
+        """The numbers of the types that learn."""
+        return range(len(self.names))
+
     def _types_of_step(self, progress: Progress) -> Tensor:
-        """The types that a step learns: all (or the added ones), or `types_per_step` of them by chance, the
-        same for every worker."""
-        added, wanted = self.recipe.added, self.recipe.model.types_per_step
-        count = len(self.names) if added is None else len(added.types)
-        first = len(self.names) - count
-        if wanted is None or wanted >= count:
-            return torch.arange(first, first + count)
+        """Those of the types that learn in a step: all, or `types_per_step` by chance, the same for every
+        worker."""
+        types, wanted = np.array(self.learning), self.recipe.model.types_per_step
+        if wanted is None or wanted >= len(types):
+            return torch.from_numpy(types)
         rng = np.random.default_rng([self.recipe.seed, progress.step])
-        return torch.from_numpy(first + np.sort(rng.choice(count, wanted, replace=False)))
+        return torch.from_numpy(np.sort(rng.choice(types, wanted, replace=False)))
 
     def _inputs_of(self, model: BiEncoder, types: Tensor) -> TypeInputs | None:
-        if self.recipe.added is not None:
-            return None
         if self._inputs is None:
             self._inputs = self.inputs(model, self.recipe.types)
             if self._inputs is not None and model.types_are_fixed:
