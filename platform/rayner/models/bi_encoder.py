@@ -15,7 +15,13 @@ from rayner.losses.span_contrast import SpanScores
 from rayner.models.encoder import Encoder
 from rayner.models.frozen_features import FrozenFeatures
 from rayner.models.own_vectors import OwnVectors
-from rayner.models.span_scorer import score_positions, score_span_vectors, score_spans, span_vectors
+from rayner.models.span_scorer import (
+    enough_rows,
+    score_positions,
+    score_span_vectors,
+    score_spans,
+    span_vectors,
+)
 
 _INITIAL_DEVIATION = 0.02
 _ROWS_TOGETHER = 8
@@ -177,7 +183,10 @@ class BiEncoder(nn.Module):
             index = types.type_index
         with torch.autocast(states.device.type, enabled=False):
             states = states.to(self.log_scale.dtype)
-            rows = torch.cat([self._drop(linear(states)) for linear in self.type_linears.values()], 1)
+            filled = enough_rows(states)
+            rows = torch.cat(
+                [self._drop(linear(filled)[: len(states)]) for linear in self.type_linears.values()], 1
+            )
             # The mean's direction is that of the sum.
             summed = rows.new_zeros(len(ids), rows.shape[1]).index_add(0, index, rows)
             if self.own is not None:
@@ -291,7 +300,10 @@ class BiEncoder(nn.Module):
 
 
 def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
-    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together."""
+    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together.
+
+    Where nothing is learned only rows of equal length do: then no state depends on the other rows.
+    """
     if types.ids.device.type != "cpu":
         return encoder(types.ids, types.mask)[
             torch.arange(len(types.ids), device=types.ids.device), types.anchor
@@ -299,9 +311,14 @@ def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
     lengths = types.mask.sum(1)
     order = lengths.argsort()
     states = []
-    for rows in order.split(_ROWS_TOGETHER):
+    parts = (
+        [order] if torch.is_grad_enabled() else order.split(lengths.unique(return_counts=True)[1].tolist())
+    )
+    for rows in (rows for part in parts for rows in part.split(_ROWS_TOGETHER)):
         length = int(lengths[rows[-1]])
-        hidden = encoder(types.ids[rows, :length], types.mask[rows, :length])
+        # A short row alone would be multiplied as in `enough_rows`.
+        taken = rows.repeat(2) if len(rows) * length < 4 else rows
+        hidden = encoder(types.ids[taken, :length], types.mask[taken, :length])
         states.append(hidden[torch.arange(len(rows)), types.anchor[rows]])
     return torch.cat(states)[order.argsort()]
 

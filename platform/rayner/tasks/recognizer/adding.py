@@ -75,11 +75,12 @@ class AddingTask(RecognizerTask):
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
         """As of every recognizer, but few examples are gone through several times."""
-        once = super().plan(lengths, groups, epoch, state)
-        if not len(once):
-            return once
-        rounds = math.ceil(STEPS_OF_AN_EPOCH / len(once))
-        steps = [step for r in range(rounds) for step in super().plan(lengths, groups, epoch * rounds + r)]
+        once = super().plan
+        first = once(lengths, groups, epoch)
+        if not len(first):
+            return first
+        rounds = math.ceil(STEPS_OF_AN_EPOCH / len(first))
+        steps = [step for r in range(rounds) for step in once(lengths, groups, epoch * rounds + r)]
         return Plan(np.concatenate(steps), np.cumsum([0, *map(len, steps)]))
 
     @property
