@@ -24,8 +24,9 @@ from rayner.tasks.recognizer.predictor import without_overlaps
 
 LEAST_MENTIONS = 2
 """Of an added type, to learn from."""
-HEAD_LEARNING_RATE = 0.02
-"""Of vectors of length 1, which are all that learns; unless the recipe says otherwise."""
+DEFAULTS = {"training": {"head_learning_rate": 0.02}, "loss": {"beta": 0.95}}
+"""Of what the recipe leaves open: vectors of length 1 are all that learns, and few mentions against all other
+spans raise their threshold over themselves."""
 _AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
 """Parts of a recipe that belong to the checkpoint."""
 
@@ -33,8 +34,8 @@ _AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
 def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRecipe:
     """The recipe of a training in which the recipe's types learn alone, beside those of a checkpoint.
 
-    Encoder, model, windows, context and decoding are the checkpoint's; `training.head_learning_rate` is
-    `HEAD_LEARNING_RATE` unless the recipe has it.
+    Encoder, model, windows, context and decoding are the checkpoint's, and `DEFAULTS` holds for what the recipe
+    leaves open.
 
     Raises:
         RecipeError: a type that the checkpoint has, or a setting that is not the checkpoint's.
@@ -60,8 +61,9 @@ def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRe
     )
     types = [t.model_dump(mode="json") for t in (*base.types, *recipe.types)]
     values = {**recipe.model_dump(mode="json"), **kept, "types": types, "added": added.model_dump()}
-    if "head_learning_rate" not in recipe.training.model_fields_set:
-        values["training"] = {**values["training"], "head_learning_rate": HEAD_LEARNING_RATE}
+    for part, defaults in DEFAULTS.items():
+        given = getattr(recipe, part).model_fields_set
+        values[part] |= {key: value for key, value in defaults.items() if key not in given}
     return parse_settings(RecognizerRecipe, values, f"the recipe with the types of {checkpoint}")
 
 
