@@ -34,7 +34,7 @@ _AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
 def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRecipe:
     """The recipe of a training in which the recipe's types learn alone, beside those of a checkpoint.
 
-    Encoder, model, windows, context and decoding are the checkpoint's, and `DEFAULTS` holds for what the recipe
+    Encoder, model, windows, context and decoding are the checkpoint's; `DEFAULTS` holds for what the recipe
     leaves open.
 
     Raises:
