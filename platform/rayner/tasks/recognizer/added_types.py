@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rayner.config import AddedTypes, RecognizerRecipe
-from rayner.config.recipe_files import parse_settings
+from rayner.config.recipe_files import Recipes, parse_settings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.files.fetching import local
@@ -27,6 +27,7 @@ LEAST_MENTIONS = 2
 DEFAULTS = {"training": {"head_learning_rate": 0.02}, "loss": {"beta": 0.95}}
 """Of what the recipe leaves open: vectors of length 1 are all that learns, and few mentions against all other
 spans raise their threshold over themselves."""
+_RECIPES: Recipes = {"recognizer": RecognizerRecipe}
 _AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
 """Parts of a recipe that belong to the checkpoint."""
 
@@ -162,11 +163,9 @@ def read_base(folder: Path) -> RecognizerRecipe:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
     except (OSError, ValueError, KeyError, TypeError):
         raise CheckpointError(str(folder), "is no checkpoint", "name a folder such as RUN/best") from None
-    if task != "recognizer":
+    if task not in _RECIPES:
         raise CheckpointError(str(folder), f"is of a {task}", "types are added to a recognizer")
-    recipe = read_known_recipe(folder, {"recognizer": RecognizerRecipe})
-    assert isinstance(recipe, RecognizerRecipe)
-    return recipe
+    return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))
 
 
 def _version_of(folder: Path) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -94,14 +94,13 @@ class AddingTask(RecognizerTask):
             return super().build()
         folder = base_of(self.added)
         task, base = load_trained(folder, read_base(folder), recognizer_task, "cpu")
-        assert isinstance(task, RecognizerTask)
         assert isinstance(base, BiEncoder)
         settings, own = self.recipe.model, self.own_vectors()
         model = BiEncoder(settings, base.text_encoder, base.type_encoder, len(self.names), own)
         weights = {k: v for k, v in base.state_dict().items() if not k.startswith(("own.", "thresholds"))}
         model.load_state_dict(weights, strict=False)
         types = [self.recipe.types[number] for number in self.learning]
-        own.start_from(base.own, base.described(task.inputs(base, types), len(types)))
+        own.start_from(base.own, base.described(cast(RecognizerTask, task).inputs(base, types), len(types)))
         if settings.threshold != "dynamic":
             mean = base.thresholds[: base.encoded_types].mean(0).expand(len(types), 3)
             with torch.no_grad():
