@@ -33,7 +33,7 @@ VARIANTS: Sequence[dict[str, Any]] = (
 ANIMAL = TypeSettings(name="ANIMAL", description="cats and dogs")
 
 
-def saved(folder: Path, task: RecognizerTask, model: torch.nn.Module) -> Path:
+def saved(folder: Path, task: Any, model: torch.nn.Module) -> Path:
     save_checkpoint(folder, task.recipe, task, model, {})
     return folder
 
