@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from rayner.errors import InputError
+from rayner.models import precision_choice
 from rayner.models.encoder import Encoder, load_encoder
 from rayner.models.precision import check_precision, default_precision
 from rayner.models.precision_choice import FASTER, Choice, choose, precision_of, set_precision
@@ -73,6 +74,11 @@ def test_nobody_is_timed_who_did_not_ask(model: nn.Module) -> None:
     assert choose("bfloat16", model) == Choice("bfloat16")
     assert choose("auto", nn.Linear(2, 2)) == Choice("float32")
     assert choose("auto", model.double()) == Choice("float32")
+
+
+def test_a_clock_that_stands_still_chooses_nothing(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision_choice, "_seconds", lambda *_: 0.0)
+    assert choose("auto", model) == Choice("float32", None)
 
 
 def test_advice_is_for_float32_that_is_the_slower_one() -> None:

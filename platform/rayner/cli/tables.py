@@ -48,6 +48,8 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
 def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
     """Scores on the development set, what the run took, and the commands that may come next."""
     print_metrics(result["metrics"], "development set")
+    if "flat_decoding" in result["metrics"]:
+        Console().print(added_types_table(result["metrics"]["flat_decoding"]))
     print_summary(_with_precision(result), commands)
 
 
@@ -88,6 +90,19 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     return titled(title, table)
 
 
+def added_types_table(found: Mapping[str, Any]) -> Group:
+    """What the mentions of the types that were there lose to added types in flat decoding."""
+    table = Table()
+    table.add_column("type")
+    for name in ("found before", "after", "lost", "of these right", "gained", "F1 before", "after"):
+        table.add_column(name, justify="right")
+    for name, row in found["per_type"].items():
+        table.add_row(Text(name), *_effects(row))
+    table.add_section()
+    table.add_row("all", *_effects(found), style="bold")
+    return titled("the types that were there, without and with the added ones", table)
+
+
 def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
     """Every number at the top level of the metrics: fractions as percentages, counts as they are."""
     table = Table(show_header=False)
@@ -111,6 +126,11 @@ def finding_line(finding: Mapping[str, Any]) -> Text:
 def percent(fraction: float) -> str:
     """A fraction as a percentage with one decimal."""
     return f"{100 * fraction:.1f}"
+
+
+def _effects(row: Mapping[str, Any]) -> list[str]:
+    counts = [f"{row[name]:,}" for name in ("before", "after", "lost", "lost_correct", "gained")]
+    return [*counts, percent(row["f1_before"]), percent(row["f1_after"])]
 
 
 def _row(scores: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers
+from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers, given_path
 from rayner.cli.printing import logs_on_stderr, print_result
 from rayner.cli.tables import print_training
 
@@ -21,6 +21,14 @@ def train(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")
     ] = False,
+    add_types: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            parser=given_path,
+            help="Add the recipe's types to this recognizer, whose own types stay as they are.",
+        ),
+    ] = None,
     workers: Workers = None,
     precision: Precision = None,
     as_json: Json = False,
@@ -29,11 +37,13 @@ def train(
     with logs_on_stderr():
         from rayner.runtime.run_folder import run_folder
         from rayner.runtime.training.train import train
-        from rayner.tasks.registry import load_recipe
+        from rayner.tasks.registry import adding_types, load_recipe
 
         folder = out or run_folder(recipe.stem)
         given = [f"training.precision={precision}"] if precision else []
         described = load_recipe(recipe, [*(overrides or []), *given])
+        if add_types is not None:
+            described = adding_types(described, add_types)
         result = train(described, folder, fresh=fresh, workers=workers)
 
     def show(result: dict) -> None:

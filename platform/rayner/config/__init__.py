@@ -31,6 +31,7 @@ from rayner.config.ranker import (
     RelevanceSettings,
 )
 from rayner.config.recognizer import (
+    AddedTypes,
     BiEncoderSettings,
     ContrastSettings,
     RecognizerRecipe,
@@ -52,6 +53,7 @@ from rayner.config.tagger import TaggerRecipe, TaggerSettings, TaggingSettings
 from rayner.config.typer import TypeDecoding, TyperRecipe, TyperSettings
 
 __all__ = [
+    "AddedTypes",
     "BaseRecipe",
     "BiEncoderSettings",
     "ChainsRecipe",

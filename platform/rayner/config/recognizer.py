@@ -76,6 +76,19 @@ class ScoreSettings(Settings):
     but its score. 0: nothing is fitted, and a score is the logistic function of the margin."""
 
 
+class AddedTypes(Settings):
+    """Types that learn alone, beside those of a checkpoint, which stay as they are."""
+
+    checkpoint: str
+    """The checkpoint that they are added to."""
+    version: str
+    """Of the checkpoint: its task, and a hash of its files."""
+    types: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Those that learn: the last of the recipe's types."""
+    earlier: tuple[str, ...] = ()
+    """Those before them that had been added to the checkpoint."""
+
+
 class RecognizerRecipe(DocumentRecipe):
     """papers/000: spans and types in one vector space."""
 
@@ -84,6 +97,8 @@ class RecognizerRecipe(DocumentRecipe):
     loss: ContrastSettings = ContrastSettings()
     decoding: SpanDecoding = SpanDecoding()
     calibration: ScoreSettings = ScoreSettings()
+    added: AddedTypes | None = None
+    """What `rayner train RECIPE --add-types CHECKPOINT` makes of a recipe. Null: all types learn."""
 
     @model_validator(mode="after")
     def _right_is_known(self) -> RecognizerRecipe:
@@ -92,6 +107,14 @@ class RecognizerRecipe(DocumentRecipe):
                 "calibration.fraction needs mentions that somebody annotated, and corpus.dictionary "
                 "takes their place: drop one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _added_types_come_last(self) -> RecognizerRecipe:
+        if self.added is not None:
+            own = [*self.added.earlier, *self.added.types]
+            if [t.name for t in self.types[-len(own) :]] != own:
+                raise ValueError(f"added names {', '.join(own)}, which are not the last of types")
         return self
 
     @model_validator(mode="after")

@@ -13,7 +13,15 @@ from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanScores
 from rayner.models.encoder import Encoder
-from rayner.models.span_scorer import score_positions, score_span_vectors, score_spans, span_vectors
+from rayner.models.frozen_features import FrozenFeatures
+from rayner.models.own_vectors import OwnVectors
+from rayner.models.span_scorer import (
+    enough_rows,
+    score_positions,
+    score_span_vectors,
+    score_spans,
+    span_vectors,
+)
 
 _INITIAL_DEVIATION = 0.02
 _ROWS_TOGETHER = 8
@@ -45,6 +53,8 @@ class TypeVectors(NamedTuple):
     """[K, D]"""
     thresholds: Tensor | None
     """[K, 3]: the global thresholds of start, end and span; None where those of each window hold"""
+    offsets: Tensor | None = None
+    """[K, 3]: cosines that are added to the thresholds; None for none"""
 
 
 class BiEncoder(nn.Module):
@@ -56,14 +66,21 @@ class BiEncoder(nn.Module):
         text_encoder: encodes windows.
         type_encoder: encodes descriptions; None where `text_encoder` does both, and for atomic types.
         types: how many types it learns; atomic types, and learned and tuned thresholds, belong to these.
+        own: the vectors of the last of these, which were added: nothing else learns then.
     """
 
     def __init__(
-        self, settings: BiEncoderSettings, text_encoder: Encoder, type_encoder: Encoder | None, types: int
+        self,
+        settings: BiEncoderSettings,
+        text_encoder: Encoder,
+        type_encoder: Encoder | None,
+        types: int,
+        own: OwnVectors | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings
         self.types = types
+        self.encoded_types = types - (0 if own is None else len(own))
         self.text_encoder = text_encoder
         self.type_encoder = type_encoder
         hidden, size = text_encoder.hidden_size, settings.projection_size
@@ -79,7 +96,8 @@ class BiEncoder(nn.Module):
             rows = text_encoder.max_length + 1
             self.width_embeddings = nn.Embedding(rows, settings.width_embedding_size, padding_idx=0)
             self.width_linear = nn.Linear(settings.width_embedding_size, size, bias=False)
-        self.atomic = nn.Embedding(types, of_types) if settings.type_encoding == "atomic" else None
+        is_atomic = settings.type_encoding == "atomic"
+        self.atomic = nn.Embedding(self.encoded_types, of_types) if is_atomic else None
         self.log_scale = nn.Parameter(torch.full((3,), 1 / settings.temperature).log())
         self._initialize()
         self._set_thresholds_up()
@@ -87,6 +105,10 @@ class BiEncoder(nn.Module):
             encoder.set_dropout(settings.dropout)
         if type_encoder is not None and not settings.train_type_encoder:
             type_encoder.requires_grad_(False).eval()
+        self._features: FrozenFeatures | None = None
+        if own is not None:
+            self.requires_grad_(False)
+        self.own = own
 
     def forward(
         self,
@@ -104,7 +126,11 @@ class BiEncoder(nn.Module):
             type_ids: see `encode_types`.
         """
         vectors = types if isinstance(types, TypeVectors) else self.encode_types(types, type_ids)
-        return self.score(self.text_encoder(ids, mask), vectors, widths)
+        return self.score(self.encode_text(ids, mask), vectors, widths)
+
+    def encode_text(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The hidden states [B, L, H] of windows; computed once each where only added types learn."""
+        return (self._features or self.text_encoder)(ids, mask)
 
     def score(self, hidden: Tensor, types: TypeVectors, widths: int | None = None) -> SpanScores:
         """Score windows from their hidden states [B, L, H], in float32 or better whatever the autocast."""
@@ -123,13 +149,16 @@ class BiEncoder(nn.Module):
             thresholds = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
         else:
             thresholds = types.thresholds.expand(len(hidden), -1, -1).unbind(2)
+        if types.offsets is not None:
+            offsets = (types.offsets * self.log_scale.exp()).unbind(1)
+            thresholds = tuple(bar + offset for bar, offset in zip(thresholds, offsets, strict=True))
         return SpanScores(start_scores, end_scores, span_scores, *thresholds)
 
     def encode_types(self, types: TypeInputs | None, type_ids: Tensor | None = None) -> TypeVectors:
         """The vectors of K types.
 
         Args:
-            types: their texts; None for atomic types.
+            types: their texts; None for atomic types. A type with a vector of its own needs none.
             type_ids: int64 [K], which of the learned types they are, -1 for a new one; by default all.
                 A new type has the mean of the learned or tuned thresholds.
 
@@ -137,25 +166,47 @@ class BiEncoder(nn.Module):
             InputError: a new type where types are atomic.
         """
         ids = torch.arange(self.types, device=self.log_scale.device) if type_ids is None else type_ids
+        has_own = ids >= self.encoded_types
         if self.atomic is not None:
             if bool((ids < 0).any()):
                 raise InputError(
                     "types", "a model of atomic types knows none but its own", "train with descriptions"
                 )
-            states, index = self.atomic(ids), torch.arange(len(ids), device=ids.device)
+            index = (~has_own).nonzero()[:, 0]
+            states = self.atomic(ids[index])
         elif types is None:
-            raise ValueError("only atomic types go without texts")
+            if not has_own.all():
+                raise ValueError("only atomic types, and those with a vector of their own, go without texts")
+            states, index = self.log_scale.new_zeros(0, self._state_size), ids[:0]
         else:
             states = self.type_states(types) if types.states is None else types.states
             index = types.type_index
         with torch.autocast(states.device.type, enabled=False):
             states = states.to(self.log_scale.dtype)
-            rows = torch.cat([self._drop(linear(states)) for linear in self.type_linears.values()], 1)
+            filled = enough_rows(states)
+            rows = torch.cat(
+                [self._drop(linear(filled)[: len(states)]) for linear in self.type_linears.values()], 1
+            )
             # The mean's direction is that of the sum.
             summed = rows.new_zeros(len(ids), rows.shape[1]).index_add(0, index, rows)
+            if self.own is not None:
+                place = (ids - self.encoded_types).clamp(min=0)
+                summed = torch.where(has_own[:, None], self.own.all_vectors()[place], summed)
             unit = [F.normalize(part, dim=1) for part in summed.split(self.settings.projection_size, 1)]
         start, end, span = unit if len(unit) == 3 else unit * 3
-        return TypeVectors(start, end, span, self._thresholds_of(ids))
+        return TypeVectors(start, end, span, self._thresholds_of(ids), self._offsets_of(ids))
+
+    @torch.no_grad()
+    def described(self, types: TypeInputs | None, count: int) -> Tensor:
+        """What the vectors of `count` new types start from, [count, size] as in `OwnVectors`: the encoding
+        of their texts, or the mean of atomic types."""
+        if self.atomic is not None:
+            start, end, span, *_ = self.encode_types(None)
+            parts = [part[: self.encoded_types].mean(0).expand(count, -1) for part in (start, end, span)]
+        else:
+            ids = torch.full((count,), -1, device=self.log_scale.device)
+            parts = list(self.encode_types(types, ids)[:3])
+        return torch.cat(parts[: len(self.type_linears)], 1)
 
     def type_states(self, types: TypeInputs) -> Tensor:
         """The hidden states [N, H] that stand for the rows; constant where `types_are_fixed`."""
@@ -169,9 +220,10 @@ class BiEncoder(nn.Module):
         return self.type_encoder is not None and not self.settings.train_type_encoder
 
     def set_thresholds(self, thresholds: Tensor) -> None:
-        """Set the tuned thresholds, [types, 3]: of start, end and span."""
+        """Set the tuned thresholds, [types, 3]: of start, end and span; with added types, theirs alone."""
+        first = 0 if self.own is None else self.types - len(self.own.vectors)
         with torch.no_grad():
-            self.thresholds.copy_(thresholds)
+            self.thresholds[first:] = thresholds[first:]
 
     def head_parameters(self) -> Iterator[nn.Parameter]:
         """The parameters outside the encoders."""
@@ -179,7 +231,11 @@ class BiEncoder(nn.Module):
         return (p for p in self.parameters() if id(p) not in encoders)
 
     def train(self, mode: bool = True) -> BiEncoder:
-        """As in `nn.Module`, but a type encoder that is not trained has no dropout either."""
+        """As in `nn.Module`, but what does not learn has no dropout, as all beside added types."""
+        if self.own is not None:
+            if mode and self._features is None:
+                self._features = FrozenFeatures(self.text_encoder)
+            return super().train(False)
         super().train(mode)
         if self.type_encoder is not None and self.types_are_fixed:
             self.type_encoder.eval()
@@ -211,7 +267,18 @@ class BiEncoder(nn.Module):
         if self.settings.threshold == "dynamic":
             return None
         known = self.thresholds[type_ids.clamp(min=0)]
-        return torch.where((type_ids < 0).unsqueeze(1), self.thresholds.mean(0), known)
+        mean = self.thresholds[: self.encoded_types].mean(0)
+        return torch.where((type_ids < 0).unsqueeze(1), mean, known)
+
+    def _offsets_of(self, type_ids: Tensor) -> Tensor | None:
+        if self.own is None:
+            return None
+        place = (type_ids - self.encoded_types).clamp(min=0)
+        return torch.where((type_ids >= self.encoded_types).unsqueeze(1), self.own.all_offsets()[place], 0.0)
+
+    @property
+    def _state_size(self) -> int:
+        return (self.type_encoder or self.text_encoder).hidden_size
 
     def _set_thresholds_up(self) -> None:
         zeros = torch.zeros(self.types, 3)
@@ -233,7 +300,10 @@ class BiEncoder(nn.Module):
 
 
 def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
-    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together."""
+    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together.
+
+    Where nothing is learned only rows of equal length do: then no state depends on the other rows.
+    """
     if types.ids.device.type != "cpu":
         return encoder(types.ids, types.mask)[
             torch.arange(len(types.ids), device=types.ids.device), types.anchor
@@ -241,9 +311,14 @@ def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
     lengths = types.mask.sum(1)
     order = lengths.argsort()
     states = []
-    for rows in order.split(_ROWS_TOGETHER):
+    parts = (
+        [order] if torch.is_grad_enabled() else order.split(lengths.unique(return_counts=True)[1].tolist())
+    )
+    for rows in (rows for part in parts for rows in part.split(_ROWS_TOGETHER)):
         length = int(lengths[rows[-1]])
-        hidden = encoder(types.ids[rows, :length], types.mask[rows, :length])
+        # A short row alone would be multiplied as in `enough_rows`.
+        taken = rows.repeat(2) if len(rows) * length < 4 else rows
+        hidden = encoder(types.ids[taken, :length], types.mask[taken, :length])
         states.append(hidden[torch.arange(len(rows)), types.anchor[rows]])
     return torch.cat(states)[order.argsort()]
 

@@ -90,7 +90,7 @@ def encoders_of(model: nn.Module) -> Iterator[Encoder]:
 
 def _ratio(encoder: Encoder, device: torch.device, training: bool, limit: float | None) -> float | None:
     """The time of a small batch in bfloat16 over that in float32; None where it would take longer than the
-    limit, in seconds, or where the weights are of another type."""
+    limit, in seconds, or no time that can be measured, or where the weights are of another type."""
     if next(encoder.parameters()).dtype != torch.float32:
         return None
     length, texts = min(_LENGTH, encoder.max_length), _TEXTS if limit is None else _TEXTS_OF_ADVICE
@@ -114,7 +114,8 @@ def _ratio(encoder: Encoder, device: torch.device, training: bool, limit: float 
                 return None
     finally:
         encoder.train(was_training)
-    return fastest["bfloat16"] / fastest["float32"]
+    # A clock may tick too seldom for a tiny encoder.
+    return fastest["bfloat16"] / fastest["float32"] if fastest["float32"] else None
 
 
 def _seconds(encoder: Encoder, ids: torch.Tensor, learned: list[nn.Parameter], precision: str) -> float:

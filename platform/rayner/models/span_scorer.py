@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _TINY = 1e-24
+_LEAST_ROWS = 4
 
 
 def score_positions(vectors: Tensor, types: Tensor) -> Tensor:
     """The cosine of each vector [B, L, D] with each type [K, D], times the type's norm: [B, K, L]."""
-    return types @ F.normalize(vectors, dim=-1, eps=_TINY**0.5).transpose(1, 2)
+    return _products(types, F.normalize(vectors, dim=-1, eps=_TINY**0.5))
 
 
 def score_spans(starts: Tensor, ends: Tensor, widths: Tensor, types: Tensor) -> Tensor:
@@ -34,8 +35,7 @@ def score_spans(starts: Tensor, ends: Tensor, widths: Tensor, types: Tensor) -> 
     Returns:
         [B, K, L, W]; where i + w >= L, the score of some other vector.
     """
-    of_starts, of_ends = types @ starts.transpose(1, 2), types @ ends.transpose(1, 2)
-    of_widths = types @ widths.transpose(1, 2)
+    of_starts, of_ends, of_widths = (_products(types, part) for part in (starts, ends, widths))
     scores: Tensor = _Compose.apply(of_starts, of_ends, of_widths, _inverse_norms(starts, ends, widths))  # type: ignore[assignment]
     return scores
 
@@ -50,6 +50,20 @@ def span_vectors(starts: Tensor, ends: Tensor, widths: Tensor) -> Tensor:
     count = widths.shape[1]
     following = F.pad(ends, (0, 0, 0, count - 1)).unfold(1, count, 1).transpose(2, 3)
     return starts.unsqueeze(2) + following + widths.unsqueeze(1)
+
+
+def enough_rows(rows: Tensor) -> Tensor:
+    """The rows [N, D] with rows of zeros after them, if they are few.
+
+    BLAS multiplies fewer than four rows by another kernel, which adds up in another order: with four at least
+    no row's product depends on how many others there are.
+    """
+    return F.pad(rows, (0, 0, 0, max(0, _LEAST_ROWS - len(rows))))
+
+
+def _products(types: Tensor, vectors: Tensor) -> Tensor:
+    """[B, K, L] from types [K, D] and vectors [B, L, D]."""
+    return (enough_rows(types) @ vectors.transpose(1, 2))[:, : len(types)]
 
 
 def _inverse_norms(starts: Tensor, ends: Tensor, widths: Tensor) -> Tensor:

@@ -286,6 +286,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         """Tables about a trained model for the report, by file name; may be empty."""
         ...
 
+    def measure(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, Any]:
+        """What a trained model's metrics have beside those of the evaluation; may be empty."""
+        ...
+
     def new_types(self, options: Any) -> Mapping[str, Any]:
         """Types among the options that the model never learned, each with how its threshold is had."""
         ...

@@ -76,13 +76,19 @@ class DocumentTask(CorpusTask[R]):
             return None
         folder = None
         if settings.ranker is not None:
-            if self.checkpoint is None:
+            checkpoint = self.checkpoint or self.origin
+            if checkpoint is None:
                 named = corpus_paths([settings.ranker], "context.ranker")[0]
                 folder = checkpoint_of(named.absolute())
             else:
-                folder = self.checkpoint / RANKER
+                folder = checkpoint / RANKER
             check_ranker(folder)
         return SentenceContexts(settings, folder)
+
+    @property
+    def origin(self) -> Path | None:
+        """The folder of the checkpoint that is learned from, with its ranker and tokenizer; None without."""
+        return None
 
     @property
     def reads_whole_documents(self) -> bool:

@@ -175,6 +175,10 @@ class EncoderTask(ABC, Generic[R]):
         """Tables about a trained model for the report, by file name; may be empty."""
         return {}
 
+    def measure(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, Any]:
+        """What a trained model's metrics have beside those of the evaluation; may be empty."""
+        return {}
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The encoder's tokenizer."""

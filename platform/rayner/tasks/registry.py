@@ -29,7 +29,7 @@ from rayner.config import (
 from rayner.config.coreference import CoreferenceRecipe
 from rayner.config.gaussian import GaussianRecipe
 from rayner.data.schema import Document
-from rayner.errors import InputError
+from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Mode, Options, Predictor
 from rayner.tasks.chains.task import ChainsTask
@@ -45,7 +45,9 @@ from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.ranker import RankerOptions, RankerTask
-from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
+from rayner.tasks.recognizer.added_types import with_added_types
+from rayner.tasks.recognizer.adding import recognizer_task
+from rayner.tasks.recognizer.task import RecognizerOptions
 from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
@@ -75,6 +77,8 @@ class Task:
         options: what a caller may ask of a predictor.
         stage: what it adds to documents; None where it is no stage of a pipeline.
         as_stage: the predictor and its options -> the predictor as that stage.
+        add_types: a recipe and a checkpoint -> the recipe of a training in which the recipe's types learn
+            alone, beside those of the checkpoint; None where they cannot.
     """
 
     name: str
@@ -84,6 +88,7 @@ class Task:
     options: type[Options] = Options
     stage: Literal["contexts", "mentions", "types", "entities"] | None = None
     as_stage: Callable[[Predictor[Any, Any, Any, Any], Any], Stage] = _itself
+    add_types: Callable[[Any, Path], BaseRecipe] | None = None
 
     @property
     def metrics(self) -> Mapping[str, Mode]:
@@ -95,10 +100,11 @@ OWN = (
     Task(
         name="recognizer",
         recipe=RecognizerRecipe,
-        learn=RecognizerTask,
+        learn=recognizer_task,
         kind=Documents(),
         options=RecognizerOptions,
         stage="mentions",
+        add_types=with_added_types,
     ),
     Task(name="tagger", recipe=TaggerRecipe, learn=TaggerTask, kind=Documents(), stage="mentions"),
     Task(
@@ -168,6 +174,20 @@ def recipes() -> recipe_files.Recipes:
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Any:
     """As `recipe_files.load_recipe`, of any task there is."""
     return recipe_files.load_recipe(path, recipes(), overrides)
+
+
+def adding_types(recipe: BaseRecipe, checkpoint: Path) -> BaseRecipe:
+    """The recipe of a training in which the recipe's types learn alone, beside those of a checkpoint.
+
+    Raises:
+        RecipeError: a task that cannot do so, a type that the checkpoint has, or settings that differ.
+        CheckpointError: the folder is no checkpoint of that task.
+    """
+    add = task_of(recipe).add_types
+    if add is None:
+        able = ", ".join(name for name, task in tasks().items() if task.add_types is not None)
+        raise RecipeError("task", f"types cannot be added to a {recipe.task}", f"train a {able}")
+    return add(recipe, checkpoint)
 
 
 def parse_recipe(values: Mapping[str, Any], where: str) -> Any:

@@ -133,6 +133,14 @@ def _types(run: Path) -> Part:
     return {"svg": figures.type_bars(bars), "rows": rows, "drawn": len(bars)}
 
 
+def _added_types(run: Path) -> Part:
+    found = read_metrics(run).get("flat_decoding")
+    if not found:
+        raise Absent(f"{metrics_file(run)} holds nothing of added types")
+    rows = [{"type": name, **row} for name, row in found["per_type"].items()]
+    return {"rows": [*rows, {"type": "all", **found}], "lost": found["lost"], "before": found["before"]}
+
+
 def _thresholds(run: Path) -> Part:
     table = read_table(run, "candidates.parquet", ("type", "margin", "gold"))
     per_type = read_metrics(run).get("per_type") or {}
@@ -233,6 +241,7 @@ COMMON: dict[str, Build] = {"setup": _setup, "scores": _scores, "curves": _curve
 OF_KIND: dict[str, dict[str, Build]] = {
     "documents": {
         "types": _types,
+        "added_types": _added_types,
         "thresholds": _thresholds,
         "similarities": _similarities,
         "confidence": end_to_end_parts.confidence,

@@ -196,13 +196,14 @@ def conclude(
     gold, predicted = read_predictions(best / EVALUATION, kind)
     if gold:
         metrics["intervals"] = kind.intervals(gold, predicted, metrics)
-    write_json(best / METRICS, metrics)
     items = read_all(task, dev)
     if items:
         model = load_model(best, task).to(default_device()).eval()
         set_precision(model, state.precision)
         for name, table in task.inspect(model, items).items():
             pq.write_table(table, best / EVALUATION / f"{name}.parquet")
+        metrics |= task.measure(model, items)
+    write_json(best / METRICS, metrics)
     result = {
         "checkpoint": f"{shown or out}/{BEST}",
         "metrics": metrics,

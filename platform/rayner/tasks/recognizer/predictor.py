@@ -141,7 +141,7 @@ class Recognizer:
         """[W] of the words that start in each window: minus the log-probability of what is decided about the
         spans that start there, added up over spans and types, whose decisions are independent."""
         ids, mask, starts, ends = self._inputs(windows)
-        hidden = self._model.text_encoder(ids, mask)
+        hidden = self._model.encode_text(ids, mask)
         found = torch.zeros(ids.shape, device=ids.device)
         for part in _parts_of(self._types, ids, self._model):
             scores = self._model.score(hidden, part)
@@ -225,7 +225,7 @@ def find_spans(
 
     The other arguments are those of `BiEncoder.forward` and `select`.
     """
-    hidden = model.text_encoder(ids, mask)
+    hidden = model.encode_text(ids, mask)
     parts = []
     first = 0
     for chunk in _parts_of(types, ids, model):

@@ -22,6 +22,7 @@ from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Tokenizer
+from rayner.models.own_vectors import OwnVectors
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
@@ -140,7 +141,12 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         text_encoder = self.encoder()
         self.check_windows(text_encoder)
         separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
-        return BiEncoder(settings, text_encoder, self.encoder() if separate else None, len(self.names))
+        type_encoder = self.encoder() if separate else None
+        return BiEncoder(settings, text_encoder, type_encoder, len(self.names), self.own_vectors())
+
+    def own_vectors(self) -> OwnVectors | None:
+        """None: the vectors of all types are encoded."""
+        return None
 
     def forward(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Output:
         """The sums of the parts of equation 10."""
@@ -231,13 +237,19 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
                 name = self.names[mention.type]
                 yield f"{document_id}: {name} at {start}-{last}: crosses the end of a sentence"
 
+    @property
+    def learning(self) -> range:
+        """The numbers of the types that learn."""
+        return range(len(self.names))
+
     def _types_of_step(self, progress: Progress) -> Tensor:
-        """The types that a step learns: all, or `types_per_step` by chance, the same for every worker."""
-        count, wanted = len(self.names), self.recipe.model.types_per_step
-        if wanted is None or wanted >= count:
-            return torch.arange(count)
+        """Those of the types that learn in a step: all, or `types_per_step` by chance, the same for every
+        worker."""
+        types, wanted = np.array(self.learning), self.recipe.model.types_per_step
+        if wanted is None or wanted >= len(types):
+            return torch.from_numpy(types)
         rng = np.random.default_rng([self.recipe.seed, progress.step])
-        return torch.from_numpy(np.sort(rng.choice(count, wanted, replace=False)))
+        return torch.from_numpy(np.sort(rng.choice(types, wanted, replace=False)))
 
     def _inputs_of(self, model: BiEncoder, types: Tensor) -> TypeInputs | None:
         if self._inputs is None:

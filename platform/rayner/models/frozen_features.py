@@ -1,0 +1,45 @@
+"""What a frozen encoder says of a window, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+BYTES = 1 << 30
+"""Of the states that are kept; those of further windows are computed each time."""
+
+
+class FrozenFeatures:
+    """The hidden states of windows by their sub-words.
+
+    Each window is encoded alone, so that its states depend neither on its batch nor on when they were
+    computed: a resumed run sees the same.
+    """
+
+    def __init__(self, encode: Callable[[Tensor, Tensor], Tensor], limit: int = BYTES) -> None:
+        self._encode = encode
+        self._kept: dict[bytes, Tensor] = {}
+        self._left = limit
+
+    def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The states of `ids` [B, L], real where `mask`: [B, L, H], 0 elsewhere."""
+        lengths = mask.sum(1).tolist()
+        rows = [self._row(row[:length]) for row, length in zip(ids, lengths, strict=True)]
+        return torch.stack([F.pad(row, (0, 0, 0, ids.shape[1] - len(row))) for row in rows])
+
+    def _row(self, ids: Tensor) -> Tensor:
+        key = ids.cpu().numpy().tobytes()
+        if (found := self._kept.get(key)) is not None:
+            return found
+        # Tensors of inference mode cannot be learned from.
+        with torch.inference_mode(False), torch.no_grad():
+            given = ids.clone().unsqueeze(0)
+            states = self._encode(given, torch.ones_like(given, dtype=torch.bool))[0]
+        size = states.numel() * states.element_size()
+        if size <= self._left:
+            self._kept[key] = states
+            self._left -= size
+        return states
