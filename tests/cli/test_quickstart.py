@@ -65,7 +65,7 @@ def test_it_links_the_test_part_and_the_new_sentences(result, rows):
 
 def test_its_typer_scores_linked_mentions_and_is_a_stage(result, rows):
     linked = sum(m.get("entity_id") is not None for row in rows for m in row["mentions"])
-    assert result["typing"]["mentions"] == linked
+    assert result["typing"]["support"] == linked
     assert 0 < result["typing"]["macro_f1"] < 1
     assert [stage.record.stage for stage in rayner.load(result["pipeline"]).settings.stages] == [
         "mentions",

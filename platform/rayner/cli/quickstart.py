@@ -93,4 +93,4 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 def _typing(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metrics[name] for name in ("accuracy", "macro_f1", "micro_f1", "mentions")}
+    return {**{name: metrics[name] for name in ("accuracy", "macro_f1")}, "mentions": metrics["support"]}
