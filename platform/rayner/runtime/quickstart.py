@@ -15,7 +15,13 @@ from typing import Any
 import yaml
 
 import rayner
-from rayner.runtime.quickstart_files import read_fine_types, write_mentions, write_texts, write_typed
+from rayner.runtime.quickstart_files import (
+    read_fine_types,
+    write_mentions,
+    write_texts,
+    write_typed,
+    write_typed_names,
+)
 from rayner.runtime.run_folder import check_out
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
@@ -39,8 +45,9 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """From the example corpus and knowledge base to annotated texts, with types, fine types and entities.
 
     Converts and checks the corpus and trains a recognizer on it with two workers; trains a typer on the fine
-    types of its linked mentions; converts the knowledge base, trains a standardizer and builds an index.
-    Scores each on the test part. Then annotates the texts of the test part with the pipeline of all three.
+    types of its linked mentions and of the names of the knowledge base; converts the knowledge base, trains a
+    standardizer and builds an index. Scores each on the test part. Then annotates the texts of the test part
+    with the pipeline of all three.
 
     Args:
         out: the folder for what is converted, the runs and the index. A run that was cut short goes on; a
@@ -92,13 +99,14 @@ def _recipes(out: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Those of all systems, over what will be made in `out`."""
     from rayner.tasks.registry import load_recipe
 
-    def made(key: str, places: Callable[[str], Path]) -> list[str]:
-        return [f"{key}.{part}={json.dumps([str(places(part))])}" for part in ("train", "dev")]
+    def made(key: str, places: Callable[[str], Path], *further: Path) -> list[str]:
+        train = [str(path) for path in (places("train"), *further)]
+        return [f"{key}.train={json.dumps(train)}", f"{key}.dev={json.dumps([str(places('dev'))])}"]
 
     base = f"knowledge_base.paths={json.dumps([str(_entities(out))])}"
     changes = {
         "recognizer": made("corpus", partial(_corpus, out)),
-        "typer": made("corpus", partial(_typed, out)),
+        "typer": made("corpus", partial(_typed, out), _typed(out, "names")),
         "standardizer": [*made("mentions", partial(_mentions, out)), base],
     }
     return {name: load_recipe(EXAMPLES / RECIPES[name], [*own, *overrides]) for name, own in changes.items()}
@@ -132,6 +140,7 @@ def _write_parts(out: Path) -> None:
             log.info("%s: %d documents, %d mentions", part, counts["documents"], counts["mentions"])
         write_mentions(given, LINKED, _mentions(out, part))
         write_typed(given, fine_types, _typed(out, part))
+    write_typed_names(EXAMPLES / "knowledge_base.jsonl", fine_types, _typed(out, "names"))
     write_texts(EXAMPLES / "test.jsonl", out / "texts")
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
-from rayner.data.fine_types import as_types
+from rayner.data.fine_types import UNTYPED, as_types
+from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.data.readers import read_corpus
-from rayner.data.schema import Document, document_to_row
+from rayner.data.schema import Document, Entity, Mention, document_to_row
 
 
 def write_mentions(corpus: Path, types: Collection[str], out: Path) -> Path:
@@ -46,6 +47,22 @@ def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path) -> Path:
         return replace(document, mentions=mentions)
 
     return _write_lines(out, (document_to_row(typed(d)) for d in read_corpus(corpus).documents))
+
+
+def write_typed_names(base: Path, fine_types: Mapping[str, str], out: Path) -> Path:
+    """A document for each entity of a knowledge base that lists its names, all of them mentions with its fine
+    type: so the entities that no document mentions are learned, too."""
+
+    def listed(entity: Entity) -> Document:
+        names, mentions, text = (entity.name, *entity.aliases), list[Mention](), ""
+        for name in names:
+            text += ", " if text else ""
+            types = as_types([fine_types[entity.entity_id]])
+            mentions.append(Mention(len(text), len(text) + len(name), entity.type or UNTYPED, types=types))
+            text += name
+        return Document(entity.entity_id, text, tuple(mentions))
+
+    return _write_lines(out, (document_to_row(listed(e)) for e in read_knowledge_base([base]).entities))
 
 
 def write_texts(corpus: Path, out: Path) -> Path:
