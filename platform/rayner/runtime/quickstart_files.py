@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rayner.data.fine_types import UNTYPED, as_types
+from rayner.data.fine_types import SEPARATOR, UNTYPED, as_types
 from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Entity, Mention, document_to_row
@@ -37,13 +37,18 @@ def read_fine_types(path: Path) -> dict[str, str]:
     return {entity_id: name for name, ids in listed.items() for entity_id in ids}
 
 
-def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path) -> Path:
+def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path, plain: Collection[str] = ()) -> Path:
     """The documents with their linked mentions, each with the fine type of its entity (distant supervision,
-    Mintz et al. 2009)."""
+    Mintz et al. 2009).
+
+    Args:
+        plain: types without entities, whose mentions have their type as their fine type (`/version`).
+    """
+    own = {name: f"{SEPARATOR}{name.casefold()}" for name in plain}
 
     def typed(document: Document) -> Document:
-        linked = (m for m in document.mentions if m.entity_id in fine_types)
-        mentions = tuple(replace(m, types=as_types([fine_types[m.entity_id or ""]])) for m in linked)
+        found = ((m, fine_types.get(m.entity_id or "") or own.get(m.type)) for m in document.mentions)
+        mentions = tuple(replace(m, types=as_types([name])) for m, name in found if name)
         return replace(document, mentions=mentions)
 
     return _write_lines(out, (document_to_row(typed(d)) for d in read_corpus(corpus).documents))
