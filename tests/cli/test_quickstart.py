@@ -62,8 +62,7 @@ def test_it_leaves_a_checkpoint_and_scores_the_test_part(result, rows):
     types = [mention["type"] for row in rows for mention in row["mentions"]]
     assert result["steps"] > 0
     assert {name: row["support"] for name, row in result["metrics"]["per_type"].items()} == Counter(types)
-    # One epoch over half of the corpus gives 0.23, with a 95 % interval of 0.15 to 0.31; without training it is
-    # about 0.
+    # One epoch over half of the corpus gives 0.23 (0.15 to 0.31); without training it is about 0.
     assert result["metrics"]["f1"] > 0.1
 
 
