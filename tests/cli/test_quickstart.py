@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import rayner
 from rayner.cli.quickstart import show
 from rayner.runtime import quickstart as module
 from rayner.serving.quickstart import quickstart
+from rayner.tasks.stages import read_pipeline
 
 # In this process: two workers of Ray Train have their own tests, and cost as much as all the rest.
 SHORT = ["training.epochs=1", "scaling.workers=0"]
@@ -93,7 +93,7 @@ def test_its_typer_scores_linked_mentions_and_is_a_stage(result, rows):
     linked = sum(m.get("entity_id") is not None for row in rows for m in row["mentions"])
     assert result["typing"]["support"] == linked
     assert 0 < result["typing"]["macro_f1"] < 1
-    assert [stage.record.stage for stage in rayner.load(result["pipeline"]).settings.stages] == [
+    assert [stage.record.stage for stage in read_pipeline(result["pipeline"]).stages] == [
         "mentions",
         "types",
         "entities",
