@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rayner.data.readers import jsonl
 from rayner.data.schema import Document, Entity, Mention
@@ -51,8 +52,18 @@ def mentions() -> dict[str, list[tuple[Document, Mention]]]:
 
 @pytest.fixture(scope="module")
 def named(mentions: dict[str, list[tuple[Document, Mention]]]) -> list[tuple[str, Mention]]:
-    """Surface and mention, of the types that the knowledge base covers."""
-    return [(d.text[m.start : m.end], m) for s in SPLITS for d, m in mentions[s] if m.type in NAMED]
+    """Surface and mention, of the types that the knowledge base covers, where names are written as it has
+    them."""
+    return [pair for split in SPLITS for pair in _surfaces(mentions[split], intake=False)]
+
+
+def _surfaces(mentions: list[tuple[Document, Mention]], intake: bool) -> list[tuple[str, Mention]]:
+    """Those of the intake notes, whose writers do not spell as the knowledge base does, or of the others."""
+    return [
+        (d.text[m.start : m.end], m)
+        for d, m in mentions
+        if m.type in NAMED and d.document_id.startswith("intake-") == intake
+    ]
 
 
 def test_size_and_fields(entities: dict[str, Entity]) -> None:
@@ -78,7 +89,8 @@ def test_a_name_belongs_to_one_entity_but_for_the_documented_ones(owners: dict[s
 def test_links_are_the_names_of_the_knowledge_base(
     named: list[tuple[str, Mention]], owners: dict[str, list[Entity]]
 ) -> None:
-    """A mention is linked to the entity of its type that owns its surface, if there is one."""
+    """A mention is linked to the entity of its type that owns its surface, if there is one (but for the
+    intake notes)."""
     for surface, mention in named:
         found = [e.entity_id for e in owners.get(surface.casefold(), []) if e.type == mention.type]
         assert [mention.entity_id] == (found or [None]), surface
@@ -90,6 +102,46 @@ def test_only_the_types_of_the_knowledge_base_are_linked(
     linked = [m for split in SPLITS for _, m in mentions[split] if m.entity_id is not None]
     assert {m.type for m in linked} == set(NAMED)
     assert {m.entity_id for m in linked} == set(entities)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_intake_notes_write_names_in_ways_that_the_knowledge_base_lacks(
+    split: str, mentions: dict[str, list[tuple[Document, Mention]]], owners: dict[str, list[Entity]]
+) -> None:
+    notes = _surfaces(mentions[split], intake=True)
+    linked = [(surface, m.entity_id) for surface, m in notes if m.entity_id is not None]
+    unknown = [surface for surface, _ in linked if surface.casefold() not in owners]
+    misleading = {
+        surface
+        for surface, entity_id in linked
+        if (found := owners.get(surface.casefold())) and entity_id not in {e.entity_id for e in found}
+    }
+    readme = (CORPUS / "README.md").read_text(encoding="utf-8")
+    counts = (len(linked), len(unknown), len(linked) - len(unknown), len(notes) - len(linked))
+    assert f"| `{split}.jsonl` | {' | '.join(map(str, counts))} |" in readme
+    assert len(unknown) >= 0.9 * len(linked)
+    assert len(misleading) >= 2
+    assert 0.1 * len(notes) <= len(notes) - len(linked) <= 0.25 * len(notes)
+
+
+def test_a_string_of_the_intake_notes_can_mean_several_entities(
+    mentions: dict[str, list[tuple[Document, Mention]]],
+) -> None:
+    meant = defaultdict(set)
+    for surface, mention in _surfaces(mentions["test"], intake=True):
+        meant[surface].add(mention.entity_id)
+    assert len(meant["SF"]) == 2
+
+
+def test_every_entity_has_one_fine_type_of_its_type(entities: dict[str, Entity]) -> None:
+    fine = yaml.safe_load((CORPUS / "fine_types.yaml").read_text(encoding="utf-8"))
+    listed = [(entity_id, name) for name, ids in fine.items() for entity_id in ids]
+    assert Counter(entity_id for entity_id, _ in listed) == Counter(list(entities))
+    for entity_id, name in listed:
+        kind = entities[entity_id].type
+        assert kind is not None
+        assert re.fullmatch(rf"/{kind.casefold()}/[a-z_]+", name), entity_id
+    assert f"{len(fine)} fine types" in (CORPUS / "README.md").read_text(encoding="utf-8")
 
 
 def test_nil_and_aliases_have_their_share(

@@ -74,14 +74,20 @@ def test_the_quick_start_has_a_table_of_each_part() -> None:
             "top3": 1.0,
             "top5": 1.0,
             "mrr": 0.75,
+            "accuracy": 0.4,
+            "nil_precision": 0.2,
+            "nil_recall": 0.1,
             "mentions": 2,
             "intervals": {"top1": [0, 1]},
         },
+        "typing": {"accuracy": 0.7, "macro_f1": 0.6, "support": 2},
         "seconds": 12.5,
     }
-    of_type, whole, linked, seconds = quickstart_results.figures(result)
+    of_type, whole, typed, linked, seconds = quickstart_results.figures(result)
     assert of_type["f1"] == Figure(value=33.3, unit="%")
     assert whole["f1"] == Figure(value=33.3, unit="%", interval=(20.0, 40.0), headline=True)
+    assert typed["fine_accuracy"] == Figure(value=70.0, unit="%")
+    assert linked["nil_recall"] == Figure(value=10.0, unit="%")
     assert linked["top1"] == Figure(value=50.0, unit="%", interval=(0.0, 100.0), headline=True)
     assert seconds == {"seconds": Figure(value=12.5, unit="s")}
 

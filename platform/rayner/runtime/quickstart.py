@@ -1,4 +1,4 @@
-"""A first run, from a corpus to mentions in new sentences, on what the package brings along."""
+"""A first run, from a corpus and a knowledge base to annotated texts, on what the package brings along."""
 
 from __future__ import annotations
 
@@ -6,69 +6,86 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 import rayner
+from rayner.runtime.quickstart_files import (
+    read_fine_types,
+    write_mentions,
+    write_texts,
+    write_typed,
+    write_typed_names,
+)
 from rayner.runtime.run_folder import check_out
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
-WORKERS = 2
+RECIPES = {"recognizer": "recipe.yaml", "typer": "typer.yaml", "standardizer": "standardizer.yaml"}
+PARTS = ("train", "dev", "test")
 LINKED = ("Software", "Language", "Organization")
 """The types that the example knowledge base has entities of."""
+UNLINKED = ("Version", "Component")
 
 log = logging.getLogger(__name__)
 
-# None of them, and few of their names, are in the example corpus.
+# None of them, and few of their names, are in the example corpus. Names are misspelled, or have no entity.
 SENTENCES = (
     "After the upgrade to Debian 13, nginx refused to start because OpenSSL could not read its keys.",
     "Priya from Red Hat moved the billing service from MySQL to PostgreSQL and rewrote its parser in Rust.",
     "Mozilla fixed the crash in Firefox that Kenji Watanabe had reported for Windows 11.",
+    "The Kubernetis cluster lost its RabitMQ last night, and Mattermost has been silent since then.",
 )
 
 
 def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """From the example corpus and knowledge base to mentions in new sentences, each with its entity.
+    """From the example corpus and knowledge base to annotated texts, with types, fine types and entities.
 
-    Converts and checks the corpus, trains a recognizer on it with two workers and scores the test part; then
-    converts the knowledge base, trains a standardizer, builds an index and scores that.
+    Converts and checks the corpus and trains a recognizer on it with two workers; trains a typer on the fine
+    types of its linked mentions and of the names of the knowledge base; converts the knowledge base, trains a
+    standardizer and builds an index. Scores each on the test part. Then annotates the texts of the test part
+    with the pipeline of all three.
 
     Args:
         out: the folder for what is converted, the runs and the index. A run that was cut short goes on; a
             finished one is scored again.
-        overrides: `key=value` changes of what both example recipes have, such as `training.epochs=1`.
+        overrides: `key=value` changes of what the example recipes have, such as `training.epochs=1`.
 
     Returns:
-        `checkpoint, standardizer, index, pipeline` (paths), `steps` of both trainings, `seconds` of
-        everything, `metrics` and `linking` of the test part, and `documents`: rows `text, mentions` of
-        sentences that are in no part of the corpus; a mention's `entity` is the name of its entity.
+        `checkpoint, typer, standardizer, index, pipeline` (paths), `steps` of all trainings, `seconds` of
+        everything, `metrics`, `typing` and `linking` of the test part, `annotated` (what `annotate` returns,
+        and `out`), and `documents`: rows `text, mentions` of sentences that are in no part of the corpus; a
+        mention's `entity` is the name of its entity.
 
     Raises:
         InputError: before any work, an override that the recipes do not take, or an `out` that is a file.
     """
     start = time.perf_counter()
     check_out(out)
-    corpus = {name: out / "corpus" / name for name in ("train", "dev")}
-    entities = out / "knowledge_base.parquet"
-    recipes = _recipes(corpus, entities, overrides)
-    _convert_corpus(corpus)
-    recognizer, metrics = _recognizer(out, recipes[0])
-    standardizer, index, linking = _standardizer(out, entities, recipes[1])
-    pipeline = _write_pipeline(out, recognizer, standardizer, index)
+    recipes = _recipes(out, overrides)
+    _write_parts(out)
+    recognizer, metrics = _recognizer(out, recipes["recognizer"])
+    typer, typing = _typer(out, recipes["typer"])
+    standardizer, index, linking = _standardizer(out, recipes["standardizer"])
+    pipeline = _write_pipeline(out, recognizer, typer, standardizer, index)
+    annotated = _annotated(out, pipeline)
     names = {entity["entity_id"]: entity["name"] for entity in index["listed"]}
     return {
         "checkpoint": recognizer["checkpoint"],
+        "typer": typer["checkpoint"],
         "standardizer": standardizer["checkpoint"],
         "index": index["index"],
         "pipeline": str(pipeline),
-        "steps": recognizer["steps"] + standardizer["steps"],
+        "steps": recognizer["steps"] + typer["steps"] + standardizer["steps"],
         "seconds": round(time.perf_counter() - start, 1),
         "metrics": metrics,
+        "typing": typing,
         "linking": linking,
+        "annotated": annotated,
         "documents": [
             {
                 "text": document.text,
@@ -79,26 +96,54 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _recipes(corpus: Mapping[str, Path], entities: Path, overrides: Sequence[str]) -> tuple[Any, Any]:
-    """Those of the recognizer and of the standardizer, over what will be converted."""
+def _recipes(out: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """Those of all systems, over what will be made in `out`."""
     from rayner.tasks.registry import load_recipe
 
-    def converted(key: str) -> list[str]:
-        return [f"{key}.{name}={json.dumps([str(folder)])}" for name, folder in corpus.items()]
+    def made(key: str, places: Callable[[str], Path], *further: Path) -> list[str]:
+        train = [str(path) for path in (places("train"), *further)]
+        return [f"{key}.train={json.dumps(train)}", f"{key}.dev={json.dumps([str(places('dev'))])}"]
 
-    base = f"knowledge_base.paths={json.dumps([str(entities)])}"
-    return (
-        load_recipe(EXAMPLES / "recipe.yaml", [*converted("corpus"), *overrides]),
-        load_recipe(EXAMPLES / "standardizer.yaml", [*converted("mentions"), base, *overrides]),
-    )
+    base = f"knowledge_base.paths={json.dumps([str(_entities(out))])}"
+    changes = {
+        "recognizer": made("corpus", partial(_corpus, out)),
+        "typer": made("corpus", partial(_typed, out), _typed(out, "names")),
+        "standardizer": [*made("mentions", partial(_mentions, out)), base],
+    }
+    return {name: load_recipe(EXAMPLES / RECIPES[name], [*own, *overrides]) for name, own in changes.items()}
 
 
-def _convert_corpus(parts: Mapping[str, Path]) -> None:
+def _corpus(out: Path, part: str) -> Path:
+    return out / "corpus" / part
+
+
+def _typed(out: Path, part: str) -> Path:
+    return out / "typed" / f"{part}.jsonl"
+
+
+def _mentions(out: Path, part: str) -> Path:
+    return out / "mentions" / f"{part}.jsonl"
+
+
+def _entities(out: Path) -> Path:
+    return out / "knowledge_base.parquet"
+
+
+def _write_parts(out: Path) -> None:
+    """Each part of the corpus as each system reads it, and the texts of the test part."""
     from rayner.runtime.corpora.convert import convert
 
-    for name, folder in parts.items():
-        counts = convert([EXAMPLES / f"{name}.jsonl"], folder)
-        log.info("%s: %d documents, %d mentions", name, counts["documents"], counts["mentions"])
+    fine_types = read_fine_types(EXAMPLES / "fine_types.yaml")
+    for part in PARTS:
+        given = EXAMPLES / f"{part}.jsonl"
+        if part != "test":
+            counts = convert([given], _corpus(out, part))
+            log.info("%s: %d documents, %d mentions", part, counts["documents"], counts["mentions"])
+        write_mentions(given, LINKED, _mentions(out, part))
+        # Scores are of the linked mentions; to learn the others keeps a version from being some software.
+        write_typed(given, fine_types, _typed(out, part), UNLINKED if part == "train" else ())
+    write_typed_names(EXAMPLES / "knowledge_base.jsonl", fine_types, _typed(out, "names"))
+    write_texts(EXAMPLES / "test.jsonl", out / "texts")
 
 
 def _recognizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -109,35 +154,49 @@ def _recognizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]
 
     found = check([], recipe)
     log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
-    trained = train(recipe, out / "run", fresh=False, workers=WORKERS)
+    trained = train(recipe, out / "run", fresh=False)
     return trained, evaluate(Path(trained["checkpoint"]), EXAMPLES / "test.jsonl")
 
 
-def _standardizer(
-    out: Path, entities: Path, recipe: Any
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _typer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result of the training, and the scores of the linked mentions of the test part."""
+    from rayner.runtime.evaluation.evaluate import evaluate
+    from rayner.runtime.training.train import train
+
+    # Its steps, and those of the standardizer, are too short to be worth two workers.
+    trained = train(recipe, out / "typer", fresh=False, workers=0)
+    return trained, evaluate(Path(trained["checkpoint"]), _typed(out, "test"))
+
+
+def _standardizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The result of the training, the index, and the scores of the test part."""
     from rayner.runtime.evaluation.evaluate import evaluate
     from rayner.runtime.linking.indexes import build, list_index
     from rayner.runtime.linking.knowledge_bases import convert
     from rayner.runtime.training.train import train
 
+    entities = _entities(out)
     counts = convert([EXAMPLES / "knowledge_base.jsonl"], entities)
     log.info("knowledge base: %d entities, %d names", counts["entities"], counts["names"])
-    # Its steps are too short to be worth two workers.
     trained = train(recipe, out / "standardizer", fresh=False, workers=0)
     checkpoint, index = Path(trained["checkpoint"]), out / "index"
-    build(checkpoint, [entities], index)
-    scores = evaluate(checkpoint, EXAMPLES / "test.jsonl", types=LINKED, options={"index": index})
+    # How people write a name in the training part is an alias of its entity from then on.
+    build(checkpoint, [entities], index, mentions=[_mentions(out, "train")])
+    scores = evaluate(checkpoint, _mentions(out, "test"), options={"index": index})
     return trained, list_index(index), scores
 
 
 def _write_pipeline(
-    out: Path, recognizer: Mapping[str, Any], standardizer: Mapping[str, Any], index: Mapping[str, Any]
+    out: Path,
+    recognizer: Mapping[str, Any],
+    typer: Mapping[str, Any],
+    standardizer: Mapping[str, Any],
+    index: Mapping[str, Any],
 ) -> Path:
-    """The file of both stages, with paths that count from its folder."""
+    """The file of all stages, with paths that count from its folder."""
     stages = [
         {"checkpoint": os.path.relpath(recognizer["checkpoint"], out)},
+        {"checkpoint": os.path.relpath(typer["checkpoint"], out)},
         {
             "checkpoint": os.path.relpath(standardizer["checkpoint"], out),
             "index": os.path.relpath(index["index"], out),
@@ -147,3 +206,11 @@ def _write_pipeline(
     path = out / "pipeline.yaml"
     path.write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
     return path
+
+
+def _annotated(out: Path, pipeline: Path) -> dict[str, Any]:
+    """The texts of the test part, annotated in this process: they are few."""
+    from rayner.runtime.annotation.annotate import annotate
+
+    annotated = out / "annotated"
+    return {"out": str(annotated), **annotate(pipeline, [out / "texts"], annotated, workers=0)}

@@ -53,7 +53,7 @@ def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict
     try:
         served.deploy(settings)
         # Not before: Ray puts handlers of its own in their place when it starts.
-        with _signals() as (stop, reload):
+        with signals() as (stop, reload):
             log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
             log.info("metrics at %s", metrics_address())
             log.info("after a change of %s: kill -HUP %d", path, os.getpid())
@@ -233,7 +233,7 @@ def _is_here(path: str) -> bool:
 
 
 @contextmanager
-def _signals() -> Iterator[tuple[threading.Event, threading.Event]]:
+def signals() -> Iterator[tuple[threading.Event, threading.Event]]:
     stop, reload = threading.Event(), threading.Event()
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
     before = {number: signal.getsignal(number) for number in handlers}

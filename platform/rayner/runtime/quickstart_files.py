@@ -1,0 +1,85 @@
+"""What the quick start makes of a part of the example corpus, so that each system can read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rayner.data.fine_types import SEPARATOR, UNTYPED, as_types
+from rayner.data.knowledge_bases import read_knowledge_base
+from rayner.data.readers import read_corpus
+from rayner.data.schema import Document, Entity, Mention, document_to_row
+
+
+def write_mentions(corpus: Path, types: Collection[str], out: Path) -> Path:
+    """The mentions of these types as JSON lines `{"mention", "entity_id", "type"}`.
+
+    A corpus in which every entity of the knowledge base is linked says of all other mentions that they are
+    NIL. Read as a corpus, they would be left out.
+    """
+    rows = (
+        {"mention": document.text[m.start : m.end], "entity_id": m.entity_id, "type": m.type}
+        for document in read_corpus(corpus).documents
+        for m in document.mentions
+        if m.type in types
+    )
+    return _write_lines(out, rows)
+
+
+def read_fine_types(path: Path) -> dict[str, str]:
+    """Entity id -> its fine type, from a YAML file of fine types, each with the ids of its entities."""
+    listed: Mapping[str, Sequence[str]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {entity_id: name for name, ids in listed.items() for entity_id in ids}
+
+
+def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path, plain: Collection[str] = ()) -> Path:
+    """The documents with their linked mentions, each with the fine type of its entity (distant supervision,
+    Mintz et al. 2009).
+
+    Args:
+        plain: types without entities, whose mentions have their type as their fine type (`/version`).
+    """
+    own = {name: f"{SEPARATOR}{name.casefold()}" for name in plain}
+
+    def typed(document: Document) -> Document:
+        found = ((m, fine_types.get(m.entity_id or "") or own.get(m.type)) for m in document.mentions)
+        mentions = tuple(replace(m, types=as_types([name])) for m, name in found if name)
+        return replace(document, mentions=mentions)
+
+    return _write_lines(out, (document_to_row(typed(d)) for d in read_corpus(corpus).documents))
+
+
+def write_typed_names(base: Path, fine_types: Mapping[str, str], out: Path) -> Path:
+    """A document for each entity of a knowledge base that lists its names, all of them mentions with its fine
+    type: so the entities that no document mentions are learned, too."""
+
+    def listed(entity: Entity) -> Document:
+        names, mentions, text = (entity.name, *entity.aliases), list[Mention](), ""
+        for name in names:
+            text += ", " if text else ""
+            types = as_types([fine_types[entity.entity_id]])
+            mentions.append(Mention(len(text), len(text) + len(name), entity.type or UNTYPED, types=types))
+            text += name
+        return Document(entity.entity_id, text, tuple(mentions))
+
+    return _write_lines(out, (document_to_row(listed(e)) for e in read_knowledge_base([base]).entities))
+
+
+def write_texts(corpus: Path, out: Path) -> Path:
+    """The texts of the documents and nothing else, a file each, in a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    for document in read_corpus(corpus).documents:
+        (out / f"{document.document_id}.txt").write_text(document.text, encoding="utf-8")
+    return out
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
