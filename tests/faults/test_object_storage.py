@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.errors import InputError
+from rayner.errors import InputError, StorageError
 from rayner.files.fetching import local
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
@@ -46,7 +46,7 @@ def result_of(process: subprocess.Popen[str]) -> dict[str, Any]:
 def steps_in(place: str) -> int:
     try:
         return json.loads(local(f"{place}/last/state/state.json").read_text())["step"]
-    except InputError:
+    except (InputError, StorageError):
         return 0
 
 
@@ -64,6 +64,13 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
         return steps_in(place) >= 4
 
     wait_for(begun, 500)
+    # The server dies as the workers put a state in place, and comes back; they go on.
+    died: list[str] = []
+    died = storage.dies_at(lambda method, path: not died and method == "PUT" and "_manifest" in path)
+    wait_for(lambda: bool(died), 100)
+    reached = 1 + steps_in(place)
+    wait_for(lambda: killed.poll() is not None or steps_in(place) > reached, 100)
+    assert killed.poll() is None, killed.communicate()[1][-3000:]
     killed.kill()
     killed.communicate()
     seen = steps_in(place)
