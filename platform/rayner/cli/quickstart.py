@@ -14,16 +14,16 @@ from rich.console import Console
 
 from rayner.cli.linking_tables import linking_table
 from rayner.cli.marked import colours_of, label_of, marked_text
-from rayner.cli.options import Json, Overrides
+from rayner.cli.options import Json, Overrides, given_output
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import scores_table
 
 
 def quickstart(
     overrides: Overrides = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the run.")] = Path(
-        "runs/quickstart"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the run.")
+    ] = Path("runs/quickstart"),
     as_json: Json = False,
 ) -> None:
     """Train, score and link on the example data. Takes a few minutes."""

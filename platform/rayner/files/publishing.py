@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from rayner.files.uris import check_uri
 _AT_ONCE = 8
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
 """Of storage that has conditional writes."""
+OPENINGS = 10
+"""How often a process takes a place over from one that writes meanwhile, before it gives up."""
 SECONDS_TO_FETCH = 1800
 """How long a worker waits for another one on its machine that fetches the same folder."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -80,15 +83,21 @@ class Publication:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used.
         """
-        state = self._take(keeps)
+        for attempt in range(1, OPENINGS + 1):
+            state = self._state = self._take(keeps)
+            files = state.files if state is not None else {}
+            # Listed before: what a writer uploads that takes over from this one later is not among it.
+            left = self._unnamed(files)
+            try:
+                self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
+                break
+            except TakenOverError:
+                # Another one wrote while this one fetched; whether it may go on is looked at again.
+                if attempt == OPENINGS:
+                    raise
         if state is not None and state.owner != self.owner:
             log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
         self._takes_over = False
-        self._state = state
-        files = state.files if state is not None else {}
-        # Listed before: what a writer uploads that takes over from this one later is not among it.
-        left = self._unnamed(files)
-        self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
         self._remove(left)
 
     def fetch(self) -> None:
@@ -122,6 +131,18 @@ class Publication:
         """
         with snapshot(self.folder) as folder:
             self._push(folder)
+
+    def put_first(self, folder: Path) -> None:
+        """Put a complete folder in place for good, unless there is one already; of two, the first one stays.
+
+        Raises:
+            InputError, StorageError: the storage cannot be used.
+        """
+        self._state, self._version = self._read()
+        if self._state is None:
+            # What whoever was slower has left stays: it may be under way yet.
+            with suppress(TakenOverError):
+                self._push(folder)
 
     def _push(self, folder: Path) -> None:
         before = {e.sha256: e for e in (self._state.files.values() if self._state is not None else ())}
@@ -296,6 +317,31 @@ def _version(about: Mapping[str, Any]) -> dict[str, str]:
 
 def _who() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def check_conditional_writes(uri: str) -> None:
+    """Find out whether the storage at a URI keeps two processes apart; two small objects come and go.
+
+    Raises:
+        InputError: it does not, or may not be written to.
+        StorageError: it does not answer.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    store, name = _store_at(uri.rstrip("/")), f".rayner-{secrets.token_hex(8)}"
+    try:
+        obstore.put(store, name, b"1", mode="create")
+        try:
+            obstore.put(store, name, b"2", mode="create")
+        except AlreadyExistsError:
+            return
+        finally:
+            obstore.delete(store, [name])
+    except Exception as error:
+        raise storage_failure(uri, error, "cannot be written to") from None
+    what = "ignores the conditions of writes (If-None-Match), which keep two processes apart"
+    raise InputError(uri, what, "update the server, or name a folder that all machines see")
 
 
 def _store_at(uri: str) -> Any:

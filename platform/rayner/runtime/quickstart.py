@@ -14,6 +14,8 @@ from typing import Any
 import yaml
 
 import rayner
+from rayner.errors import InputError
+from rayner.files.uris import uri_of
 from rayner.runtime.run_folder import check_out
 
 EXAMPLES = Path(rayner.__file__).parent / "examples" / "software"
@@ -48,9 +50,13 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         sentences that are in no part of the corpus; a mention's `entity` is the name of its entity.
 
     Raises:
-        InputError: before any work, an override that the recipes do not take, or an `out` that is a file.
+        InputError: before any work, an override that the recipes do not take, or an `out` that is a file or a
+            URI.
     """
     start = time.perf_counter()
+    if (uri := uri_of(out)) is not None:
+        what = "the quick start makes several runs in one folder, which it does not put in place at a URI"
+        raise InputError(uri, what, "name a folder of this machine")
     check_out(out)
     corpus = {name: out / "corpus" / name for name in ("train", "dev")}
     entities = out / "knowledge_base.parquet"
