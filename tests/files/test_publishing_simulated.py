@@ -127,7 +127,7 @@ class Simulated:
 
 def begun(patch: pytest.MonkeyPatch, folder: Path) -> Simulated:
     """The storage and its writers in the place of the real ones."""
-    patch.setattr(publishing, "_store_at", lambda uri: None)
+    patch.setattr(publishing, "store_at", lambda uri: None)
     simulated = Simulated(folder)
     for writer in simulated.writers:
         writer._store = simulated.store

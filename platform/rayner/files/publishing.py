@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,9 @@ from rayner.files.locks import locked
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
-from rayner.files.uris import check_uri
+from rayner.files.stores import SCHEMES, store_at
 
 _AT_ONCE = 8
-SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
-"""Of storage that has conditional writes."""
 OPENINGS = 10
 """How often a process takes a place over from one that writes meanwhile, before it gives up."""
 SECONDS_TO_FETCH = 1800
@@ -65,7 +62,7 @@ class Publication:
         self.folder = local_root() / "work" / name / self.uri.rpartition("/")[2]
         self.owner = owner or secrets.token_hex(8)
         self._takes_over = owner is None
-        self._store = _store_at(self.uri)
+        self._store = store_at(self.uri)
         self._state: Manifest | None = None
         self._version: Mapping[str, str] = {}
         self._worked = False
@@ -317,45 +314,3 @@ def _version(about: Mapping[str, Any]) -> dict[str, str]:
 
 def _who() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def check_conditional_writes(uri: str) -> None:
-    """Find out whether the storage at a URI keeps two processes apart; two small objects come and go.
-
-    Raises:
-        InputError: it does not, or may not be written to.
-        StorageError: it does not answer.
-    """
-    import obstore
-    from obstore.exceptions import AlreadyExistsError
-
-    store, name = _store_at(uri.rstrip("/")), f".rayner-{secrets.token_hex(8)}"
-    try:
-        obstore.put(store, name, b"1", mode="create")
-        try:
-            obstore.put(store, name, b"2", mode="create")
-        except AlreadyExistsError:
-            return
-        finally:
-            obstore.delete(store, [name])
-    except Exception as error:
-        raise storage_failure(uri, error, "cannot be written to") from None
-    what = "ignores the conditions of writes (If-None-Match), which keep two processes apart"
-    raise InputError(uri, what, "update the server, or name a folder that all machines see")
-
-
-def _store_at(uri: str) -> Any:
-    from obstore.store import from_url
-
-    check_uri(uri)
-    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-    has_no_role = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
-    if uri.startswith("s3:") and has_no_role and not any(os.environ.get(name) for name in given):
-        raise storage_failure(uri, RaynerError("no credentials"))
-    retry: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
-    options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
-    try:
-        return from_url(uri, client_options=options, retry_config=retry)
-    except Exception as error:
-        raise storage_failure(uri, error) from None

@@ -222,7 +222,7 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Checked:
 def storage(out: str | None = None) -> Checked:
     """Whether results can be written to `out`; small files are written and removed again."""
     from rayner.files.places import place_of
-    from rayner.files.publishing import SCHEMES, check_conditional_writes
+    from rayner.files.stores import SCHEMES, check_conditional_writes
     from rayner.files.uris import uri_of
     from rayner.runtime.run_folder import run_folder
 
