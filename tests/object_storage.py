@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.request import Request, urlopen
@@ -28,7 +29,7 @@ class Storage:
     def __init__(self, port: int) -> None:
         self.fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self.seen: list[tuple[str, str]] = []
-        self.lock = threading.Lock()
+        self.lock, self.dying = threading.Lock(), threading.Lock()
         storage = self
 
         class Proxy(BaseHTTPRequestHandler):
@@ -93,14 +94,60 @@ class Storage:
 
             do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _answer
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+            def setup(self) -> None:
+                super().setup()
+                storage.connections.add(self.connection)
+
+            def finish(self) -> None:
+                storage.connections.discard(self.connection)
+                with suppress(OSError):
+                    super().finish()
+
+        self.proxy, self.connections = Proxy, set[socket.socket]()
+        self.port = 0
+        self.start()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Let the proxy listen, at the port that it had before."""
+        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), self.proxy)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def kill(self) -> None:
+        """End the proxy: nothing listens any more, and no connection is left."""
+        self.server.shutdown()
+        self.server.server_close()
+        for connection in [*self.connections]:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def dies_at(self, is_time: Callable[[str, str], bool], seconds: float = 0.5) -> list[str]:
+        """Kill the proxy at each such request, by method and path, and start it again later; the requests."""
+        died: list[str] = []
+
+        def one(method: str, path: str) -> Fault | None:
+            if is_time(method, path):
+                died.append(f"{method} {path}")
+                threading.Thread(target=self._die, args=(seconds,), daemon=True).start()
+                return "answer lost"
+            return None
+
+        self.fault = one
+        return died
+
+    def _die(self, seconds: float) -> None:
+        with self.dying:
+            self.kill()
+            threading.Event().wait(seconds)
+            self.start()
 
     def works(self) -> None:
         """No faults from now on, and nothing seen yet."""
         self.fault = lambda method, path: None
+        with self.dying:
+            pass
         self.seen.clear()
 
     def fails(self, fault: Fault, times: int = 1, method: str = "", part: str = "") -> list[str]:

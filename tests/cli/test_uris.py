@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +13,19 @@ from typing import Any
 import obstore
 import pytest
 import torch
-from safetensors.torch import load_file
+import yaml
+from safetensors.torch import load_file, save_file
 
 import rayner
+from rayner.cli.job import needs_of
+from rayner.data.example_sets import ExampleSet
 from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.errors import StorageError
 from rayner.files.fetching import local
 from rayner.files.publishing import Publication
 from rayner.models.sources import locate
 from rayner.retrieval.index_folder import open_index
+from rayner.runtime.training import example_building
 from rayner.runtime.training import train as training
 from rayner.serving.application_settings import ModelSettings
 from rayner.serving.models import load_models
@@ -132,6 +139,109 @@ def test_a_killed_run_goes_on_on_another_machine(
         key.removeprefix("runs/killed/") for key in storage.objects("runs/killed/")
     ]
     assert not [name for name in named if name.endswith((".lock", ".partial")) or ".examples" in name]
+
+
+def test_example_sets_at_a_uri_are_built_once(
+    storage: Storage, corpus: str, examples: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_CACHE", f"{HOME}/cache")
+    monkeypatch.chdir(tmp_path)
+    given = ("train", examples / "recipe.yaml", *sets(corpus), "--workers", "0", "--out")
+    first = result(run, *given, tmp_path / "first")
+    put = storage.objects("cache/")
+    assert [key for key in put if key.endswith("_manifest.json")]
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+    monkeypatch.setattr(example_building, "_build", None)
+    assert result(run, *given, f"{HOME}/runs/second")["metrics"] == first["metrics"]
+    assert storage.objects("cache/") == put
+    assert not (tmp_path / "s3:").exists()
+    # Another machine, to which a worker's set is sent as the path that it had here.
+    (folder,) = (tmp_path / "other").rglob("examples-*.parquet")
+    there = pickle.dumps(ExampleSet(folder.parent))
+    shutil.rmtree(tmp_path / "other")
+    assert len(pickle.loads(there)) > 0
+
+
+def test_of_two_that_build_a_set_the_first_stays(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publications = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(name)
+        publications.append(Publication(f"{HOME}/once"))
+    second = publications[1]._push
+
+    def slower(folder: Path) -> None:
+        publications[0].put_first(tmp_path / "one")
+        second(folder)
+
+    monkeypatch.setattr(publications[1], "_push", slower)
+    publications[1].put_first(tmp_path / "two")
+    assert local(f"{HOME}/once/a.txt").read_text() == "one"
+    assert len(storage.objects("once/")) == 2
+
+
+def test_where_runs_go_by_default_may_be_a_uri_and_the_own_disk_none(
+    storage: Storage, corpus: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_STORAGE", f"{HOME}/default")
+    found = result(run, "doctor")["storage"]
+    assert found == {"out": f"{HOME}/default/runs", "writable": True, "free_bytes": None}
+    assert storage.objects("default/") == []
+    monkeypatch.setenv("RAYNER_LOCAL", f"{HOME}/local")
+    status, _, err = run("report", corpus, "--out", tmp_path / "x.html")
+    what = "is a URI; name a folder of this machine's own disk"
+    assert (status, err) == (2, f"error: RAYNER_LOCAL={HOME}/local: {what}\n")
+
+
+def test_storage_that_ignores_conditions_is_found_by_the_doctor(
+    storage: Storage, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda *given, mode=None: put(*given))
+    status, out, _ = run("doctor", "--out", f"{HOME}/old", "--json")
+    assert status == 1
+    assert "ignores the conditions of writes" in out
+
+
+def test_a_job_asks_for_what_a_checkpoint_at_a_uri_needs(
+    storage: Storage, trained: Path, tmp_path: Path
+) -> None:
+    recipe = yaml.safe_load((trained / "best/recipe.yaml").read_text()) | {"scaling": {"cpus_per_worker": 3}}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    (tmp_path / "pipeline.yaml").write_text("stages: [{checkpoint: ../of_jobs/best}]")
+    upload(storage, tmp_path / "recipe.yaml", "of_jobs/best/recipe.yaml")
+    pipeline = upload(storage, tmp_path / "pipeline.yaml", "of_pipelines/p.yaml")
+    for given in (f"{HOME}/of_jobs/best", pipeline):
+        assert needs_of(["evaluate", given, f"{HOME}/corpus"])[0].cpus_per_worker == 3
+
+
+def test_a_service_looks_at_a_uri_again(
+    storage: Storage, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who serves a run keeps what was there until told to look again, and then has what is there now."""
+    place = f"{HOME}/served"
+    publication = Publication(place)
+    publication.open(keeps=False)
+    shutil.copytree(trained, publication.folder, dirs_exist_ok=True)
+    publication.push()
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "replica"))
+    before = load_models(ModelSettings(checkpoint=place), 4)
+    assert before.pipeline is not None
+    path = publication.folder / "best/checkpoint.json"
+    about = json.loads(path.read_text())
+    weights = publication.folder / "best/encoder/model.safetensors"
+    values = {name: tensor + 1 for name, tensor in load_file(weights).items()}
+    weights.unlink()
+    save_file(values, weights)
+    about["files"]["encoder/model.safetensors"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+    path.write_text(json.dumps(about))
+    publication.push()
+    after = load_models(ModelSettings(checkpoint=place, revision="2"), 4, before)
+    assert after.pipeline is not None
+    versions = [models.versions(texts=True) for models in (before, after)]
+    assert versions[0] != versions[1]
 
 
 def test_a_training_that_is_taken_over_stops(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import obstore
 import pytest
 
-from rayner.errors import StorageError
+from rayner.errors import InputError, StorageError
 from rayner.files import fetching
 from rayner.files.fetching import is_there, local
 from rayner.files.publishing import Publication, TakenOverError
@@ -325,3 +326,32 @@ def test_folders_without_a_manifest_are_read_as_they_lie(storage: Storage) -> No
     assert local(uri("plain/x.txt")).read_text() == "one"
     obstore.put(store, "plain/x.txt", b"changed and longer")
     assert local(uri("plain/x.txt")).read_text() == "changed and longer"
+
+
+def test_what_is_wrong_with_the_folder_here_is_told_of_the_uri(storage: Storage) -> None:
+    with (
+        pytest.raises(InputError, match=r"^s3://tests/named/x: is wrong; look at s3://tests/named$"),
+        worked_on(Path(uri("named")), "works") as (folder, _),
+    ):
+        raise InputError(str(folder / "x"), "is wrong", f"look at {folder}")
+
+
+def test_who_is_taken_over_at_the_very_end_is_told_so(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work is done when the thread beside it finds out."""
+    done, begun = threading.Event(), threading.Event()
+
+    def push(self: Publication) -> None:
+        begun.set()
+        done.wait()
+        raise TakenOverError(self.uri, "is written by another process", "stop one of the two")
+
+    def work() -> None:
+        with kept_in_place(Path(uri("end")), "works", seconds=0.01):
+            begun.wait()
+            done.set()
+
+    monkeypatch.setattr(Publication, "push", push)
+    with pytest.raises(TakenOverError):
+        work()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_path
+from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
@@ -23,7 +23,12 @@ def convert(
         list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files or folders.")
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the documents, the rejects and the losses.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            parser=given_output,
+            help="The folder for the documents, the rejects and the losses.",
+        ),
     ],
     format: Annotated[
         CorpusFormatName,
@@ -83,7 +88,9 @@ def label(
     dictionary: Annotated[
         Path, typer.Option(metavar="FILE", parser=given_path, help="TYPE<TAB>name lines, CSV or JSONL.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the labelled corpus.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the labelled corpus.")
+    ],
     default_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="The type of names without one.")
     ] = None,
@@ -121,7 +128,7 @@ def contexts(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", parser=given_path, help="Annotated files or folders.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for rows.jsonl.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for rows.jsonl.")],
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="An OpenAI-compatible endpoint, such as https://host/v1."),
@@ -227,7 +234,10 @@ def resolve(
     inputs: Annotated[
         list[Path], typer.Argument(metavar="TEXTS", parser=given_path, help="Files or folders.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the stories and the rejects.")],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", parser=given_output, help="The folder for the stories and the rejects."),
+    ],
     resolver: Annotated[
         list[str] | None,
         typer.Option(
@@ -269,7 +279,11 @@ def rank(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder for ranking.parquet, ranking.jsonl and the rejects."),
+        typer.Option(
+            metavar="DIR",
+            parser=given_output,
+            help="The folder for ranking.parquet, ranking.jsonl and the rejects.",
+        ),
     ] = None,
     format: CorpusFormat = "auto",
     workers: Workers = None,

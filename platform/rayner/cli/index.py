@@ -14,6 +14,7 @@ from rayner.cli.options import (
     KnowledgeBaseFormat,
     Standardizer,
     Workers,
+    given_output,
     given_path,
     with_columns,
 )
@@ -38,7 +39,9 @@ def build(
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="The folder of the index, or its URI; an index in it gets a new version."
+            metavar="DIR",
+            parser=given_output,
+            help="The folder of the index, or its URI; an index in it gets a new version.",
         ),
     ],
     format: KnowledgeBaseFormat = "auto",

@@ -147,11 +147,14 @@ def _parsed(arguments: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _checkpoints(path: Path) -> list[Path]:
-    if path.is_dir():
-        return [path]
     from rayner.config.recipe_files import read_yaml
+    from rayner.files.fetching import is_there
+
+    if path.is_dir() or is_there(path / "recipe.yaml"):
+        return [path]
 
     values = read_yaml(path)
     stages = values.get("stages") if isinstance(values, dict) else None
     named = [stage.get("checkpoint") for stage in stages or [] if isinstance(stage, dict)]
-    return [path.parent / str(name) for name in named if name]
+    # In a URI nobody else makes one path of `pipelines/../runs`.
+    return [Path(os.path.normpath(path.parent / str(name))) for name in named if name]

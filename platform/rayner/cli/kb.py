@@ -10,6 +10,7 @@ import typer
 from rayner.cli.options import (
     Json,
     KnowledgeBaseFormat,
+    given_output,
     given_path,
     with_columns,
 )
@@ -27,7 +28,9 @@ app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=Tru
 @with_columns
 def convert(
     inputs: Inputs,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write: .parquet or .jsonl.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", parser=given_output, help="The file to write: .parquet or .jsonl.")
+    ],
     format: KnowledgeBaseFormat = "auto",
     columns: Any = None,
     max_aliases: Annotated[

@@ -30,6 +30,12 @@ def given_file(text: str) -> Path:
     return path
 
 
+def given_output(text: str) -> Path:
+    """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
+    uri_of(text)
+    return Path(text)
+
+
 def share(text: str) -> float:
     """A number between 0 and 1."""
     try:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from rayner.cli.linking_tables import linking_table
 from rayner.cli.marked import colours_of, label_of, marked_text
-from rayner.cli.options import Json, Overrides
+from rayner.cli.options import Json, Overrides, given_output
 from rayner.cli.printing import json_line, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import numbers_table, scores_table
 
@@ -25,9 +25,9 @@ _OF_AN_ANSWER = ("start", "end", "text", "type", "types", "entity_id", "name", "
 
 def quickstart(
     overrides: Overrides = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the run.")] = Path(
-        "runs/quickstart"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the run.")
+    ] = Path("runs/quickstart"),
     serve: Annotated[
         bool, typer.Option("--serve", help="Leave the page and the HTTP API running until Ctrl-C.")
     ] = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json, given_path
+from rayner.cli.options import Json, given_output, given_path
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.files.uris import with_uris
 
@@ -17,7 +17,10 @@ def report(
         Path, typer.Argument(metavar="RUN", parser=given_path, help="The folder of a run or of a sweep.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The HTML file; if unset, in the run's folder.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=given_output, help="The HTML file; if unset, in the run's folder."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 
 from rayner.cli.linking_tables import MOST_ROWS, answers_table, proposals_table
-from rayner.cli.options import Json, NilShare, OperatingPoint, Standardizer, given_file, given_path
+from rayner.cli.options import (
+    Json,
+    NilShare,
+    OperatingPoint,
+    Standardizer,
+    given_file,
+    given_output,
+    given_path,
+)
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 
 
@@ -39,7 +47,8 @@ def standardize(
         typer.Option(min=0, max=1, metavar="X", help="Least mean similarity of the names in one proposal."),
     ] = 0.4,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file for the answers, as JSON lines.")
+        Path | None,
+        typer.Option(metavar="FILE", parser=given_output, help="A file for the answers, as JSON lines."),
     ] = None,
     as_json: Json = False,
 ) -> None:

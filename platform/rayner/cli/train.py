@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers, given_path
+from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers, given_output, given_path
 from rayner.cli.printing import logs_on_stderr, print_result
 from rayner.cli.tables import print_training
 
@@ -16,7 +16,10 @@ def train(
     recipe: Recipe,
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder, or its URI; if unset, runs/RECIPE.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=given_output, help="The run's folder, or its URI; if unset, runs/RECIPE."
+        ),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over instead of resuming the run in --out.")

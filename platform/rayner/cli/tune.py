@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import given_path
+from rayner.cli.options import given_output, given_path
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
 from rayner.runtime.run_folder import run_folder
@@ -21,7 +21,10 @@ RecipeFile = Annotated[
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")
 ]
-Out = Annotated[Path | None, typer.Option(help="The sweep's folder, or its URI; runs/tune_RECIPE if unset.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(parser=given_output, help="The sweep's folder, or its URI; runs/tune_RECIPE if unset."),
+]
 Trials = Annotated[int | None, typer.Option(min=1, help="How many; 16, or the whole grid, if unset.")]
 Search = Annotated[
     Literal["grid", "random", "optuna"] | None,

@@ -10,6 +10,7 @@ from typing import Literal
 from rayner.data.schema import Document, Mention
 from rayner.data.split import hash_of_text
 from rayner.data.words import are_in_order
+from rayner.files.uris import with_uris
 
 Overlap = Literal["unknown", "outer", "flat", "nested"]
 """Which of mentions that overlap a model learns and finds: it learns the outer ones only, it learns all and
@@ -40,6 +41,11 @@ class Finding:
     hint: str
     document_id: str | None = None
     split: str | None = None
+
+    def __post_init__(self) -> None:
+        # Of what was fetched from a URI, whoever reads this knows the URI alone.
+        for name in ("where", "what"):
+            object.__setattr__(self, name, with_uris(getattr(self, name)))
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.errors import InputError
+from rayner.files.fetching import local
 
 ROWS_PER_GROUP = 32
 CACHE_BYTES = 512 * 2**20
@@ -38,7 +39,8 @@ class ExampleSet:
     """
 
     def __init__(self, folder: Path, cache_bytes: int = CACHE_BYTES) -> None:
-        self.folder = Path(folder)
+        # Of a set at a URI, what another machine has fetched is fetched here.
+        self.folder = local(folder)
         try:
             self.manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text("utf-8"))
         except FileNotFoundError:

@@ -12,11 +12,11 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pyarrow import fs
 
@@ -35,6 +35,12 @@ _CHUNK = 2**22
 _PATHS = re.compile(r"\S*/\S*")
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class GoneError(FileNotFoundError):
+    """An object that a manifest names is not there: a newer state of the folder may have replaced it."""
 
 
 class Found(NamedTuple):
@@ -69,8 +75,14 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 
 def local_root() -> Path:
-    """Where on this machine's own disk lies what comes from, and goes to, object storage."""
+    """Where on this machine's own disk lies what comes from, and goes to, object storage.
+
+    Raises:
+        InputError: RAYNER_LOCAL names a URI.
+    """
     named = os.environ.get(LOCAL_VARIABLE)
+    if named and (uri := uri_of(named)) is not None:
+        raise InputError(f"{LOCAL_VARIABLE}={uri}", "is a URI", "name a folder of this machine's own disk")
     return Path(named).absolute() if named else Path.home() / ".cache" / "rayner"
 
 
@@ -121,23 +133,24 @@ def _missing(place: Place) -> str:
 
 
 def _what_is_at(place: Place) -> Found | None:
-    try:
-        info = place.info()
-        if info.type == fs.FileType.File:
-            folder = place.at(place.path.rpartition("/")[0])
-            return Found(folder, {info.base_name: _plain(info.base_name, info)}, is_file=True)
-        if (described := find_manifest(place)) is not None:
-            base, manifest, rest = described
-            entries = manifest.below(rest)
-            return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
-        start = place.path.rstrip("/") + "/"
-        entries = {}
-        for one in place.files(recursive=True):
-            name = one.path.removeprefix(start)
-            entries[name] = _plain(name, one)
-        return Found(place, entries, is_file=False) if entries else None
-    except OSError as error:
-        raise storage_failure(place.shown, error) from None
+    return _repeated(lambda: _look(place), place)
+
+
+def _look(place: Place) -> Found | None:
+    info = place.info()
+    if info.type == fs.FileType.File:
+        folder = place.at(place.path.rpartition("/")[0])
+        return Found(folder, {info.base_name: _plain(info.base_name, info)}, is_file=True)
+    if (described := find_manifest(place)) is not None:
+        base, manifest, rest = described
+        entries = manifest.below(rest)
+        return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
+    start = place.path.rstrip("/") + "/"
+    entries = {}
+    for one in place.files(recursive=True):
+        name = one.path.removeprefix(start)
+        entries[name] = _plain(name, one)
+    return Found(place, entries, is_file=False) if entries else None
 
 
 def _plain(name: str, info: fs.FileInfo) -> Entry:
@@ -195,19 +208,35 @@ def _object(base: Place, entry: Entry) -> Path:
     if path.exists() and path.stat().st_size == entry.size:
         return path
     source = base.below(entry.object)
-    for attempt in range(1, TRIES + 1):
+
+    def download() -> None:
         try:
             _download(source, entry, path)
         except FileNotFoundError:
-            raise FileNotFoundError(2, "is gone", source.shown) from None
+            raise GoneError(2, "is gone", source.shown) from None
+
+    _repeated(download, source)
+    return path
+
+
+def _repeated(do: Callable[[], T], place: Place) -> T:
+    """What `do` returns, after faults of the storage that pass.
+
+    Raises:
+        GoneError: as `do` raised it.
+        InputError, StorageError: as `local`.
+    """
+    for attempt in range(1, TRIES + 1):
+        try:
+            return do()
+        except GoneError:
+            raise
         except OSError as error:
-            failure = storage_failure(source.shown, error)
+            failure = storage_failure(place.shown, error)
             if attempt == TRIES or isinstance(failure, InputError):
                 raise failure from None
             log.warning("%s (try %d of %d)", failure, attempt, TRIES)
             time.sleep(PAUSE * 2 ** (attempt - 1))
-        else:
-            return path
     raise AssertionError
 
 

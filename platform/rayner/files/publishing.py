@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ from rayner.files.locks import locked
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
-from rayner.files.uris import check_uri
+from rayner.files.stores import SCHEMES, store_at
 
 _AT_ONCE = 8
-SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
-"""Of storage that has conditional writes."""
+OPENINGS = 10
+"""How often a process takes a place over from one that writes meanwhile, before it gives up."""
 SECONDS_TO_FETCH = 1800
 """How long a worker waits for another one on its machine that fetches the same folder."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -62,7 +62,7 @@ class Publication:
         self.folder = local_root() / "work" / name / self.uri.rpartition("/")[2]
         self.owner = owner or secrets.token_hex(8)
         self._takes_over = owner is None
-        self._store = _store_at(self.uri)
+        self._store = store_at(self.uri)
         self._state: Manifest | None = None
         self._version: Mapping[str, str] = {}
         self._worked = False
@@ -80,15 +80,21 @@ class Publication:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used.
         """
-        state = self._take(keeps)
+        for attempt in range(1, OPENINGS + 1):
+            state = self._state = self._take(keeps)
+            files = state.files if state is not None else {}
+            # Listed before: what a writer uploads that takes over from this one later is not among it.
+            left = self._unnamed(files)
+            try:
+                self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
+                break
+            except TakenOverError:
+                # Another one wrote while this one fetched; whether it may go on is looked at again.
+                if attempt == OPENINGS:
+                    raise
         if state is not None and state.owner != self.owner:
             log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
         self._takes_over = False
-        self._state = state
-        files = state.files if state is not None else {}
-        # Listed before: what a writer uploads that takes over from this one later is not among it.
-        left = self._unnamed(files)
-        self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
         self._remove(left)
 
     def fetch(self) -> None:
@@ -122,6 +128,18 @@ class Publication:
         """
         with snapshot(self.folder) as folder:
             self._push(folder)
+
+    def put_first(self, folder: Path) -> None:
+        """Put a complete folder in place for good, unless there is one already; of two, the first one stays.
+
+        Raises:
+            InputError, StorageError: the storage cannot be used.
+        """
+        self._state, self._version = self._read()
+        if self._state is None:
+            # What whoever was slower has left stays: it may be under way yet.
+            with suppress(TakenOverError):
+                self._push(folder)
 
     def _push(self, folder: Path) -> None:
         before = {e.sha256: e for e in (self._state.files.values() if self._state is not None else ())}
@@ -296,20 +314,3 @@ def _version(about: Mapping[str, Any]) -> dict[str, str]:
 
 def _who() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def _store_at(uri: str) -> Any:
-    from obstore.store import from_url
-
-    check_uri(uri)
-    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-    has_no_role = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
-    if uri.startswith("s3:") and has_no_role and not any(os.environ.get(name) for name in given):
-        raise storage_failure(uri, RaynerError("no credentials"))
-    retry: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
-    options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
-    try:
-        return from_url(uri, client_options=options, retry_config=retry)
-    except Exception as error:
-        raise storage_failure(uri, error) from None

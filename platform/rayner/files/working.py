@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rayner.errors import RaynerError
+from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files.fetching import storage_failure
 from rayner.files.locks import locked
 from rayner.files.places import place_of
@@ -37,10 +37,22 @@ def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path
         yield Path(out), None
         return
     publication = Publication(uri)
-    with locked(publication.folder.parent / ".lock", doing):
+    with _named_by_uri(publication), locked(publication.folder.parent / ".lock", doing):
         publication.open(keeps)
         yield publication.folder, publication
         publication.push()
+
+
+@contextmanager
+def _named_by_uri(publication: Publication) -> Generator[None]:
+    """What is wrong in the folder that is worked in is told of the URI, which the user knows."""
+    try:
+        yield
+    except (InputError, StorageError) as error:
+        told = [text.replace(str(publication.folder), publication.uri) for text in error.__reduce__()[1]]
+        if told != [*error.__reduce__()[1]]:
+            raise type(error)(*told) from error
+        raise
 
 
 @contextmanager
@@ -95,6 +107,11 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
         thread.start()
         try:
             yield folder
+            over.set()
+            # The interruption may come when the work is done, and the thread is not.
+            thread.join()
+            if lost:
+                raise lost[0]
         except BaseException as error:
             over.set()
             thread.join()
@@ -103,8 +120,6 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]
             with suppress(RaynerError):
                 publication.push()
             raise error
-        over.set()
-        thread.join()
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import rayner
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, StorageError
+from rayner.files.uris import check_uri
 
 PACKAGES = ("torch", "transformers", "ray", "pyarrow")
 """Without one of these no command works."""
@@ -63,7 +64,12 @@ def examine(out: str | None = None) -> dict[str, Any]:
     Returns:
         `usable` (no finding is an error), `errors` and `warnings` (counts), `findings` (rows `severity,
         where, what, hint`), and the facts of each check under its name. Sizes are in bytes.
+
+    Raises:
+        InputError: `out` holds credentials.
     """
+    if out is not None:
+        check_uri(out)
     checks: dict[str, Callable[[], Checked]] = {
         "versions": versions,
         "faiss": faiss_build,
@@ -214,11 +220,14 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Checked:
 
 
 def storage(out: str | None = None) -> Checked:
-    """Whether results can be written to `out`; a small file is written and removed again."""
+    """Whether results can be written to `out`; small files are written and removed again."""
     from rayner.files.places import place_of
+    from rayner.files.stores import SCHEMES, check_conditional_writes
+    from rayner.files.uris import uri_of
     from rayner.runtime.run_folder import run_folder
 
-    shown = str(run_folder("doctor").parent) if out is None else out
+    given = str(run_folder("doctor").parent) if out is None else out
+    shown = uri_of(given) or given
     facts: dict[str, Any] = {"out": shown, "writable": False, "free_bytes": None}
     try:
         place = place_of(shown)
@@ -226,12 +235,16 @@ def storage(out: str | None = None) -> Checked:
             folder = _nearest_existing(Path(place.path))
             with tempfile.TemporaryFile(dir=folder):
                 facts["free_bytes"] = shutil.disk_usage(folder).free
+        elif shown.partition(":")[0] in SCHEMES:
+            check_conditional_writes(shown)
         else:
             probe = place.below(f".rayner-doctor-{secrets.token_hex(8)}")
             probe.write(b"")
             probe.delete()
     except InputError as error:
         return facts, [_finding("error", error)]
+    except StorageError as error:
+        return facts, [Finding("error", error.where, error.what, error.hint)]
     except OSError as error:
         what = f"cannot be written to ({error.strerror or _one_line(error)})"
         return facts, [Finding("error", shown, what, "name another --out, or get access to it")]

@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 
 import rayner
+from rayner.errors import InputError
+from rayner.files.uris import uri_of
 from rayner.runtime.quickstart_files import (
     read_fine_types,
     write_mentions,
@@ -62,9 +64,13 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         mention's `entity` is the name of its entity.
 
     Raises:
-        InputError: before any work, an override that the recipes do not take, or an `out` that is a file.
+        InputError: before any work, an override that the recipes do not take, or an `out` that is a file or a
+            URI.
     """
     start = time.perf_counter()
+    if (uri := uri_of(out)) is not None:
+        what = "the quick start makes several runs in one folder, which it does not put in place at a URI"
+        raise InputError(uri, what, "name a folder of this machine")
     check_out(out)
     recipes = _recipes(out, overrides)
     _write_parts(out)

@@ -88,3 +88,26 @@ def test_a_bucket_that_is_missing(storage: Storage, tmp_path: Path) -> None:
     given = uploaded(storage, tmp_path, "missing/in")
     with pytest.raises(InputError, match="there is no such bucket"):
         run(given, "s3://nowhere/out")
+
+
+def test_a_corpus_that_was_put_in_place_is_read_by_its_names(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files lie under other names, and `corpus convert` leaves counts beside the documents."""
+    corpus, out = f"s3://{BUCKET}/published/in", f"s3://{BUCKET}/published/out"
+    publication = Publication(corpus)
+    publication.open()
+    write_jsonl(publication.folder / "0.jsonl", TEXTS, "0-")
+    (publication.folder / "counts.json").write_text('{\n "documents": 1\n}\n')
+    publication.push()
+    assert (run(corpus, out)["documents"], run(corpus, out)["rejected"]) == (len(TEXTS), 0)
+    # Put in place again, what is the same is known, and what is new is added.
+    write_jsonl(publication.folder / "1.jsonl", TEXTS, "1-")
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+    publication.push()
+    storage.seen.clear()
+    assert run(corpus, out)["documents"] == 2 * len(TEXTS)
+    read = {path for method, path in storage.seen if method == "GET" and path.endswith(".jsonl")}
+    assert [path.rpartition("-")[2] for path in read] == ["1.jsonl"]
+    one = run(f"{corpus}/1.jsonl", f"{out}-one")
+    assert (one["documents"], one["rejected"]) == (len(TEXTS), 0)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
+from rayner.files.uris import with_uris
 
 Repeats = Literal["never", "rows", "names"]
 """What a second row of an id is: a mistake, more of the same entity if it has the same name, another name."""
@@ -23,6 +24,11 @@ class Reject:
     what: str
     hint: str
     entity_id: str | None = None
+
+    def __post_init__(self) -> None:
+        # Of what was fetched from a URI, whoever reads this knows the URI alone.
+        for name in ("where", "what"):
+            object.__setattr__(self, name, with_uris(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)

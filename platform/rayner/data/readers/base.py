@@ -10,6 +10,7 @@ from typing import Any
 
 from rayner.data.fine_types import UNTYPED as UNTYPED
 from rayner.data.schema import Document, Mention
+from rayner.files.uris import with_uris
 
 NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE"})
 """How corpora write that a mention has no entity."""
@@ -40,6 +41,11 @@ class Reject:
     what: str
     hint: str
     document_id: str | None = None
+
+    def __post_init__(self) -> None:
+        # Of what was fetched from a URI, whoever reads this knows the URI alone.
+        for name in ("where", "what"):
+            object.__setattr__(self, name, with_uris(getattr(self, name)))
 
     def to_row(self) -> dict[str, Any]:
         """The reject as a JSON object."""

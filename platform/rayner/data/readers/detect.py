@@ -17,7 +17,7 @@ LOOKED_AT = 5
 """How many files of one folder and suffix are opened to tell their format."""
 
 _DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
-_OF_A_CONVERSION = ("counts.json", "losses.jsonl")
+OF_A_CONVERSION = ("counts.json", "losses.jsonl")
 """What `corpus convert` leaves beside the documents."""
 _TEXT_SUFFIXES = (
     "",
@@ -138,7 +138,7 @@ def _format_of(path: Path) -> str | None:
 
 def _is_aside(path: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.parts)
-    named = files.stem(path).lower() in _DOCUMENTATION or path.name in _OF_A_CONVERSION
+    named = files.stem(path).lower() in _DOCUMENTATION or path.name in OF_A_CONVERSION
     return hidden or named or path.suffix.lower() == ".md"
 
 

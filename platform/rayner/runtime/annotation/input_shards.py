@@ -13,7 +13,9 @@ from pyarrow import fs
 
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
+from rayner.data.readers.detect import OF_A_CONVERSION
 from rayner.errors import CorpusError
+from rayner.files.manifests import Manifest, find_manifest
 from rayner.files.places import Place, place_of
 
 FORMATS = {
@@ -67,21 +69,20 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
         CorpusError: an input that is not there, or not of a format that is annotated.
         InputError: a URI that cannot be reached.
     """
-    found: dict[str, tuple[Place, fs.FileInfo]] = {}
+    found: dict[str, _File] = {}
     aside = 0
     for given in inputs:
         place = place_of(given)
-        for info in _files(place):
-            if info.path != place.path and (_is_aside(place, info) or _format(info.path) is None):
-                aside += not _is_aside(place, info)
-            elif _format(info.path) is None:
+        for file in _files(place):
+            if file.name and (_is_aside(file.name) or _format(file.place.shown) is None):
+                aside += not _is_aside(file.name)
+            elif _format(file.place.shown) is None:
                 known = ", ".join(FORMATS)
                 raise CorpusError(
                     place.shown, f"its name ends in none of {known} (or those with .gz)", _CONVERT
                 )
             else:
-                file = place.at(info.path)
-                found.setdefault(file.shown, (file, info))
+                found.setdefault(file.place.shown, file)
     if not found:
         hint = _CONVERT if aside else "name a file or a folder that holds some"
         raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", hint)
@@ -167,13 +168,26 @@ def digest_of(sources: Iterable[Source]) -> str:
     return hashlib.sha256(canonical(rows).encode()).hexdigest()
 
 
-def _files(place: Place) -> list[fs.FileInfo]:
+class _File(NamedTuple):
+    """A file of an input: its name in the folder that was given, none for the file itself."""
+
+    place: Place
+    name: str
+    size: int
+    modified: int
+
+
+def _files(place: Place) -> list[_File]:
     try:
         info = place.info()
         if info.type == fs.FileType.File:
-            return [info]
+            return [_plain(place, "", info)]
+        if not place.is_local and (described := find_manifest(place)) is not None:
+            return _put_in_place(place, *described)
         if info.type == fs.FileType.Directory:
-            return place.files(recursive=True)
+            found = place.files(recursive=True)
+            names = [one.path[len(place.path) :].strip("/") for one in found]
+            return [_plain(place.at(one.path), name, one) for one, name in zip(found, names, strict=True)]
     except OSError as error:
         raise CorpusError(
             place.shown, f"cannot be listed ({error})", "correct the path or its rights"
@@ -181,30 +195,48 @@ def _files(place: Place) -> list[fs.FileInfo]:
     raise CorpusError(place.shown, "no such file or folder", "correct the path")
 
 
+def _plain(place: Place, name: str, info: fs.FileInfo) -> _File:
+    return _File(place, name, max(0, info.size or 0), info.mtime_ns or 0)
+
+
+def _put_in_place(place: Place, base: Place, manifest: Manifest, rest: str) -> list[_File]:
+    """Files that a command of ours put in place: each is read where its object lies, and has its own name."""
+    found = []
+    for name, entry in sorted(manifest.below(rest).items()):
+        inside = "" if rest in manifest.files else name
+        shown = f"{place.shown.rstrip('/')}/{inside}".rstrip("/")
+        file = Place(place.filesystem, base.below(entry.object).path, shown)
+        # Its content tells it from another one, as the time of a file does.
+        found.append(_File(file, inside, entry.size, int(entry.sha256[:15], 16)))
+    if not found:
+        raise CorpusError(place.shown, "no such file or folder", "correct the path")
+    return found
+
+
 def _format(path: str) -> str | None:
     return FORMATS.get(files.suffix(Path(path)))
 
 
-def _is_aside(place: Place, info: fs.FileInfo) -> bool:
-    """Hidden files, documentation, and the empty marks of an object store's folders."""
-    parts = info.path[len(place.path) :].strip("/").split("/")
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return hidden or files.stem(Path(info.path)).lower() in _ASIDE
+def _is_aside(name: str) -> bool:
+    """Hidden files, documentation, what a conversion says of itself, and the empty marks of an object
+    store's folders."""
+    hidden = any(part.startswith((".", "_")) for part in name.split("/"))
+    return hidden or Path(name).name in OF_A_CONVERSION or files.stem(Path(name)).lower() in _ASIDE
 
 
-def _named(found: Sequence[tuple[Place, fs.FileInfo]]) -> list[Source]:
+def _named(found: Sequence[_File]) -> list[Source]:
     """Names are unique within a format, as `corpus convert` gives them."""
     paths: dict[str, list[Path]] = {}
-    for place, info in found:
-        paths.setdefault(_format(info.path) or "", []).append(Path("/", place.shown))
+    for file in found:
+        paths.setdefault(_format(file.place.shown) or "", []).append(Path("/", file.place.shown))
     names = {
         (format, path): name
         for format, group in paths.items()
         for path, name in zip(group, files.names(group), strict=True)
     }
     sources = []
-    for place, info in found:
-        format = _format(info.path) or ""
-        name = names[format, Path("/", place.shown)]
-        sources.append(Source(place, format, name, max(0, info.size or 0), info.mtime_ns or 0))
+    for file in found:
+        format = _format(file.place.shown) or ""
+        name = names[format, Path("/", file.place.shown)]
+        sources.append(Source(file.place, format, name, file.size, file.modified))
     return sources

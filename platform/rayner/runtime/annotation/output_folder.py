@@ -30,7 +30,8 @@ from rayner.data.schema import MENTION_TYPE
 from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.places import Place
-from rayner.files.publishing import SCHEMES, Publication
+from rayner.files.publishing import Publication
+from rayner.files.stores import SCHEMES
 from rayner.runtime.annotation.input_shards import (
     Addition,
     Source,

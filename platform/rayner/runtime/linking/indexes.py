@@ -159,6 +159,8 @@ def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
     ids = list(dict.fromkeys(entity_ids))
     if not ids:
         raise KnowledgeBaseError("rayner index remove", "no entity named", "name the ids to remove")
+    # Before a place without an index is written to.
+    describe_index(index)
     with worked_on(index, DOING) as (folder, _):
         changed = remove_entities(folder, ids)
     return {

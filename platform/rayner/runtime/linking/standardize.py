@@ -12,7 +12,9 @@ from typing import Any
 
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
+from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
+from rayner.files.working import file_at
 from rayner.metrics.nil import check_nil_share
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
@@ -45,7 +47,7 @@ def standardize(
         nil_share: how many of the mentions have no entity; by default as the recipe says.
         proposals: list candidate new entities, clustered from what was judged NIL, in place of the answers.
         least_similarity: within a proposal.
-        out: a file for the rows, as JSON lines; without it they are in the result.
+        out: a file for the rows, also at a URI, as JSON lines; without it they are in the result.
 
     Returns:
         `mentions`, `linked`, `nil`, `unread`: counts; `seconds` of the answering; `out` or the rows as
@@ -81,7 +83,7 @@ def standardize(
     if out is None:
         result: dict[str, Any] = {name: list(rows)}
     else:
-        result = {"out": str(out), name: _write(rows, out)}
+        result = {"out": uri_of(out) or str(out), name: _write(rows, out)}
     return {**counts, "seconds": round(time.perf_counter() - begin, 3), **result}
 
 
@@ -135,7 +137,7 @@ def _check_out(out: Path, path: Path) -> None:
 def _write(rows: Iterable[Row], out: Path) -> int:
     written = 0
     try:
-        with text_file(out) as file:
+        with file_at(out) as path, text_file(path) as file:
             for row in rows:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 written += 1

@@ -15,6 +15,7 @@ from typing import Any
 from rayner.config import BaseRecipe, Settings
 from rayner.config.recipe_files import with_settings
 from rayner.errors import InputError
+from rayner.files.uris import uri_of
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
@@ -48,8 +49,10 @@ def load_space(text: str) -> Space:
     lists of values to choose from. TASK, METRIC, MODE, SCHEDULER and SEARCH of the file are taken up.
 
     Raises:
-        InputError: there is no such file or function, or what it returns is no space.
+        InputError: there is no such file or function, it is at a URI, or what it returns is no space.
     """
+    if (uri := uri_of(text)) is not None:
+        raise InputError(uri, "is code, which is not taken from a URI", "copy it here, or name a module")
     place, colon, function = text.partition(":")
     module = _module(place)
     build = getattr(module, function if colon else "space", None)

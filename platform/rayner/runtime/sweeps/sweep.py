@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -31,8 +30,7 @@ from rayner.runtime.sweeps.sweep_settings import SweepSettings, resolve_settings
 from rayner.runtime.sweeps.sweep_tracking import log_result, mlflow_sweep
 from rayner.runtime.sweeps.trials import read_trials, restart_failed
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
-from rayner.runtime.training.example_building import build_examples
-from rayner.runtime.training.train import CACHE_VARIABLE
+from rayner.runtime.training.example_building import build_examples, cache_folder
 from rayner.tasks.registry import train_task
 
 RESULT = "result.json"
@@ -129,7 +127,7 @@ def _plan(
         recipe=recipe,
         settings=settings,
         out=out,
-        cache=Path(os.environ.get(CACHE_VARIABLE, out / ".examples")).absolute(),
+        cache=cache_folder(out / ".examples").absolute(),
         runs={
             name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)
         },

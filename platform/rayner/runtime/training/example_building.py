@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,14 +19,18 @@ import rayner
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError
+from rayner.files.fetching import is_there, local, local_root
 from rayner.files.folders import place_folder
 from rayner.files.locks import locked
+from rayner.files.publishing import Publication
+from rayner.files.uris import uri_of
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import RunTask, Unit
 
 Split = Literal["train", "dev", "calibration"]
 
+CACHE_VARIABLE = "RAYNER_CACHE"
 SCANS = "scans"
 """The folder in the cache for what was seen of files."""
 SECONDS_FOR_ANOTHER = 6 * 3600
@@ -52,12 +58,19 @@ def build_examples(
     What a killed build has written is kept and built upon.
 
     Args:
-        workers: 0 works in this process, any other number on all CPUs of the Ray cluster.
+        cache: a folder, or its URI: there each set is put in place whole by whoever builds it first.
+        workers: 0 works in this process, any other number on all CPUs of the Ray cluster; a set at a URI is
+            built in this process.
 
     Raises:
         CorpusError: the task refuses every item.
         FileError: a file cannot be read; nothing is left out for it.
+        InputError, StorageError: the storage of a URI cannot be used.
     """
+    uri = uri_of(cache)
+    cache = cache_here(cache)
+    # What is made here for a URI, the other nodes do not see.
+    workers = 0 if uri is not None else workers
     units = find_units(task, split, cache, workers)
     settings = {
         "task": f"{type(task).__module__}.{type(task).__qualname__}",
@@ -70,7 +83,9 @@ def build_examples(
     folder = cache.absolute() / key
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
-        if not (folder / "manifest.json").exists():
+        if uri is not None:
+            folder = _at(f"{uri}/{key}", folder, lambda: _build(task, split, units, folder, key, workers))
+        elif not (folder / "manifest.json").exists():
             _build(task, split, units, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
@@ -89,13 +104,37 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
-    scans = cache.absolute() / SCANS / rayner.__version__
+    scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
         found = task.calibration_units(each_file, scans)
     else:
         found = task.units(split, each_file, scans)
     # Arrow keeps what it has freed of all scans, several times what the units take.
     pa.default_memory_pool().release_unused()
+    return found
+
+
+def cache_folder(default: Path) -> Path:
+    """The folder of example sets that RAYNER_CACHE names, or its URI."""
+    return Path(os.environ.get(CACHE_VARIABLE) or default)
+
+
+def cache_here(cache: Path) -> Path:
+    """The cache itself; for one at a URI, the folder of this machine in which sets are made for it."""
+    uri = uri_of(cache)
+    if uri is None:
+        return cache
+    return local_root() / "examples" / hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _at(uri: str, made: Path, build: Callable[[], None]) -> Path:
+    """The set at a URI as it lies on this machine; made and put in place if there is none yet."""
+    if not is_there(f"{uri}/manifest.json"):
+        if not (made / "manifest.json").exists():
+            build()
+        Publication(uri).put_first(made)
+    found = local(uri)
+    shutil.rmtree(made, ignore_errors=True)
     return found
 
 

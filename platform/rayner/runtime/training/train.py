@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from rayner.models.precision_choice import set_precision
 from rayner.runtime.run_folder import check_out
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
-from rayner.runtime.training.example_building import build_examples, find_units, read_all
+from rayner.runtime.training.example_building import build_examples, cache_folder, find_units, read_all
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, read_state
@@ -38,7 +37,6 @@ from rayner.tasks.encoder_task import default_device, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
-CACHE_VARIABLE = "RAYNER_CACHE"
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +124,7 @@ def _train_in(
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
-        cache = cache or Path(os.environ.get(CACHE_VARIABLE, out.parent / ".examples"))
+        cache = cache or cache_folder(out.parent / ".examples")
         return _train(recipe, task, out, publication, workers, cache, watch or watcher(task.metric), epochs)
 
 

@@ -1,0 +1,62 @@
+"""Object storage as obstore sees it: credentials, retries, and whether writes keep to their conditions."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from rayner.errors import InputError, RaynerError
+from rayner.files.fetching import storage_failure
+from rayner.files.uris import check_uri
+
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
+"""Of storage that has conditional writes."""
+
+
+def check_conditional_writes(uri: str) -> None:
+    """Find out whether the storage at a URI keeps two processes apart; two small objects come and go.
+
+    Raises:
+        InputError: it does not, or may not be written to.
+        StorageError: it does not answer.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    store, name = store_at(uri.rstrip("/")), f".rayner-{secrets.token_hex(8)}"
+    try:
+        obstore.put(store, name, b"1", mode="create")
+        try:
+            obstore.put(store, name, b"2", mode="create")
+        except AlreadyExistsError:
+            return
+        finally:
+            obstore.delete(store, [name])
+    except Exception as error:
+        raise storage_failure(uri, error, "cannot be written to") from None
+    what = "ignores the conditions of writes (If-None-Match), which keep two processes apart"
+    raise InputError(uri, what, "update the server, or name a folder that all machines see")
+
+
+def store_at(uri: str) -> Any:
+    """What obstore reads and writes below a URI, with credentials of the environment or the machine's role.
+
+    Raises:
+        InputError: the URI holds credentials, or there are none.
+    """
+    from obstore.store import from_url
+
+    check_uri(uri)
+    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    has_no_role = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    if uri.startswith("s3:") and has_no_role and not any(os.environ.get(name) for name in given):
+        raise storage_failure(uri, RaynerError("no credentials"))
+    retry: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
+    options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
+    try:
+        return from_url(uri, client_options=options, retry_config=retry)
+    except Exception as error:
+        raise storage_failure(uri, error) from None
