@@ -10,7 +10,6 @@ from rich.text import Text
 
 from rayner.cli.marked import COLOURS, NIL, label_of, marked_text
 from rayner.cli.printing import visible
-from rayner.data.mention_strings import SEVERAL
 
 if TYPE_CHECKING:
     from rayner.data.schema import Context, Document
@@ -77,6 +76,8 @@ class ShownDocuments:
 
     def show(self, document: Document) -> None:
         """Print the text with its mentions, and below it what its sentences were read with."""
+        from rayner.data.mention_strings import SEVERAL
+
         for name in [*getattr(self._pipeline.predictor, "names", ()), *(m.type for m in document.mentions)]:
             self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
         answered = [m.entity_id for m in document.mentions if m.entity_id]

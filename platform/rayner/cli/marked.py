@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from rayner.cli.printing import visible
-from rayner.data.mention_strings import name_of
 
 if TYPE_CHECKING:
     from rayner.data.schema import Document, Mention
@@ -77,6 +76,8 @@ def label_of(
         is_linked: whether the mention was looked up in a knowledge base, and so may be NIL.
         scores: add the score of the mention and of each fine type, and the probability of its entity.
     """
+
+    from rayner.data.mention_strings import name_of
 
     def scored(text: str, score: float | None) -> str:
         return f"{text} {score:.2f}" if scores and score is not None else text
