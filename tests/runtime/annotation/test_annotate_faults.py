@@ -22,6 +22,7 @@ from tests.runtime.annotation.annotate_model import BadDevice, Capitals, FindsCa
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
 LONG = [text * 20 for text in TEXTS]
+ONE_BLOCK = LONG[:15]
 Act = Callable[[Any], object]
 
 
@@ -219,18 +220,18 @@ def test_a_worker_that_ends_by_itself_is_no_death(tmp_path: Path, monkeypatch: p
 
 
 def test_on_ray_another_actor_does_the_block(ray_cluster: None, tmp_path: Path) -> None:
-    given = write_jsonl(tmp_path / "in.jsonl", LONG)
+    given = write_jsonl(tmp_path / "in.jsonl", ONE_BLOCK)
     here(given, tmp_path / "here")
     (tmp_path / "pids").mkdir()
     model = BadDevice(pids=tmp_path / "pids", failures=FAULTS - 1)
     counts = annotate(model, [given], tmp_path / "out", workers=1)
-    assert (counts["documents"], counts["rejected"]) == (len(LONG), 0)
+    assert (counts["documents"], counts["rejected"]) == (len(ONE_BLOCK), 0)
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
     assert len(list((tmp_path / "pids").iterdir())) == FAULTS
 
 
 def test_on_ray_a_device_that_fails_again_and_again_fails_the_run(ray_cluster: None, tmp_path: Path) -> None:
-    given = write_jsonl(tmp_path / "in.jsonl", LONG)
+    given = write_jsonl(tmp_path / "in.jsonl", ONE_BLOCK)
     (tmp_path / "pids").mkdir()
     model = BadDevice(pids=tmp_path / "pids", failures=99, error="OutOfMemoryError")
     with pytest.raises(

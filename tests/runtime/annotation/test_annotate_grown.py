@@ -204,6 +204,6 @@ def test_on_ray_a_continuation_has_the_same_documents(ray_cluster: None, tmp_pat
     begin(folder)
     here(folder, tmp_path / "out")
     grow(folder)
-    counts = annotate(Capitals(), [folder], tmp_path / "out", workers=2, cpus=0.5)
+    counts = annotate(Capitals(), [folder], tmp_path / "out", workers=1, cpus=0.5)
     assert counted(counts) == counted(here(folder, tmp_path / "fresh"))
     assert len(rows(tmp_path / "out")) == 83

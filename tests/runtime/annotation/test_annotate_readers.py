@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import pytest
 
@@ -33,19 +33,14 @@ def test_a_head_without_cpus_is_there_for_no_work(nodes: list[dict[str, float]],
 def test_readers_are_as_many_as_actors_may_become(
     ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pool may ask for more than the cluster has as yet."""
+    """A pool may ask for more than the cluster has as yet. Noted before any of them starts."""
     given = [write_jsonl(tmp_path / f"{number}.jsonl", TEXTS[:5], f"{number}-") for number in range(9)]
-    sizes: list[int] = []
 
-    class Strategy:
-        def __new__(cls, size: int) -> Any:
-            sizes.append(size)
-            return strategy(size=size)
+    def readers(size: int) -> NoReturn:
+        raise RuntimeError(f"{size} readers")
 
     import ray.data
 
-    strategy = ray.data.TaskPoolStrategy
-    monkeypatch.setattr(ray.data, "TaskPoolStrategy", Strategy)
-    counts = annotate(Capitals(), given, tmp_path / "out", max_workers=7, cpus=0.5)
-    assert counts["documents"] == 45
-    assert sizes == [7]
+    monkeypatch.setattr(ray.data, "TaskPoolStrategy", readers)
+    with pytest.raises(RuntimeError, match=r"^7 readers$"):
+        annotate(Capitals(), given, tmp_path / "out", max_workers=7, cpus=0.5)

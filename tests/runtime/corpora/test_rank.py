@@ -84,6 +84,6 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_actors_rank_as_one_process(checkpoint: Path, texts: Path) -> None:
-    one, two = rank([texts], checkpoint), rank([texts], checkpoint, workers=2)
-    assert {**two, "seconds": 0} == {**one, "seconds": 0}
+def test_an_actor_ranks_as_this_process(checkpoint: Path, texts: Path) -> None:
+    one, other = rank([texts], checkpoint), rank([texts], checkpoint, workers=1)
+    assert {**other, "seconds": 0} == {**one, "seconds": 0}

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +26,11 @@ from rayner.errors import RaynerError
 from rayner.runtime.annotation.annotation_progress import Tick
 from rayner.runtime.annotation.attempts import FAULTS
 from rayner.runtime.annotation.block import BlockAnnotator
-from rayner.runtime.annotation.input_shards import Shard
-from rayner.runtime.annotation.output_folder import Output, block_name
-from rayner.runtime.annotation.reading import Block, read_blocks
+from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, read
+from rayner.runtime.annotation.output_folder import Output
+from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray
-from rayner.runtime.faults import ReadFault, WorkerFault, pause
+from rayner.runtime.faults import WorkerFault
 
 READ_TASKS = 1024
 READER_SHARE = 0.01
@@ -49,21 +48,11 @@ class Pool:
     gpus: float
 
 
-@dataclass(frozen=True, slots=True)
-class ToRead:
-    """A shard, the bytes of its blocks, and the numbers of those that are done."""
-
-    index: int
-    shard: Shard
-    block_bytes: int
-    done: frozenset[int]
-
-
 def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output) -> Iterator[Tick]:
     """Annotate in this process."""
     annotate = annotator()
     for to_read in work:
-        for name, block in _missing_blocks(to_read, output):
+        for name, block in missing_blocks(to_read, output):
             yield Tick(annotate(name, block), block.consumed)
 
 
@@ -84,7 +73,7 @@ def run_on_ray(
     share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
     with _quiet_context():
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
-            partial(_read, output),
+            partial(read, output),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=pool.cpus * share,
@@ -125,53 +114,6 @@ def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Whether the head of the cluster has no CPUs: it is there for no work."""
     heads = [n["Resources"] for n in nodes if n["Alive"] and "node:__internal_head__" in n["Resources"]]
     return any(not head.get("CPU") for head in heads)
-
-
-def _missing_blocks(to_read: ToRead, output: Output) -> Iterator[tuple[str, Block]]:
-    """The blocks that are not done; then note how many there are, and of how many documents."""
-    count, documents, skipped = 0, 0, 0.0
-    for block in _patiently(to_read.shard, to_read.block_bytes):
-        documents += len(block)
-        if count in to_read.done:
-            skipped += block.consumed
-        else:
-            block.consumed += skipped
-            skipped = 0.0
-            yield block_name(to_read.index, count), block
-        count += 1
-    output.write_json(output.shard(to_read.index), {"blocks": count, "documents": documents})
-
-
-def _patiently(shard: Shard, block_bytes: int) -> Iterator[Block]:
-    """The blocks of a shard, each once; where reading fails, they are read from the start again.
-
-    Raises:
-        ReadFault: it failed too often in a row.
-    """
-    given = failures = 0
-    while True:
-        try:
-            for block in islice(read_blocks(shard, block_bytes), given, None):
-                given, failures = given + 1, 0
-                yield block
-            return
-        except ReadFault as fault:
-            failures += 1
-            pause(failures, fault)
-
-
-def _read(output: Output, batch: pa.Table) -> Iterator[pa.Table]:
-    """The blocks, pickled; an error of ours in place of one, as Ray would wrap it in its traceback."""
-    to_read: ToRead = pickle.loads(batch["work"][0].as_py())
-    try:
-        for name, block in _missing_blocks(to_read, output):
-            yield _row(name, block)
-    except RaynerError as error:
-        yield _row("", error)
-
-
-def _row(name: str, block: Block | RaynerError) -> pa.Table:
-    return pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
 
 
 class _Actor:
