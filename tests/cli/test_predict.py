@@ -98,7 +98,7 @@ def test_a_standardizer_names_the_entity_of_each_text(run, pipeline):
     status, out, err = run("predict", best, "--index", index, "Londinium", "--top-k", 2, "--scores")
     assert status == 0, err
     first, *candidates = out.splitlines()
-    assert first.startswith("[Londinium](london Londinium ")
+    assert first.startswith("[Londinium](london London ")
     assert len(candidates) == 2
     assert run("predict", best, "--index", index, "...")[1] == "[...](NIL)\n"
     _, out, _ = run("predict", best, "--index", index, "Paris", "...", "--json")

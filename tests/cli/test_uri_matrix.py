@@ -58,13 +58,23 @@ FEW = ("--set", "training.epochs=1")
 USES = (
     Use("train", {"recipe": "recipe.yaml"}, {"out": "run"}, ("--workers", "0", *FEW)),
     Use(
+        "train",
+        {"recipe": "adding.yaml", "add_types": "recognizer"},
+        {"out": "added"},
+        ("--workers", "0", *FEW),
+    ),
+    Use(
         "tune",
         {"recipe": "recipe.yaml"},
         {"out": "sweep"},
         instead="rayner.runtime.sweeps.sweep.sweep",
         plain={"space": "{space}"},
     ),
-    Use("evaluate", {"checkpoint": "run/best", "corpus": "corpus.jsonl", "types": "types.yaml"}),
+    Use(
+        "evaluate",
+        {"checkpoint": "run/best", "corpus": "corpus.jsonl", "types": "types.yaml"},
+        {"out": "evaluation"},
+    ),
     Use("evaluate", {"checkpoint": "standardizer", "corpus": "mentions.jsonl", "index": "index"}),
     Use("evaluate", {"checkpoint": "gaussian", "corpus": "corpus.jsonl", "support": "corpus.jsonl"}),
     Use("report", {"run_folder": "run"}, {"out": "page.html"}),
@@ -165,6 +175,8 @@ def write_inputs(folder: Path, examples: Path, trained: Path) -> None:
         ),
         "names.tsv": "Software\tPython\nSoftware\tRedis\n",
         "phrases.tsv": "the phrase\n",
+        "adding.yaml": "task: recognizer\ntypes: [{name: Language, description: programming languages}]\n"
+        f"corpus: {{train: [{HOME}/corpus.jsonl], dev: [{HOME}/corpus.jsonl]}}\n",
         "prompts.yaml": "kinds: [{name: a, prompt: 'Who uses {entity}?', templates: ['We use {entity}.']}]\n",
         "types.yaml": "[{name: Language, description: programming languages}]\n",
         "serve.yaml": f"checkpoint: {HOME}/pipeline.yaml\n"
