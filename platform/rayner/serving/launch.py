@@ -164,7 +164,11 @@ class Served:
             return
         if self._started:
             log.info("stopping; requests in work are answered")
-            serve.delete(self.name)
+            try:
+                serve.delete(self.name)
+            except TimeoutError:
+                # Replicas that nothing has room for are in no hurry to go.
+                log.warning("Ray Serve has not removed the application %s in a minute", self.name)
         self._started = False
         if self._own_ray:
             serve.shutdown()
