@@ -1,4 +1,4 @@
-"""The application on Ray Serve: one cluster, one application, asked over HTTP below a prefix."""
+"""The application on Ray Serve: one cluster, one application, asked over HTTP."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
-from rayner.serving.application_settings import ReplicaSettings, ServeSettings
+from rayner.serving.application_settings import ServeSettings
 from rayner.serving.launch import Served, metrics_address
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
 from tests.serving.load import under_load
 from tests.waiting import wait_for
 
-PREFIX = "/texts"
 EXTRA = Entity("noether", "Emmy Noether")
 BODY = {"documents": [{"text": text} for text in TEXTS]}
 PRESSURE = {"ongoing": 2, "queued": 8, "retry_after": 2}
@@ -49,11 +48,11 @@ class Service:
                 "http": {"port": self.port},
             }
         )
-        self.served = Served(route_prefix=PREFIX)
+        self.served = Served()
         self.served.deploy(self.settings)
 
     def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}{PREFIX}{path}"
+        return f"http://127.0.0.1:{self.port}{path}"
 
     def change(self, **changes: Any) -> None:
         """Bring the application to other settings and wait until they are in force."""
@@ -183,26 +182,25 @@ def test_other_applications_are_left_alone(served: Service) -> None:
     from ray.serve.context import _get_global_client
     from ray.serve.schema import ServeDeploySchema
 
-    other = {"name": "other", "route_prefix": "/", "import_path": "tests.serving.other_application:app"}
+    other = {"name": "other", "route_prefix": "/other", "import_path": "tests.serving.other_application:app"}
     client = _get_global_client()
     assert client is not None
     client.deploy_apps(ServeDeploySchema.model_validate({"applications": [other]}))
     wait_for(lambda: serve.status().applications["other"].status == "RUNNING")
     served.change(revision="beside another")
     # A command that finds its name or its prefix taken fails, and takes nothing away.
-    for name, prefix in ((NAME, "/else"), ("other", "/else"), ("second", PREFIX), ("second", "/")):
-        taken = Served(name, prefix)
+    for taken in (Served(), Served("other", "/else"), Served("second", "/"), Served("second", "/other")):
         with pytest.raises(InputError, match=r"--name|--route-prefix"):
             taken.deploy(served.settings)
         taken.stop()
     second = Served("second", "/second")
-    # No node has room for its replica, which would take seconds to start.
-    roomy = served.settings.model_copy(update={"replicas": ReplicaSettings(cpus=1000)})
-    assert not second.deploy(roomy, interrupted=lambda: True)
-    assert set(serve.status().applications) == {NAME, "other", "second"}
+    second.deploy(served.settings)
+    reply = requests.post(served.url("/second/v1/recognize"), json=BODY, timeout=60)
+    assert reply.json()["versions"]["recognizer"] == version_of(served.old)
+    assert requests.get(served.url("/second/readyz"), timeout=30).status_code == 200
     second.stop()
     assert set(serve.status().applications) == {NAME, "other"}
-    assert requests.get(f"http://127.0.0.1:{served.port}/", timeout=30).text == "other"
+    assert requests.get(served.url("/other"), timeout=30).text == "other"
     assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
     serve.delete("other")
 

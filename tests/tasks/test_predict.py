@@ -33,7 +33,7 @@ class FindsZorn(Recognizer):
 
     def __init__(self, task: object, seen: list[int]) -> None:
         self._task = task  # type: ignore[assignment]
-        self._decoding = SpanDecoding(overlap="nested")
+        self._decoding, self._calibration = SpanDecoding(overlap="nested"), None
         self.names, self._seen, self.tokens_per_batch = ["PER"], seen, TOKENS_PER_BATCH
 
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:

@@ -23,7 +23,7 @@ class FindsLongWords(Recognizer):
 
     def __init__(self) -> None:
         self._task = TASK
-        self._decoding = SpanDecoding(overlap="nested")
+        self._decoding, self._calibration = SpanDecoding(overlap="nested"), None
         self.names, self.tokens_per_batch = ["PER"], TOKENS_PER_BATCH
 
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:

@@ -144,7 +144,9 @@ def _look(place: Place) -> Found | None:
     if (described := find_manifest(place)) is not None:
         base, manifest, rest = described
         entries = manifest.below(rest)
-        return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
+        # What is not of the folder may be somebody's own below it.
+        if entries or not rest:
+            return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
     start = place.path.rstrip("/") + "/"
     entries = {}
     for one in place.files(recursive=True):

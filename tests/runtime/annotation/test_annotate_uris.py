@@ -9,7 +9,8 @@ import obstore
 import pyarrow.parquet as pq
 import pytest
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.files.fetching import local
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.runtime.annotation import annotate as module
@@ -18,12 +19,15 @@ from tests.object_storage import BUCKET, Storage
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, write_jsonl
 
+FOLDER = "annotation"
+HOME = f"s3://{BUCKET}/{FOLDER}"
+
 
 def uploaded(storage: Storage, tmp_path: Path, name: str, files: int = 1) -> str:
     for number in range(files):
         path = write_jsonl(tmp_path / f"{number}.jsonl", TEXTS, f"{number}-")
-        obstore.put(storage.store(), f"{name}/{number}.jsonl", path)
-    return f"s3://{BUCKET}/{name}"
+        obstore.put(storage.store(), f"{FOLDER}/{name}/{number}.jsonl", path)
+    return f"{HOME}/{name}"
 
 
 def documents(out: str) -> list[str]:
@@ -38,7 +42,7 @@ def run(given: str, out: str, model: Any = None) -> dict[str, Any]:
 
 
 def test_passing_faults_lose_nothing(storage: Storage, tmp_path: Path) -> None:
-    given, out = uploaded(storage, tmp_path, "faults/in", 2), f"s3://{BUCKET}/faults/out"
+    given, out = uploaded(storage, tmp_path, "faults/in", 2), f"{HOME}/faults/out"
     failed = storage.fails("broken", 2, "GET", ".jsonl")
     assert run(given, out)["documents"] == 2 * len(TEXTS)
     assert failed
@@ -49,7 +53,7 @@ def test_passing_faults_lose_nothing(storage: Storage, tmp_path: Path) -> None:
 
 
 def test_storage_that_stays_away_is_no_reject_and_is_gone_on_with(storage: Storage, tmp_path: Path) -> None:
-    given, out = uploaded(storage, tmp_path, "away/in"), f"s3://{BUCKET}/away/out"
+    given, out = uploaded(storage, tmp_path, "away/in"), f"{HOME}/away/out"
 
     class Cut(Capitals):
         def load(self, device: str | None) -> Any:
@@ -67,7 +71,7 @@ def test_storage_that_stays_away_is_no_reject_and_is_gone_on_with(storage: Stora
 def test_of_two_runs_the_later_one_goes_on(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, out = uploaded(storage, tmp_path, "two/in"), f"s3://{BUCKET}/two/out"
+    given, out = uploaded(storage, tmp_path, "two/in"), f"{HOME}/two/out"
     monkeypatch.setattr(module, "SECONDS_BETWEEN_CHECKS", 0.0)
 
     class RunsAnother(Capitals):
@@ -79,7 +83,7 @@ def test_of_two_runs_the_later_one_goes_on(
 
     with pytest.raises(TakenOverError, match="is written by another process"):
         run(given, out, RunsAnother())
-    assert not [key for key in storage.objects("two/out/") if key.endswith("_annotation.json")]
+    assert not [key for key in storage.objects(f"{FOLDER}/two/out/") if key.endswith("_annotation.json")]
     assert run(given, out)["documents"] == len(TEXTS)
     assert len(documents(out)) == len(TEXTS)
 
@@ -90,11 +94,23 @@ def test_a_bucket_that_is_missing(storage: Storage, tmp_path: Path) -> None:
         run(given, "s3://nowhere/out")
 
 
+def test_files_below_a_folder_that_was_put_in_place_are_read_too(storage: Storage, tmp_path: Path) -> None:
+    publication = Publication(f"{HOME}/below")
+    publication.open()
+    write_jsonl(publication.folder / "0.jsonl", TEXTS[:1], "0-")
+    publication.push()
+    given = uploaded(storage, tmp_path, "below/own")
+    assert run(given, f"{HOME}/below-out")["documents"] == len(TEXTS)
+    assert len(list(local(given).iterdir())) == 1
+    with pytest.raises(CorpusError, match="no such file or folder"):
+        run(f"{HOME}/below/nothing", f"{HOME}/below-other")
+
+
 def test_a_corpus_that_was_put_in_place_is_read_by_its_names(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files lie under other names, and `corpus convert` leaves counts beside the documents."""
-    corpus, out = f"s3://{BUCKET}/published/in", f"s3://{BUCKET}/published/out"
+    corpus, out = f"{HOME}/published/in", f"{HOME}/published/out"
     publication = Publication(corpus)
     publication.open()
     write_jsonl(publication.folder / "0.jsonl", TEXTS, "0-")

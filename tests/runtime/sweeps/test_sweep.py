@@ -48,7 +48,7 @@ def trials_in(out: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Any:
-    return parse_recipe(toy_values(tmp_path / "corpus", epochs=6), "recipe")
+    return parse_recipe(toy_values(tmp_path / "corpus", epochs=6, head_learning_rate=0.05), "recipe")
 
 
 @pytest.mark.usefixtures("ray_cluster")

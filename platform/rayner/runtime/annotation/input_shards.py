@@ -182,9 +182,11 @@ def _files(place: Place) -> list[_File]:
         info = place.info()
         if info.type == fs.FileType.File:
             return [_plain(place, "", info)]
-        if not place.is_local and (described := find_manifest(place)) is not None:
-            return _put_in_place(place, *described)
-        if info.type == fs.FileType.Directory:
+        described = None if place.is_local else find_manifest(place)
+        if described is not None and (files_of := _put_in_place(place, *described)):
+            return files_of
+        # What is not of a folder that was put in place may be somebody's own below it.
+        if info.type == fs.FileType.Directory and (described is None or described[2]):
             found = place.files(recursive=True)
             names = [one.path[len(place.path) :].strip("/") for one in found]
             return [_plain(place.at(one.path), name, one) for one, name in zip(found, names, strict=True)]
@@ -208,8 +210,6 @@ def _put_in_place(place: Place, base: Place, manifest: Manifest, rest: str) -> l
         file = Place(place.filesystem, base.below(entry.object).path, shown)
         # Its content tells it from another one, as the time of a file does.
         found.append(_File(file, inside, entry.size, int(entry.sha256[:15], 16)))
-    if not found:
-        raise CorpusError(place.shown, "no such file or folder", "correct the path")
     return found
 
 
