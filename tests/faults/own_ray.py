@@ -160,8 +160,9 @@ class Nodes:
         nodes: list[Any] = []
         # The dashboard listens before it can answer.
         with contextlib.suppress(RayStateApiException, ServerUnavailable):
-            nodes = list_nodes(self.head.dashboard, filters=[("state", "=", "ALIVE")])
-        return {node.node_ip for node in nodes if not node.is_head_node}
+            # Without a filter: Ray 2.60 takes what a filter leaves out for missing, and raises.
+            nodes = list_nodes(self.head.dashboard)
+        return {node.node_ip for node in nodes if node.state == "ALIVE" and not node.is_head_node}
 
 
 def lose(pid: int) -> None:

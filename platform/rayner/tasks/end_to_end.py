@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from rayner.data.fine_types import gold_types
 from rayner.data.mention_strings import SEVERAL, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
@@ -40,7 +41,8 @@ def evaluate_end_to_end(
 ) -> EndToEnd:
     """Score what the stages of a pipeline answered.
 
-    Entities are scored where a gold mention of a type that is linked has one.
+    Entities are scored where a gold mention of a type that is linked has one, fine types where one has some
+    that a stage knows.
 
     Args:
         stages: all of them, in order.
@@ -57,7 +59,8 @@ def evaluate_end_to_end(
         truth_of = None
     rows = outcomes(gold, predicted, types, truth_of)
     given = outcomes(gold, on_gold, types, truth_of) if on_gold else []
-    is_typed = any(isinstance(stage, TypeStage) for stage in stages)
+    known = {name for stage in stages if isinstance(stage, TypeStage) for name in stage.types}
+    is_typed = any(known.intersection(gold_types(m)) for d in gold for m in d.mentions)
     fine = FineTypes(gold, predicted, on_gold) if is_typed else None
     return EndToEnd(score_end_to_end(rows, given, fine, intervals=intervals), rows)
 

@@ -147,6 +147,17 @@ def test_a_corpus_without_entities_is_scored_by_spans_and_types(folder: Path) ->
     )
 
 
+def test_fine_types_that_no_stage_knows_are_not_scored(folder: Path, tmp_path: Path) -> None:
+    other = (("/elsewhere", 1.0),)
+    documents = [
+        replace(document, mentions=tuple(replace(mention, types=other) for mention in document.mentions))
+        for document in corpus()
+    ]
+    write_parquet(documents, tmp_path / "other.parquet")
+    whole = evaluate(folder / "pipeline.yaml", tmp_path / "other.parquet", intervals=False)["end_to_end"]
+    assert list(whole["levels"]) == ["span", "span_type"]
+
+
 def test_an_evaluation_takes_the_place_of_another_and_of_nothing_else(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     evaluate(folder / "pipeline.yaml", folder / "gold.parquet", out=out, intervals=False)
