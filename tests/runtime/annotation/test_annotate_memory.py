@@ -88,11 +88,12 @@ def test_a_row_over_the_limit_is_rejected(
 def test_on_ray_five_hundred_megabytes_more_take_no_more_memory(root: Path, tmp_path: Path) -> None:
     """In a process of its own, whose cluster is not that of the other tests.
 
-    With 100 MB it takes 2.0 GB, most of it for Ray's processes, and with 600 MB 0.13 GB more.
+    With 300 MB it takes 2.05 GB, most of it for Ray's processes, and with 800 MB 0.04 GB more. With 100 MB
+    the readers may be over before the last actor is there, so that the peak is that of fewer processes.
     """
     peaks = {}
     out = str(tmp_path / "annotate_memory.json")
-    for megabytes in (100, 600):
+    for megabytes in (300, 800):
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.annotate_memory", "--megabytes", str(megabytes), "--out", out],
             cwd=root,
@@ -102,4 +103,4 @@ def test_on_ray_five_hundred_megabytes_more_take_no_more_memory(root: Path, tmp_
         )
         (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
         peaks[megabytes] = row["peak_mb"]
-    assert peaks[600] < peaks[100] + 300, peaks
+    assert peaks[800] < peaks[300] + 300, peaks
