@@ -20,7 +20,6 @@ from rayner.errors import InputError
 from rayner.models.encoder import load_encoder
 from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
-from rayner.runtime.training import loop as worker
 from rayner.runtime.training.gradients import Backward
 from rayner.runtime.training.train import train
 from rayner.serving.models import ServedRecognizer, ServedStage
@@ -31,6 +30,7 @@ from rayner.tasks.encoder_task import encoders
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, tasks, train_task
 from rayner.tasks.stages import StageSettings
+from tests.killed_training import killed_at
 from tests.runtime.training.several_workers import (
     gradients_of,
     losses,
@@ -116,19 +116,12 @@ def test_some_worker_has_no_share_of_some_step(runs: Path, recipes: Any, name: s
 
 @pytest.mark.parametrize("name", TASKS)
 def test_killed_and_resumed_equals_undisturbed(
-    folder: Path, recipes: Any, checkpoints: dict[str, Path], name: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, recipes: Any, checkpoints: dict[str, Path], name: str
 ) -> None:
-    recipe, take_step = parse_recipe(_resumable(recipes[name]), "recipe"), worker.take_step
+    recipe = parse_recipe(_resumable(recipes[name]), "recipe")
 
-    def dying(learner: Any, step: Any, progress: Progress) -> None:
-        if progress.step == 3:
-            raise KeyboardInterrupt
-        take_step(learner, step, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(worker, "take_step", dying)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, folder / "cut" / name)
+    with killed_at(3):
+        train(recipe, folder / "cut" / name)
     train(recipe, folder / "cut" / name)
     for part in ("last", "best"):
         one, other = (weights_of(folder / run / name / part) for run in ("whole", "cut"))

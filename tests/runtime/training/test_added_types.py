@@ -11,10 +11,9 @@ import pytest
 from rayner.errors import RecipeError
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
-from rayner.runtime.training import loop as worker
 from rayner.runtime.training.train import train
-from rayner.tasks.base import Progress
 from rayner.tasks.registry import adding_types, parse_recipe
+from tests.killed_training import killed_at
 from tests.runtime.training.several_workers import assert_two_equal_one, tiny_examples, tiny_recipe
 from tests.runtime.training.toy_task import largest_difference, weights_of
 
@@ -41,19 +40,12 @@ def test_two_workers_equal_one(folder: Path) -> None:
     assert_two_equal_one(folder / "workers", values, tiny_examples(values, folder / "cache"))
 
 
-def test_killed_and_resumed_equals_undisturbed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    described, take_step = recipe(folder, checkpoint_every=2, epochs=2), worker.take_step
+def test_killed_and_resumed_equals_undisturbed(folder: Path) -> None:
+    described = recipe(folder, checkpoint_every=2, epochs=2)
     train(described, folder / "whole")
 
-    def dying(learner: Any, step: Any, progress: Progress) -> None:
-        if progress.step == 25:
-            raise KeyboardInterrupt
-        take_step(learner, step, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(worker, "take_step", dying)
-        with pytest.raises(KeyboardInterrupt):
-            train(described, folder / "cut")
+    with killed_at(25):
+        train(described, folder / "cut")
     train(described, folder / "cut")
     for part in ("last", "best"):
         one, other = (weights_of(folder / run / part) for run in ("whole", "cut"))

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from rayner.runtime.training import loop
 from rayner.runtime.training.loop import work
+from tests.killed_training import killed_at
 from tests.runtime.training.several_workers import losses, spawn
 from tests.runtime.training.toy_task import HardFirstTask, largest_difference, toy_run, weights_of
 
@@ -22,21 +23,6 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class Killed(Exception):
-    """Stands for a kill -9: nothing catches it."""
-
-
-def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    take_step = loop.take_step
-
-    def dying(learner: Any, batch: Any, progress: Any) -> None:
-        if progress.step == step:
-            raise Killed
-        take_step(learner, batch, progress)
-
-    monkeypatch.setattr(loop, "take_step", dying)
-
-
 def train(out: Path, double: bool = False) -> HardFirstTask:
     task = HardFirstTask(double=double)
     work(toy_run(out, task, **SETTINGS))
@@ -44,16 +30,14 @@ def train(out: Path, double: bool = False) -> HardFirstTask:
 
 
 @pytest.fixture
-def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cut(tmp_path: Path) -> Path:
     """A run that was killed in the middle of its second epoch, at a step after its last checkpoint."""
     whole = train(tmp_path / "whole")
     assert whole.prepared == [0, 1, 2]
     steps = len(losses(tmp_path / "whole")) // 3
     assert steps >= 6
-    with monkeypatch.context() as patch:
-        kill_at(steps + steps // 2 + 1, patch)
-        with pytest.raises(Killed):
-            train(tmp_path / "cut")
+    with killed_at(steps + steps // 2 + 1):
+        train(tmp_path / "cut")
     return tmp_path / "cut"
 
 

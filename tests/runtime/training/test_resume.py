@@ -15,6 +15,7 @@ from rayner.errors import CheckpointError, RecipeError
 from rayner.runtime.training import loop as worker
 from rayner.runtime.training.loop import work
 from rayner.runtime.training.run_state import read_state
+from tests.killed_training import killed_at
 from tests.runtime.training.toy_task import (
     STEP_THAT_WAITS,
     LoopTask,
@@ -28,32 +29,13 @@ from tests.runtime.training.toy_task import (
 from tests.waiting import wait_for
 
 
-class Killed(Exception):
-    """Stands for a kill -9: nothing catches it."""
-
-
-def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    take_step = worker.take_step
-
-    def dying(learner, batch, progress):
-        if progress.step == step:
-            raise Killed
-        take_step(learner, batch, progress)
-
-    monkeypatch.setattr(worker, "take_step", dying)
-
-
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("step", [1, 5, 9])
-def test_resumed_equals_undisturbed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, precision: str
-) -> None:
+def test_resumed_equals_undisturbed(tmp_path: Path, step: int, precision: str) -> None:
     settings = {"checkpoint_every": 2, "average": 0.9, "precision": precision}
     work(toy_run(tmp_path / "whole", LoopTask(toy_recipe(0.3)), **settings))
-    with monkeypatch.context() as patch:
-        kill_at(step, patch)
-        with pytest.raises(Killed):
-            work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
+    with killed_at(step):
+        work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
     state = work(toy_run(tmp_path / "cut", LoopTask(toy_recipe(0.3)), **settings))
     assert state.step == state.steps
     for folder in ("last", "best"):
@@ -79,12 +61,10 @@ def test_paused_equals_undisturbed(tmp_path: Path) -> None:
     assert [row["step"] for row in logged if "loss" in row] == list(range(1, state.steps + 1))
 
 
-def test_it_goes_on_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_on_within_an_epoch(tmp_path: Path) -> None:
     settings = {"epochs": 1, "checkpoint_every": 1, "normalization": "step"}
-    with monkeypatch.context() as patch:
-        kill_at(3, patch)
-        with pytest.raises(Killed):
-            work(toy_run(tmp_path, **settings))
+    with killed_at(3):
+        work(toy_run(tmp_path, **settings))
     rest = toy_run(tmp_path, **settings)
     work(rest)
     examples = rest.examples

@@ -16,13 +16,12 @@ from rayner.data.schema import Document
 from rayner.errors import CheckpointError, RecipeError
 from rayner.metrics.judged_mentions import judge_mentions
 from rayner.metrics.reliability import reliability
-from rayner.runtime.training import loop as worker
 from rayner.runtime.training.train import train
-from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.calibration import BELOW, FILE, load
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.registry import parse_recipe, train_task
+from tests.killed_training import killed_at
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import DOCUMENTS, NESTED, TYPES, corpus, found, marked, recognizer, trained
 
@@ -95,24 +94,12 @@ def recipe_in(folder: Path, **parts: Any) -> dict[str, Any]:
     return {**tiny_recipe(folder, "recognizer", checkpoint_every=2, epochs=1), **parts}
 
 
-def test_a_run_calibrates_its_checkpoint_and_resumes_to_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe, take_step = (
-        parse_recipe(recipe_in(tmp_path, calibration={"fraction": 0.3}), "recipe"),
-        worker.take_step,
-    )
+def test_a_run_calibrates_its_checkpoint_and_resumes_to_the_same(tmp_path: Path) -> None:
+    recipe = parse_recipe(recipe_in(tmp_path, calibration={"fraction": 0.3}), "recipe")
     train(recipe, tmp_path / "whole")
 
-    def dying(learner: Any, step: Any, progress: Progress) -> None:
-        if progress.step == 3:
-            raise KeyboardInterrupt
-        take_step(learner, step, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(worker, "take_step", dying)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, tmp_path / "cut")
+    with killed_at(3):
+        train(recipe, tmp_path / "cut")
     train(recipe, tmp_path / "cut")
     stored = [(tmp_path / run / "best" / FILE).read_text() for run in ("whole", "cut")]
     assert stored[0] == stored[1]

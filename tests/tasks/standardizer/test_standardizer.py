@@ -13,13 +13,13 @@ import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError, RecipeError
-from rayner.runtime.training import loop as worker
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import LONGEST, StandardizerOptions, StandardizerTask
+from tests.killed_training import killed_at
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.tasks.standardizer.small_names import ENTITIES, small_recipe, write
 
@@ -56,21 +56,12 @@ def test_it_learns_what_is_written_otherwise_and_a_checkpoint_answers_alike(
         load_checkpoint(tmp_path / "run/best")
 
 
-def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     values = small_recipe(tmp_path, model={"dropout": 0.2}, training={"checkpoint_every": 2})
     recipe = parse_recipe(values, "recipe")
     train(recipe, tmp_path / "whole")
-    take_step = worker.take_step
-
-    def dying(learner: Any, step: Any, progress: Any) -> None:
-        if progress.step == 5:
-            raise KeyboardInterrupt
-        take_step(learner, step, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(worker, "take_step", dying)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, tmp_path / "cut")
+    with killed_at(5):
+        train(recipe, tmp_path / "cut")
     train(recipe, tmp_path / "cut")
     for folder in ("last", "best"):
         one, other = (weights_of(tmp_path / run / folder) for run in ("whole", "cut"))
