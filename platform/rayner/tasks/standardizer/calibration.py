@@ -102,14 +102,16 @@ def _near_misses(
     first = (
         next((f for f in of if f.entity_id not in ids), None) for of, ids in zip(found, gold, strict=True)
     )
-    owners = {f.name: f.entity_id for f in first if f is not None}
+    owners = {f.matched: f.entity_id for f in first if f is not None}
     if not owners:
         return []
     names, own = list(owners), [[entity_id] for entity_id in owners.values()]
     vectors = np.stack([_vector(index, entity_id, name) for name, entity_id in owners.items()])
     without = index.search(names, vectors, CANDIDATES, weight, exclude=own)
     # An entity that has the very name is no miss.
-    return [of for name, of in zip(names, without, strict=True) if not of or fold(of[0].name) != fold(name)]
+    return [
+        of for name, of in zip(names, without, strict=True) if not of or fold(of[0].matched) != fold(name)
+    ]
 
 
 def _vector(index: EntityIndex, entity_id: str, name: str) -> np.ndarray:
