@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayner.metrics.calibration import best_temperature, expected_calibration_error
+from rayner.metrics.calibration import best_temperature
+from rayner.metrics.reliability import reliability
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -24,7 +25,7 @@ def drawn(seed: int, size: int = 20_000, labels: int = 5) -> tuple[np.ndarray, n
 
 def error(logits: np.ndarray, labels: np.ndarray) -> float:
     probabilities = softmax(logits)
-    return expected_calibration_error(probabilities.max(1), probabilities.argmax(1) == labels)
+    return reliability(probabilities.max(1), probabilities.argmax(1) == labels).error
 
 
 @pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
@@ -46,15 +47,6 @@ def test_no_other_temperature_makes_the_labels_more_probable(seed: int, other: f
         return -np.log(softmax(logits / temperature)[np.arange(len(labels)), labels]).mean()
 
     assert surprisal(best_temperature(logits, labels)) <= surprisal(other) + 1e-9
-
-
-def test_the_error_by_its_definition() -> None:
-    probabilities = np.array([0.05, 0.55, 0.58, 0.95, 1.0])
-    right = np.array([False, True, False, True, True])
-    # Bins [0, .1), [.5, .6), [.9, 1]: of 1, 2 and 2 answers.
-    gaps = [1 * abs(0.05 - 0), 2 * abs(0.565 - 0.5), 2 * abs(0.975 - 1)]
-    assert expected_calibration_error(probabilities, right, bins=10) == pytest.approx(sum(gaps) / 5)
-    assert expected_calibration_error(np.zeros(0), np.zeros(0, dtype=bool)) == 0
 
 
 def test_what_has_no_minimum_ends_where_the_search_does() -> None:

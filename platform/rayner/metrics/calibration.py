@@ -1,28 +1,10 @@
-"""Whether probabilities are right as often as they say, and the temperature that makes them so."""
+"""The temperature that makes probabilities right as often as they say."""
 
 from __future__ import annotations
 
 import numpy as np
 
-BINS = 15
 _LOWEST, _HIGHEST, _HALVINGS = 1 / 64, 64.0, 40
-
-
-def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
-    """The mean difference of probability and accuracy over bins of equal width (Guo et al. 2017, equation 3).
-
-    Args:
-        probabilities: [N] of what was answered, between 0 and 1.
-        right: bool [N] whether it was right.
-
-    Returns:
-        A number between 0 and 1; 0 without any answer.
-    """
-    if not len(probabilities):
-        return 0.0
-    of_bin = np.minimum((probabilities * bins).astype(int), bins - 1)
-    gap = np.bincount(of_bin, probabilities - right.astype(float), bins)
-    return float(np.abs(gap).sum() / len(probabilities))
 
 
 def best_temperature(logits: np.ndarray, labels: np.ndarray) -> float:

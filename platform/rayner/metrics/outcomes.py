@@ -79,7 +79,8 @@ def outcomes(
     - `unlinked`: it has an entity, and no stage links mentions of its type;
     - `unknown`: the knowledge base lacks its entity, whatever was answered;
     - `retrieval`: its entity is not among the candidates;
-    - `ranking`: it is, below another one; `refused`: it is the first, and the answer is NIL;
+    - `ranking`: it is, and another entity was answered or ranked above it; `refused`: it is the first, and
+      the answer is NIL;
     - `nil_linked`: it has no entity, and was given one.
 
     Mentions are paired as `error_kinds.categorize` does. A gold mention that is given twice with different

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,15 @@ class ScoreCalibration:
     def probability(self, name: str, margin: float) -> float:
         """That a mention of the type is right; the pooled map's for a type that it was not fitted on."""
         return float(_logistic(self.types.get(name, self.pooled).of(np.array([margin])))[0])
+
+    def with_types(self, other: ScoreCalibration, names: Iterable[str]) -> ScoreCalibration:
+        """This calibration, with the other's maps of those types that it was fitted on."""
+        new = [name for name in names if name in other.types]
+        return replace(
+            self,
+            types={**self.types, **{name: other.types[name] for name in new}},
+            mentions={**self.mentions, **{name: other.mentions[name] for name in new}},
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""

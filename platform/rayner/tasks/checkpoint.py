@@ -27,8 +27,8 @@ from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
     RECIPE,
+    manifest_version,
     read_known_recipe,
-    sha256_of,
     write_manifest,
 )
 from rayner.tasks.encoder_task import EncoderTask, load_trained
@@ -124,4 +124,4 @@ def version_of(folder: Path) -> str:
     path = folder / MANIFEST
     if not path.is_file():
         raise CheckpointError(str(path), "is missing", "name a checkpoint folder, such as RUN/best")
-    return f"{read_recipe(folder).task}-{sha256_of(path)[:12]}"
+    return manifest_version(folder, read_recipe(folder).task)

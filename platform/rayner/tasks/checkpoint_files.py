@@ -157,6 +157,11 @@ def check_files(folder: Path) -> None:
             raise CheckpointError(str(file), "is cut short or not the file that was saved", HINT)
 
 
+def manifest_version(folder: Path, task: str) -> str:
+    """What tells a checkpoint of a task from any other: its manifest has the hashes of all its files."""
+    return f"{task}-{sha256_of(folder / MANIFEST)[:12]}"
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:

@@ -12,7 +12,7 @@ from rayner.data.mention_strings import SEVERAL, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
-from rayner.tasks.standardizer.stage import Entities
+from rayner.tasks.standardizer.stage import Entities, last_linking
 from rayner.tasks.typer.predictor import TypeStage
 
 
@@ -76,11 +76,10 @@ def _truth_of(stages: Sequence[Entities]) -> TruthOf:
 
     @cache
     def truth(mention: Mention) -> Truth:
-        linking = [stage for stage in stages if stage.links(mention)]
-        if not linking:
-            ids = ids_of(mention.entity_id or "")
-            return Truth(frozenset(ids), False, False)
-        ids, known = linking[-1].right_ids(mention)
+        stage = last_linking(stages, mention)
+        if stage is None:
+            return Truth(frozenset(ids_of(mention.entity_id or "")), False, False)
+        ids, known = stage.right_ids(mention)
         return Truth(frozenset(ids), known, True)
 
     return lambda mention: truth(Mention(0, 0, mention.type, mention.entity_id))

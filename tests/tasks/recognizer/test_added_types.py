@@ -104,8 +104,18 @@ def test_scores_are_calibrated_as_those_of_the_checkpoint(tmp_path: Path) -> Non
     task.calibrate(model, corpus())
     assert task.calibration is not None
     task_2 = adding(saved(tmp_path / "base", task, model), TYPES[2:])
-    task_2.build()
+    model_2 = task_2.build().eval()
     assert task_2.calibration == task.calibration
+    # Those of old types stay; those of added ones are fitted.
+    task_2.calibrate(model_2, corpus())
+    assert task_2.calibration is not None
+    assert task_2.calibration.pooled == task.calibration.pooled
+    old = [TypeSettings.model_validate(one).name for one in TYPES[:2]]
+    for name in old:
+        assert task_2.calibration.types.get(name) == task.calibration.types.get(name)
+    added = TypeSettings.model_validate(TYPES[2]).name
+    assert added in task_2.calibration.types
+    assert added not in task.calibration.types
 
 
 def test_an_added_type_is_learned(tmp_path: Path) -> None:

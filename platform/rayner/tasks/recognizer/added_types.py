@@ -14,12 +14,12 @@ from typing import Any, cast
 from rayner.config import AddedTypes, RecognizerRecipe
 from rayner.config.recipe_files import Recipes, parse_settings
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, CorpusError, RecipeError
+from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.metrics.spans import score_spans
-from rayner.tasks.checkpoint_files import read_known_recipe, sha256_of
+from rayner.tasks.checkpoint_files import manifest_version, read_known_recipe
 from rayner.tasks.recognizer.predictor import without_overlaps
 
 LEAST_MENTIONS = 2
@@ -56,7 +56,7 @@ def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRe
             raise RecipeError(".".join(key), what, "leave it out")
     added = AddedTypes(
         checkpoint=uri_of(named) or os.path.abspath(named),
-        version=_version_of(folder),
+        version=manifest_version(folder, base.task),
         types=tuple(t.name for t in recipe.types),
         earlier=() if base.added is None else (*base.added.earlier, *base.added.types),
     )
@@ -78,7 +78,7 @@ def base_of(added: AddedTypes) -> Path:
     if not (folder / MANIFEST).is_file():
         hint = "put the checkpoint that the types are added to back, or start over with another"
         raise CheckpointError(added.checkpoint, "is no checkpoint", hint)
-    if (found := _version_of(folder)) != added.version:
+    if (found := manifest_version(folder, "recognizer")) != added.version:
         what = f"is {found} by now, and the types were to be added to {added.version}"
         raise CheckpointError(added.checkpoint, what, "start over with --fresh, or name another --out")
     return folder
@@ -161,15 +161,13 @@ def read_base(folder: Path) -> RecognizerRecipe:
     """
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(folder), "is no checkpoint", "name a folder such as RUN/best") from None
     if task not in _RECIPES:
         raise CheckpointError(str(folder), f"is of a {task}", "types are added to a recognizer")
     return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))
-
-
-def _version_of(folder: Path) -> str:
-    return f"recognizer-{sha256_of(folder / MANIFEST)[:12]}"
 
 
 def _leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
+from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.models.bi_encoder import BiEncoder, TypeInputs
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
@@ -48,6 +49,7 @@ class AddingTask(RecognizerTask):
         assert recipe.added is not None
         self.added = recipe.added
         self._own = frozenset((*self.added.earlier, *self.added.types))
+        self._calibrated: ScoreCalibration | None = None
 
     @property
     def origin(self) -> Path | None:
@@ -77,7 +79,7 @@ class AddingTask(RecognizerTask):
         """As of every recognizer, but few examples are gone through several times."""
         once = super().plan
         first = once(lengths, groups, epoch)
-        if not len(first):
+        if not len(first) or len(first) >= STEPS_OF_AN_EPOCH:
             return first
         rounds = math.ceil(STEPS_OF_AN_EPOCH / len(first))
         steps = [step for r in range(rounds) for step in once(lengths, groups, epoch * rounds + r)]
@@ -98,7 +100,7 @@ class AddingTask(RecognizerTask):
         folder = base_of(self.added)
         task, base = load_trained(folder, read_base(folder), recognizer_task, "cpu")
         assert isinstance(base, BiEncoder)
-        self.calibration = cast(RecognizerTask, task).calibration
+        self.calibration = self._calibrated = cast(RecognizerTask, task).calibration
         settings, own = self.recipe.model, self.own_vectors()
         model = BiEncoder(settings, base.text_encoder, base.type_encoder, len(self.names), own)
         weights = {k: v for k, v in base.state_dict().items() if not k.startswith(("own.", "thresholds"))}
@@ -126,8 +128,18 @@ class AddingTask(RecognizerTask):
             log.warning(what, ", ".join(others))
         return super().predictor(model, options)
 
+    def calibrate(self, model: nn.Module, documents: Sequence[Document]) -> None:
+        """Fit the added types' maps; those of a calibrated checkpoint stay as they are."""
+        before = self._calibrated
+        super().calibrate(model, documents)
+        if before is not None:
+            fitted = self.calibration
+            self.calibration = before if fitted is None else before.with_types(fitted, self.added.types)
+
     def measure(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, Any]:
-        """`flat_decoding`: what the other types' mentions lose to added ones."""
+        """`flat_decoding`: what the other types' mentions lose to added ones; nothing where they may nest."""
+        if self.recipe.decoding.overlap == "nested":
+            return {}
         nested = list(predict(self.predictor(model, RecognizerOptions(overlap="nested")), dev))
         overlap = self.recipe.decoding.overlap
         return {"flat_decoding": effects_of_flat_decoding(dev, nested, self.added.types, overlap)}

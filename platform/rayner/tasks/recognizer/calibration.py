@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.score_calibration import ScoreCalibration, fit_scores
 from rayner.tasks.predict import predict
@@ -46,6 +46,7 @@ def load(folder: Path) -> ScoreCalibration | None:
 
     Raises:
         CheckpointError: the file is no calibration.
+        StorageError: it cannot be read now.
     """
     path = folder / FILE
     if not path.exists():
@@ -53,6 +54,8 @@ def load(folder: Path) -> ScoreCalibration | None:
     try:
         return ScoreCalibration.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         what = f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 

@@ -106,6 +106,11 @@ class Entities:
         return [text if self.links(m) else None for m, text in zip(document.mentions, strings, strict=True)]
 
 
+def last_linking(stages: Sequence[Entities], mention: Mention) -> Entities | None:
+    """The last stage that links mentions of the type, whose answer a mention has; None if none does."""
+    return next((stage for stage in reversed(stages) if stage.links(mention)), None)
+
+
 def score_links(
     stages: Sequence[Entities], predicted: Sequence[Document], gold: Sequence[Document]
 ) -> dict[str, Any]:
@@ -113,17 +118,16 @@ def score_links(
 
     A mention has the entity of the last stage that links it.
     """
-    found = {(d.document_id, m.start, m.end): m.entity_id for d in predicted for m in d.mentions}
+    found = {(d.document_id, m.start, m.end, m.type): m.entity_id for d in predicted for m in d.mentions}
 
     def understood(document_id: str, mention: Mention) -> Mention:
-        answer = found.get((document_id, mention.start, mention.end))
-        of = [stage.right_ids(mention)[0] for stage in stages if stage.links(mention)]
-        ids = of[-1] if of else ()
+        answer = found.get((document_id, mention.start, mention.end, mention.type))
+        stage = last_linking(stages, mention)
+        ids = stage.right_ids(mention)[0] if stage else ()
         return replace(mention, entity_id=answer if is_right(answer, ids) else next(iter(ids), None))
 
     def linked(document: Document) -> Document:
-        kept = [m for m in document.mentions if any(stage.links(m) for stage in stages)]
-        return replace(document, mentions=tuple(kept))
+        return replace(document, mentions=tuple(m for m in document.mentions if last_linking(stages, m)))
 
     truth = [
         replace(d, mentions=tuple(understood(d.document_id, m) for m in linked(d).mentions)) for d in gold
