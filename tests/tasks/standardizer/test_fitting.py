@@ -134,3 +134,10 @@ def test_what_was_fitted_is_read_as_it_was(tmp_path: Path) -> None:
     fitted = fitted_on(index_of(), [*UNSEEN, *STRANGERS])
     fitted.save(tmp_path)
     assert Fitted.load(tmp_path) == fitted
+
+
+def test_a_name_with_two_spaces_is_no_stranger_to_the_index() -> None:
+    entities = [*ENTITIES, Entity("pe", "Postgre  Enterprise"), Entity("ms", "My  SQL  Server")]
+    index = build_index(entities, encode, IndexSettings(), "cosine")
+    strings = [MentionString(text, ids) for text, ids in (*MENTIONS, ("postgre enterprise 9", ("pg",)))]
+    assert fit(index, strings, encode([m.text for m in strings])).nil is not None
