@@ -90,21 +90,25 @@ def train(recipe: str, out: Path, changes: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def encoder_of(name: str, runs: Path) -> str:
-    """The encoder after its pre-training, at its end: as many steps as the other pre-training had."""
+def encoder_of(name: str, runs: Path, cut: Sequence[str] = ()) -> str:
+    """The encoder after its pre-training, at its end: as many steps as the other pre-training had.
+
+    Args:
+        cut: what is set for both pre-trainings.
+    """
     if name == "untrained":
         return load_recipe(RECIPES / "typer_ufet.yaml").encoder
     out = runs / name.replace(" ", "_")
-    train("chains_litbank.yaml", out, PRETRAINING[name])
+    train("chains_litbank.yaml", out, (*PRETRAINING[name], *cut))
     return str(out / "last")
 
 
-def score(run: Run, runs: Path) -> None:
+def score(run: Run, runs: Path, cut: Sequence[str] = ()) -> None:
     """Train a typer in each setting, take the best of the slice, and keep the types of dev's mentions."""
     out = run.out(runs)
     if (out / SCORED).exists():
         return
-    encoder, tried = encoder_of(run.encoder, runs), []
+    encoder, tried = encoder_of(run.encoder, runs, cut), []
     for number, settings in enumerate(MODES[run.mode]):
         changes = [*TYPING, *settings, f"encoder={encoder}", f"seed={run.seed}"]
         printed = train("typer_ufet.yaml", out / str(number), changes)
@@ -170,6 +174,13 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument(
+        "--cut",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set for both pre-trainings, to shorten them",
+    )
+    parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
     )
     parser.add_argument("--json", action="store_true")
@@ -180,7 +191,7 @@ def main() -> None:
     if not options.table:
         torch.set_num_threads(1)
         for run in planned:
-            score(run, runs)
+            score(run, runs, options.cut)
     table = rows(planned, runs)
     shown = measured(
         table,
@@ -199,6 +210,7 @@ def main() -> None:
             section="Typing",
             task="typer",
             conditions=" ".join(str(__doc__).split("\n\n")[2].split())
+            + (f" Both pre-trainings were cut: {', '.join(options.cut)}." if options.cut else "")
             + " One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",
             seeds=tuple(options.seeds),
             uncertainty="Intervals are of 95 %, over dev's mentions, those of gain paired; ± is over seeds.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from rayner.errors import StorageError
@@ -57,6 +58,46 @@ def test_a_run_of_two_workers_goes_on_with_one(tmp_path: Path) -> None:
     assert json.loads((cut / "last/state/state.json").read_text())["step"] == 3
     spawn(train_toy, 1, cut, cut, None, settings)
     assert largest_difference(weights_of(whole / "last"), weights_of(cut / "last")) < 1e-9
+
+
+def sum_tables(sent: Path) -> None:
+    """Sum gradients of tables of which few rows, one worker's, many and none are filled."""
+    own, rows = dist.get_rank(), distributed.TABLE_ROWS
+    gradients: list[torch.Tensor | None] = [torch.zeros(rows, 3) for _ in range(4)]
+    few, of_one, many, _ = gradients
+    few[[5, 7 + own]] = 1.0 + own
+    few[rows - 1, 2] = float("nan")
+    many[own::2] = 1.0 + own
+    of_one[11] = 4.0
+    if own:
+        gradients[1] = None
+    tables = [torch.nn.Parameter(torch.zeros(rows, 3)) for _ in gradients]
+    for table, gradient in zip(tables, gradients, strict=True):
+        table.grad = gradient
+    expected = [torch.zeros(rows, 3) if g is None else g.clone() for g in gradients]
+    for gradient in expected:
+        dist.all_reduce(gradient)
+    sizes: list[int] = []
+    all_reduce = dist.all_reduce
+
+    def counting(tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        sizes.append(tensor.numel())
+        return all_reduce(tensor, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "all_reduce", counting)
+        distributed.sum_gradients(tables)
+    for table, gradient in zip(tables, expected, strict=True):
+        torch.testing.assert_close(table.grad, gradient, rtol=0, atol=0, equal_nan=True)
+    if not own:
+        sent.write_text(json.dumps(sizes))
+
+
+def test_of_a_table_of_words_only_the_rows_with_a_gradient_travel(tmp_path: Path) -> None:
+    spawn(sum_tables, 2, tmp_path, tmp_path / "sent.json")
+    rows = distributed.TABLE_ROWS
+    masks, table = [rows] * 4, 3 * rows
+    assert sorted(json.loads((tmp_path / "sent.json").read_text())) == sorted([4, *masks, 12, 3, table])
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])

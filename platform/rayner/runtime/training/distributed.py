@@ -22,6 +22,8 @@ from rayner.errors import StorageError
 from rayner.runtime.training.failures import Company, GroupLostError, company
 
 BUCKET_BYTES = 64 * 2**20
+TABLE_ROWS = 4096
+"""A gradient with as many rows is looked through for those that are zero."""
 ATTEMPTS = 45
 PAUSE = 2.0
 """NFS keeps what it knows of a folder for up to a minute."""
@@ -89,19 +91,44 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """Replace every gradient by its sum over all workers.
 
     A parameter that no worker has a gradient of keeps None, so that the optimizer passes it by as it does in
-    a run of one worker.
+    a run of one worker. Of a table, such as the embeddings of words, only those rows travel that a worker has
+    a gradient in: they are half of what a small encoder has.
     """
     if world_size() == 1:
         return
     used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.float32)
     dist.all_reduce(used, group=_host_group())
-    for bucket in _buckets([p for p, count in zip(parameters, used.tolist(), strict=True) if count]):
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
+    summed = [p for p, count in zip(parameters, used.tolist(), strict=True) if count]
+    for parameter in summed:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    whole = [p for p in summed if p.dim() != 2 or len(p) < TABLE_ROWS or not _sum_rows(p)]
+    for bucket in _buckets(whole):
+        flat = torch.cat([_gradient(p).reshape(-1) for p in bucket])
         dist.all_reduce(flat)
         parts = flat.split([p.numel() for p in bucket])
         for parameter, part in zip(bucket, parts, strict=True):
             parameter.grad = part.view_as(parameter)
+
+
+def _sum_rows(table: nn.Parameter) -> bool:
+    """Sum a gradient of which few rows are not zero; False, and nothing is summed, if they are many."""
+    gradient = _gradient(table)
+    filled = gradient.ne(0).any(1).to(torch.uint8)
+    dist.all_reduce(filled, dist.ReduceOp.MAX)
+    rows = filled.nonzero()[:, 0]
+    if len(rows) * 2 > len(gradient):
+        return False
+    if len(rows):
+        part = gradient[rows]
+        dist.all_reduce(part)
+        gradient[rows] = part
+    return True
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
 
 
 def _host_group() -> dist.ProcessGroup | None:
