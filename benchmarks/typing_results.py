@@ -178,7 +178,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="set for both pre-trainings, to shorten them",
+        help="set for both pre-trainings",
     )
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
