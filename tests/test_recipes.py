@@ -110,6 +110,8 @@ def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
         (b"training:\n  epochs: 3\n  clip: 2\n  epochs: 5\n", r"recipe\.yaml:4: .*'epochs' occurs twice"),
         (b"task: recognizer\nencoder: a: b\n", r"recipe\.yaml:2: not valid YAML"),
         (b"task: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
+        (b"task: recognizer\nseed: 2020-13-45\n", "not valid YAML"),
+        (b"task: " + b"[" * 5000, "not valid YAML"),
         (b"1: 2\ntask: recognizer\n", r": 1: .*string"),
     ],
 )
@@ -147,6 +149,7 @@ def test_values_can_be_set_from_outside(tmp_path: Path) -> None:
         ("training.epocs=1", r"training\.epocs: unknown key; did you mean 'epochs'"),
         ("trainng.epochs=1", r"trainng: unknown key; did you mean 'training'"),
         ("seed=[1", r"--set seed=\[1: not valid YAML"),
+        ("seed=2020-13-45", "--set seed=2020-13-45: not valid YAML"),
     ],
 )
 def test_a_wrong_override_is_named(tmp_path: Path, override: str, message: str) -> None:

@@ -49,6 +49,9 @@ class TrainingSettings(Settings):
     gradient_checkpointing: bool = False
     """Computes activations again in the backward pass: less memory, for the time of
     a second forward pass."""
+    train_word_embeddings: bool = True
+    """Whether the encoders' embeddings of sub-words learn. They are half of a small encoder: if they stay as
+    they are, a step of few tokens is faster, and the optimizer needs half the memory."""
     evaluations_per_epoch: PositiveInt = 1
     """Evaluations on dev in each epoch, at equal distances; the last at its end."""
     patience: PositiveInt | None = None

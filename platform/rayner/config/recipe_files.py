@@ -19,6 +19,8 @@ from rayner.files.fetching import local
 from rayner.files.uris import check_uris, uri_of
 
 DATA_VARIABLE = "RAYNER_DATA"
+YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
+"""What reading YAML raises: also of a date that the calendar lacks, and of lists in lists without end."""
 
 S = TypeVar("S", bound=Settings)
 Recipes = Mapping[str, type[BaseRecipe]]
@@ -196,7 +198,7 @@ def read_yaml(path: Path, what: str = "a recipe file") -> Any:
         raise RecipeError(str(path), error.strerror or "cannot be read", f"name {what}") from None
     except UnicodeDecodeError:
         raise RecipeError(str(path), "not UTF-8 text", "save it as UTF-8") from None
-    except yaml.YAMLError as error:
+    except YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})") from None
@@ -210,7 +212,7 @@ def _set(values: dict[str, Any], override: str) -> None:
         raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except YAML_ERRORS as error:
         what = f"not valid YAML ({getattr(error, 'problem', error)})"
         raise RecipeError(f"--set {override}", what) from None
     _put(values, key.strip(), value, f"--set {override}")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
-from rayner.config.recipe_files import Recipes, parse_recipe
+from rayner.config.recipe_files import YAML_ERRORS, Recipes, parse_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, RECIPE
@@ -96,7 +96,7 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
     path = folder / RECIPE
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, *YAML_ERRORS) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
         hint = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT

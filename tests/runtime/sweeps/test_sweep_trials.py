@@ -30,6 +30,7 @@ from rayner.runtime.sweeps.trials import (
     write_outcome,
 )
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
+from rayner.tasks.base import Metric
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
 
 
@@ -45,6 +46,24 @@ def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> 
     [trial] = read_trials(plan)
     assert trial.state == "running"
     assert trial.spread == pytest.approx(math.sqrt(0.02))
+
+
+def test_the_best_evaluation_is_that_of_the_metric_and_its_mode(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = SimpleNamespace(metric=Metric("f1", "min"))
+    monkeypatch.setattr("rayner.runtime.sweeps.trials.train_task", lambda recipe: task)
+    settings = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, settings, [[40.0, 12.0, 13.0]])
+    assert [report["f1"] for report in read_progress(plan, folder, settings)[0]] == [40, 12, 12]
+
+
+def test_an_evaluation_may_say_nothing_about_the_metric(plan: Plan) -> None:
+    settings = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, settings, [[None, None, 0.4, 0.3]])
+    reported = [report["f1"] for report in read_progress(plan, folder, settings)[0]]
+    assert reported[2:] == [0.4, 0.4, 0.4]
+    assert all(map(math.isnan, reported[:2]))
 
 
 def fill(plan: Plan) -> None:

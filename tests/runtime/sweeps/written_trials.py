@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from rayner.runtime.sweeps.trials import Plan, write_json
 EPOCHS = 4
 
 
-def write_trial(plan: Plan, number: int, settings: dict[str, Any], scores: list[list[float]]) -> Path:
+def write_trial(
+    plan: Plan, number: int, settings: dict[str, Any], scores: Sequence[Sequence[float | None]]
+) -> Path:
     """A trial with the scores of each epoch of each run; runs with all epochs are done."""
     folder = plan.folder(settings)
     write_json(folder / "trial.json", {"number": number, "settings": settings})

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import rayner
 from rayner.data.readers import read_corpus
@@ -125,6 +127,19 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
     result = train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)
     assert result["steps"] > 0
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
+
+
+def test_word_embeddings_stay_where_they_are_not_to_learn(tmp_path: Path, values: dict[str, Any]) -> None:
+    def learned(epochs: int, learn: bool) -> dict[str, torch.Tensor]:
+        training = {**values["training"], "epochs": epochs, "train_word_embeddings": learn}
+        out = tmp_path / f"{epochs}-{learn}"
+        train(parse_recipe({**values, "training": training}, "recipe"), out, workers=0)
+        return load_file(out / "last/encoder/model.safetensors")
+
+    words = "embeddings.word_embeddings.weight"
+    one, two, all_learn = learned(1, False), learned(2, False), learned(1, True)
+    assert {name for name in one if torch.equal(one[name], two[name])} == {words}
+    assert not torch.equal(one[words], all_learn[words])
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, values: dict[str, Any]) -> None:

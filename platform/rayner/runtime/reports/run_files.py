@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from rayner.config.recipe_files import YAML_ERRORS
 from rayner.data.schema import Document, documents_from_table
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, EVALUATION, METRICS, PIPELINE
 
@@ -72,7 +73,7 @@ def read_recipe(run: Path, name: str = "recipe.yaml") -> dict[str, Any]:
     """
     try:
         recipe = yaml.safe_load(read_text(run, name))
-    except yaml.YAMLError as error:
+    except YAML_ERRORS as error:
         raise Absent(f"{name} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(recipe, dict):
         raise Absent(f"{name} is not a mapping of keys to values")

@@ -107,7 +107,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
-    main = train_task(plan.recipe).metric.name
+    main = train_task(plan.recipe).metric
     reports: list[Report] = []
     ended: list[Mapping[str, Any]] = []
     steps = seconds = 0.0
@@ -118,7 +118,8 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
             here = {key: float(row.get(key, here[key])) for key in here}
             if "metrics" not in row:
                 continue
-            if best is None or row["metrics"][main] > best[main]:
+            value, so_far = row["metrics"].get(main.name), (best or {}).get(main.name)
+            if value is None or main.is_better(value, so_far):
                 best = row["metrics"]
             totals = (number * epochs + row["epoch"], steps + here["step"], seconds + here["seconds"])
             reports.append(_report(objectives, [*ended, best or {}], *totals))

@@ -18,6 +18,7 @@ from rayner.runtime.training.optimization import (
     Average,
     build_optimizer,
     checkpoint_gradients,
+    freeze_word_embeddings,
     seed_step,
 )
 from rayner.runtime.training.steps import Step
@@ -63,6 +64,8 @@ def build_learner(
     set_precision(model, precision)
     if settings.gradient_checkpointing:
         checkpoint_gradients(model)
+    if not settings.train_word_embeddings:
+        freeze_word_embeddings(model)
     return Learner(
         recipe=recipe,
         task=task,

@@ -69,6 +69,13 @@ def checkpoint_gradients(model: nn.Module) -> None:
             module.enable_gradient_checkpointing()
 
 
+def freeze_word_embeddings(model: nn.Module) -> None:
+    """Have the embeddings of sub-words of every encoder stay as they are."""
+    for module in model.modules():
+        if isinstance(module, Encoder):
+            module.model.get_input_embeddings().requires_grad_(False)
+
+
 class Average:
     """An exponential moving average of the trained parameters.
 
