@@ -141,13 +141,23 @@ def test_values_can_be_set_from_outside(tmp_path: Path) -> None:
     assert recipe.encoder == "x=y"
 
 
+def test_a_path_that_does_not_exist_hints_at_the_variable_only_where_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
+    with pytest.raises(RecipeError, match="absent does not exist; correct the path"):
+        corpus_paths([str(tmp_path / "absent")])
+    with pytest.raises(RecipeError, match="absent does not exist; set RAYNER_DATA or correct the path"):
+        corpus_paths(["$RAYNER_DATA/absent"])
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
         ("training.epochs", r"--set training\.epochs: has no value"),
         ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds no keys"),
-        ("training.epocs=1", r"training\.epocs: unknown key; did you mean 'epochs'"),
-        ("trainng.epochs=1", r"trainng: unknown key; did you mean 'training'"),
+        ("training.epocs=1", r"--set training\.epocs=1: unknown key; did you mean 'epochs'"),
+        ("trainng.epochs=1", r"--set trainng\.epochs=1: unknown key; did you mean 'training'"),
         ("seed=[1", r"--set seed=\[1: not valid YAML"),
         ("seed=2020-13-45", "--set seed=2020-13-45: not valid YAML"),
     ],

@@ -86,15 +86,20 @@ def test_check_says_each_kind_of_finding_once(run, replaced, tmp_path):
         return {"kind": kind, "severity": severity, "where": f"x:{line}", "what": kind, "hint": ""}
 
     notes = [finding("note", "nested", line) for line in range(9)]
-    found = {"errors": 0, "findings": [*notes, finding("warning", "b", 1), finding("warning", "b", 2)]}
+    warnings = [finding("warning", "b", line) | {"what": f"b of {line}"} for line in (1, 2)]
+    errors = [finding("error", "e", line) | {"what": f"e {line % 2}"} for line in (1, 2, 3)]
+    found = {"errors": 3, "findings": [*notes, *warnings, *errors]}
     replaced("corpora.convert", "check", lambda paths, recipe: found)
     status, out, _ = run("corpus", "check", tmp_path)
-    assert status == 0
+    assert status == 1
     assert out.splitlines()[:-1] == [
-        "x:1: warning: b",
-        "  and 1 more of this kind (b): x:2",
+        "x:1: error: e 1",
+        "x:2: error: e 0",
+        "  and 1 more of this kind (e): x:3; --json says all",
+        "x:1: warning: b of 1",
+        "  and 1 more of this kind (b): x:2; --json says all",
         "x:0: note: nested",
-        "  and 8 more of this kind (nested): x:1, x:2, x:3, x:4, x:5, ...; --json lists all",
+        "  and 8 more of this kind (nested): x:1, x:2, x:3, x:4, x:5, ...; --json says all",
     ]
 
 

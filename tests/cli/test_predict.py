@@ -130,6 +130,10 @@ def test_a_wrong_argument_is_one_line(run, pipeline, tmp_path):
     types.write_text("- {name: LOC, description: A place.}\n")
     for arguments, named in (
         ([pipeline, "bad \udcff"], "TEXT 1: not UTF-8"),
+        (
+            [pipeline, "a", types],
+            f"TEXT 2: {types} is a file, and a text is wanted; rayner predict {pipeline} <",
+        ),
         ([pipeline, "a", "--types", types], "cannot be asked of a whole pipeline"),
         ([pipeline.parent / "recognizer", "a", "--top-k", 3], "top_k: is no option of a recognizer"),
         ([pipeline.parent / "recognizer", "a", "--support", types], "support: is no option of a recognizer"),

@@ -105,3 +105,10 @@ def test_leakage_by_id_text_and_group_is_reported_once_a_document() -> None:
         ("dev", "e", "dev.txt:3 (dev: e)"),
     ]
     assert "train: b" in findings.findings[1].what
+
+
+def test_a_type_that_the_recipe_spells_otherwise_is_named() -> None:
+    findings = check({"train": [_document((0, 3, "Person"))]}, types={"Persn": "people"}).findings
+    [finding] = [f for f in findings if f.kind == "type without description"]
+    assert "'Person' is not among the recipe's" in finding.what
+    assert finding.hint == "is it the recipe's 'Persn'?"

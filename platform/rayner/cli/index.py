@@ -152,7 +152,8 @@ def _show_list(found: dict[str, Any]) -> None:
     console = Console()
     for row in found["listed"]:
         others = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""
-        console.print(Text(row["entity_id"], style="bold").append(f"  {row['name']}{others}", "not bold"))
+        line = Text(row["entity_id"], style="bold").append(f"  {row['name']}{others}", "not bold")
+        console.print(line, soft_wrap=True)
     if (more := found["entities"] - len(found["listed"])) > 0:
         console.print(f"... and {more:,} more; --limit N lists more, --json all\n")
     _show({name: value for name, value in found.items() if name != "listed"}, [])

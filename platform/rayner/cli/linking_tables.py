@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 MOST_ROWS = 100
-_GROUPS = {"all": "all", "seen": "in the index", "unseen": "not in it"}
+_GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
 _SCORES = {"top1": "top 1", "top3": "top 3", "top5": "top 5", "mrr": "MRR", "accuracy": "accuracy"}
 _NIL = {"nil_precision": "precision", "nil_recall": "recall", "nil_auc": "area under the ROC"}
 
@@ -38,11 +38,17 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
         "95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))
         if interval
         else "",
+        _denominator(metrics),
         f"NIL: {', '.join(nil)}" if nil else "",
         f"mistakes: {', '.join(mistakes)}" if mistakes else "",
     ]
     table.caption = "\n".join(filter(None, lines)) or None
     return titled(title, table)
+
+
+def _denominator(metrics: Mapping[str, Any]) -> str:
+    nil = metrics.get("nil")
+    return f"top k and MRR: of the {metrics['linkable']:,} with an entity; {nil:,} have none" if nil else ""
 
 
 def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -64,7 +65,7 @@ def predict(
             from rayner.config.recipe_files import load_types
             from rayner.tasks.stages import read_pipeline
 
-        _check(texts or ())
+        _check(texts or (), checkpoint)
         options = {"types": load_types(types) if types else None, "shift": shift, "overlap": overlap}
         options |= {"index": index, "top_k": top_k, "operating_point": operating_point}
         options |= {"nil_share": nil_share, "support": support}
@@ -108,8 +109,11 @@ def _answers(pipeline: Pipeline, texts: Sequence[str] | None) -> Iterator[Any]:
             raise wrong[0]
 
 
-def _check(texts: Sequence[str]) -> None:
+def _check(texts: Sequence[str], checkpoint: Any) -> None:
     for number, text in enumerate(texts, 1):
+        if os.path.isfile(text):
+            hint = f"rayner predict {checkpoint} < {text}, or rayner annotate {checkpoint} {text} --out DIR"
+            raise InputError(f"TEXT {number}", f"{text} is a file, and a text is wanted", hint)
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -13,23 +13,30 @@ from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import print_summary, visible
 
-MOST_PLACES = 5
+MOST_ERRORS, MOST_PLACES = 3, 5
 _SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def print_findings(found: Mapping[str, Any]) -> None:
-    """Each kind of finding once, errors first: the first of them, how many, and where; then the counts."""
+    """Each kind of finding once, errors first, of which some with different causes; how many more, and where;
+    then the counts."""
     console = Console()
     kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for finding in found["findings"]:
         kinds.setdefault((finding["severity"], finding["kind"]), []).append(finding)
     order = list(_SEVERITIES)
-    for (_, kind), (first, *others) in sorted(kinds.items(), key=lambda item: order.index(item[0][0])):
-        console.print(finding_line(first), soft_wrap=True)
+    for (severity, kind), findings in sorted(kinds.items(), key=lambda item: order.index(item[0][0])):
+        first: dict[str, Mapping[str, Any]] = {}
+        for finding in findings:
+            first.setdefault(finding["what"], finding)
+        shown = list(first.values())[: MOST_ERRORS if severity == "error" else 1]
+        for finding in shown:
+            console.print(finding_line(finding), soft_wrap=True)
+        others = [finding for finding in findings if not any(finding is one for one in shown)]
         if others:
             places = ", ".join(visible(str(finding["where"]), True) for finding in others[:MOST_PLACES])
-            rest = ", ...; --json lists all" if len(others) > MOST_PLACES else ""
-            text = f"  and {len(others):,} more of this kind ({kind}): {places}{rest}"
+            rest = ", ..." if len(others) > MOST_PLACES else ""
+            text = f"  and {len(others):,} more of this kind ({kind}): {places}{rest}; --json says all"
             console.print(Text(text, "dim"), soft_wrap=True)
     print_summary(found)
 

@@ -60,7 +60,17 @@ def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = (
         _set(values, override)
     if isinstance(values.get("types"), str) and values["types"] != "auto":
         values["types"] = read_yaml(path.parent / values["types"], "a YAML list of types")
-    return parse_recipe(values, str(path), recipes)
+    try:
+        return parse_recipe(values, str(path), recipes)
+    except RecipeError as error:
+        raise _said_by(overrides, str(path), error) from None
+
+
+def _said_by(overrides: Sequence[str], path: str, error: RecipeError) -> RecipeError:
+    """The error; of a key that an override set, the override is the place."""
+    key = error.where.removeprefix(f"{path}: ")
+    guilty = [one for one in overrides if f"{one.partition('=')[0].strip()}.".startswith(f"{key}.")]
+    return RecipeError(f"--set {guilty[-1]}", error.what, error.hint) if guilty else error
 
 
 def read_scaling(path: Path, overrides: Sequence[str] = ()) -> ScalingSettings:
@@ -177,7 +187,8 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
                 key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
             )
         if uri_of(expanded) is None and not expanded.exists():
-            hint = f"set {DATA_VARIABLE} or correct the path (it counts from {Path.cwd()})"
+            known = f"set {DATA_VARIABLE} or correct" if DATA_VARIABLE in path else "correct"
+            hint = f"{known} the path (it counts from {Path.cwd()})"
             raise RecipeError(key, f"{expanded} does not exist", hint)
         found.append(local(expanded))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -206,8 +207,14 @@ def _too_wide(document: Document, place: _Place, widths: Sequence[int], limit: i
 
 
 def _type_findings(types: Mapping[str, str | None], used: Mapping[str, _Place]) -> Iterator[Finding]:
+    unused = [name for name in types if name not in used]
     for type_, place in used.items():
-        if not types.get(type_):
+        if type_ not in types:
+            what = f"the type {type_!r} is not among the recipe's (first in {place.where})"
+            near = difflib.get_close_matches(type_, unused, n=1)
+            hint = f"is it the recipe's {near[0]!r}?" if near else "describe it in the recipe's types"
+            yield Finding("type without description", "error", type_, what, hint)
+        elif not types[type_]:
             what = f"the type {type_!r} has no description (first in {place.where})"
             hint = "describe it in the recipe's types"
             yield Finding("type without description", "error", type_, what, hint)

@@ -140,13 +140,17 @@ class Served:
         """
         import ray
         from ray import serve
+        from ray.serve.schema import LoggingConfig
 
         if not ray.is_initialized():
             self._own_ray = not os.environ.get("RAY_ADDRESS")
             ensure_ray()
         http = settings.http
         options = {"host": http.host, "port": http.port, "request_timeout_s": http.timeout}
-        serve.start(proxy_location="EveryNode", http_options=options)
+        # Of Serve's own processes and of its client here: what they do is told by `_wait`.
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
+        quiet = LoggingConfig(log_level="WARNING")
+        serve.start(proxy_location="EveryNode", http_options=options, logging_config=quiet)
         if not self._started:
             self._check_free()
         self._started = True

@@ -100,6 +100,8 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
         hint = "name a checkpoint folder, such as RUN/best" if not path.exists() else HINT
+        if not folder.exists():
+            raise CheckpointError(str(folder), "does not exist", hint) from None
         what = "is missing" if not path.exists() else f"cannot be read ({type(error).__name__})"
         raise CheckpointError(str(path), what, hint) from None
     if not isinstance(values, dict):

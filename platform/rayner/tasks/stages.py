@@ -10,7 +10,7 @@ from typing import Any
 from rayner.config.base import AskedPrecision, Precision
 from rayner.config.recipe_files import read_yaml
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.errors import InputError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision import check_precision, default_precision
@@ -339,9 +339,10 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
 def _check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
     """Refuse types to link that no stage before finds."""
     names: set[str] = set()
-    for setting, stage in zip(settings, stages, strict=True):
+    for number, (setting, stage) in enumerate(zip(settings, stages, strict=True)):
         names |= set(getattr(stage, "names", ()))
         unknown = sorted(set(getattr(setting.options, "types", None) or ()) - names) if names else []
         if setting.record.stage == "entities" and unknown:
             what = f"links the type {', '.join(map(repr, unknown))}, which no stage before it finds"
-            raise CheckpointError(str(setting.checkpoint), what, f"the types are {', '.join(sorted(names))}")
+            hint = f"the types are {', '.join(sorted(names))}"
+            raise RecipeError(f"the pipeline: stages.{number}.types", what, hint)

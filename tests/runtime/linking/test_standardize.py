@@ -166,7 +166,8 @@ def test_evaluate_has_scores_curves_intervals_and_mistakes(run: Path, command: A
     assert metrics["roc"][-1] == {"fpr": 1, "tpr": 1}
     assert set(metrics["errors"]) == {"counts", "examples"}
     _, printed, _ = command("evaluate", path, "--index", run / "index")
-    assert "not in it" in printed
+    assert "other strings" in printed
+    assert "top k and MRR: of the 6 with an entity; 5 have none" in printed
 
 
 def test_ids_of_gold_are_understood_as_in_training(run: Path, tmp_path: Path, caplog: Any):
