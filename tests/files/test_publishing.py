@@ -393,6 +393,25 @@ def test_a_lost_object_that_this_machine_has_is_uploaded_again(
         assert read(folder) == FILES
 
 
+def test_what_is_appended_to_while_it_is_uploaded_is_read_on_another_machine(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication = published("appended", {"answers.jsonl": "x" * 2**24})
+    answers, hash_ = publication.folder / "answers.jsonl", publication._hash
+    answers.write_text("y" * 2**24)
+
+    def hashed(path: Path) -> tuple[int, str]:
+        found = hash_(path)
+        with answers.open("a") as file:
+            file.write("more")
+        return found
+
+    monkeypatch.setattr(publication, "_hash", hashed)
+    publication.push()
+    another_machine(monkeypatch, tmp_path / "other")
+    Publication(publication.uri).open()
+
+
 def test_folders_that_are_empty_here_go(storage: Storage) -> None:
     publication = published("empty-folders")
     aside = publication.folder / "ray" / "launch"
@@ -401,3 +420,13 @@ def test_folders_that_are_empty_here_go(storage: Storage) -> None:
     Publication(publication.uri, publication.owner).open()
     assert not (publication.folder / "a").exists()
     assert aside.is_dir()
+
+
+def test_a_second_process_on_a_uri_is_told_of_the_uri(storage: Storage) -> None:
+    out = Path(uri("second-process"))
+    with (
+        worked_on(out, "works in this folder"),
+        pytest.raises(InputError, match=r"^s3://tests/second-process: another process \("),
+        worked_on(out, "works in this folder"),
+    ):
+        pass
