@@ -49,7 +49,10 @@ def _named_by_uri(publication: Publication) -> Generator[None]:
     try:
         yield
     except (InputError, StorageError) as error:
-        told = [text.replace(str(publication.folder), publication.uri) for text in error.__reduce__()[1]]
+        told = list(error.__reduce__()[1])
+        # Its lock lies beside it.
+        for folder in (publication.folder, publication.folder.parent):
+            told = [text.replace(str(folder), publication.uri) for text in told]
         if told != [*error.__reduce__()[1]]:
             raise type(error)(*told) from error
         raise
