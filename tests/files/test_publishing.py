@@ -355,3 +355,78 @@ def test_who_is_taken_over_at_the_very_end_is_told_so(
     monkeypatch.setattr(Publication, "push", push)
     with pytest.raises(TakenOverError):
         work()
+
+
+def lose(storage: Storage, name: str, ending: str) -> None:
+    """Remove one object of a folder."""
+    [gone] = [key for key in storage.objects(f"{name}/_objects/") if key.endswith(ending)]
+    obstore.delete(storage.store(), [gone])
+
+
+def test_what_starts_over_begins_without_what_is_lost(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published("lost-object")
+    lose(storage, "lost-object", "a.txt")
+    another_machine(monkeypatch, tmp_path / "other")
+    out = Path(uri("lost-object"))
+    with pytest.raises(InputError, match="start over with --fresh"), worked_on(out, "works"):
+        pass
+    with worked_on(out, "works", fresh=True) as (folder, _):
+        assert read(folder) == {**FILES, "a.txt": ""}
+        # The same content as what is lost, which is uploaded again.
+        write(folder, {"a.txt": FILES["a.txt"]})
+    another_machine(monkeypatch, tmp_path / "third")
+    assert read(local(out)) == FILES
+
+
+def test_a_lost_object_that_this_machine_has_is_uploaded_again(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published("lost-there")
+    lose(storage, "lost-there", "a.txt")
+    out = Path(uri("lost-there"))
+    with worked_on(out, "works", fresh=True):
+        pass
+    lose(storage, "lost-there", "bin")
+    with kept_in_place(out, "works", fresh=True) as folder:
+        assert read(folder) == FILES
+
+
+def test_what_is_appended_to_while_it_is_uploaded_is_read_on_another_machine(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication = published("appended", {"answers.jsonl": "x" * 2**24})
+    answers, hash_ = publication.folder / "answers.jsonl", publication._hash
+    answers.write_text("y" * 2**24)
+
+    def hashed(path: Path) -> tuple[int, str]:
+        found = hash_(path)
+        with answers.open("a") as file:
+            file.write("more")
+        return found
+
+    monkeypatch.setattr(publication, "_hash", hashed)
+    publication.push()
+    another_machine(monkeypatch, tmp_path / "other")
+    Publication(publication.uri).open()
+
+
+def test_folders_that_are_empty_here_go(storage: Storage) -> None:
+    publication = published("empty-folders")
+    aside = publication.folder / "ray" / "launch"
+    for folder in (publication.folder / "a/b/c", aside):
+        folder.mkdir(parents=True)
+    Publication(publication.uri, publication.owner).open()
+    assert not (publication.folder / "a").exists()
+    assert aside.is_dir()
+
+
+def test_a_second_process_on_a_uri_is_told_of_the_uri(storage: Storage) -> None:
+    out = Path(uri("second-process"))
+    with (
+        worked_on(out, "works in this folder"),
+        pytest.raises(InputError, match=r"^s3://tests/second-process: another process \("),
+        worked_on(out, "works in this folder"),
+    ):
+        pass

@@ -91,16 +91,32 @@ def test_a_folder_that_gets_its_name_after_the_listing_is_taken(
         assert len(list(taken.iterdir())) == 21
 
 
-def test_large_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_that_are_written_once_are_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshots, "_COPIED", 3)
     run = tmp_path / "run"
     run.mkdir()
-    (run / "small").write_text("xx")
-    (run / "large").write_text("xxx")
+    (run / "small.npy").write_text("xx")
+    (run / "large.npy").write_text("xxx")
     with snapshot(run) as taken:
-        (run / "small").write_text("yy")
-        assert (taken / "small").read_text() == "xx"
-        assert (taken / "large").samefile(run / "large")
+        (run / "small.npy").write_text("yy")
+        assert (taken / "small.npy").read_text() == "xx"
+        assert (taken / "large.npy").samefile(run / "large.npy")
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "events.out.tfevents.1763.host.7.0", "failures"])
+def test_large_files_that_are_appended_to_stay_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(snapshots, "_COPIED", 3)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).write_text("xxx")
+    with snapshot(run) as taken:
+        with (run / name).open("a") as file:
+            file.write("more")
+        assert (taken / name).read_text() == "xxx"
 
 
 def test_a_folder_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 from pyarrow import fs
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files.manifests import REFUSED, Entry, find_manifest, key_of
+from rayner.files.manifests import OBJECTS, REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
 from rayner.files.uris import uri_of
 from rayner.files.whole import partial_name, whole_file
@@ -72,6 +72,21 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     """
     uri = uri_of(path)
     return Path(path).exists() if uri is None else _what_is_at(place_of(uri)) is not None
+
+
+def names_in(path: str | os.PathLike[str]) -> set[str]:
+    """The names of what lies in a folder, here or at its URI, which is not fetched; none where nothing is.
+
+    Raises:
+        InputError: the URI cannot be read.
+        StorageError: as `local`.
+    """
+    uri = uri_of(path)
+    if uri is None:
+        return {one.name for one in Path(path).iterdir()} if Path(path).is_dir() else set()
+    found = _what_is_at(place_of(uri))
+    # Objects without a manifest are of a writer that was killed before its first one.
+    return {name.partition("/")[0] for name in found.entries} - {OBJECTS} if found else set()
 
 
 def local_root() -> Path:

@@ -69,19 +69,21 @@ class Publication:
         self._given_up: set[str] = set()
         self._late: set[str] = set()
         self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
+        self._lost: set[str] = set()
 
-    def open(self, keeps: bool = True) -> None:
+    def open(self, fresh: bool = False) -> None:
         """Make this the process that writes, and the folder here what is there.
 
         Args:
-            keeps: False starts with an empty folder; what is there stays until the first `push`.
+            fresh: whether the work starts over: a file whose object is gone is an empty one here then, which
+                keeps its name, and no error.
 
         Raises:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used.
         """
         for attempt in range(1, OPENINGS + 1):
-            state = self._state = self._take(keeps)
+            state = self._state = self._take(fresh)
             files = state.files if state is not None else {}
             # Listed before: what a writer uploads that takes over from this one later is not among it.
             left = self._unnamed(files)
@@ -142,8 +144,9 @@ class Publication:
                 self._push(folder)
 
     def _push(self, folder: Path) -> None:
-        before = {e.sha256: e for e in (self._state.files.values() if self._state is not None else ())}
-        replaced = {entry.object for entry in before.values()}
+        stored = self._state.files.values() if self._state is not None else ()
+        before = {entry.sha256: entry for entry in stored if entry.object not in self._lost}
+        replaced = {entry.object for entry in stored}
         write = secrets.token_hex(8)
         files: dict[str, Entry] = {}
         uploads: list[tuple[Path, str]] = []
@@ -171,16 +174,18 @@ class Publication:
         self._given_up.clear()
         self._remove(sorted(gone))
 
-    def _take(self, keeps: bool = True) -> Manifest | None:
+    def _take(self, fresh: bool = False) -> Manifest | None:
         """Make the folder here what is there: one state of it, also while another process writes new ones."""
         seen = None
         while True:
             state, self._version = self._read()
             if state is not None and state.owner != self.owner and not self._takes_over:
                 raise self._taken_over(state)
+            if state is not None and fresh:
+                self._lost = {entry.object for entry in state.files.values()}.difference(self._objects())
             try:
                 with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
-                    self._make_folder(state.files if state is not None and keeps else {})
+                    self._make_folder(state.files if state is not None else {})
             except FileNotFoundError as error:
                 if state is None or state.write == seen:
                     what = f"its manifest names an object that is gone ({error.filename})"
@@ -201,6 +206,21 @@ class Publication:
                 del wanted[name]
             elif not any(map(is_aside, path.relative_to(self.folder).parts)):
                 path.unlink(missing_ok=True)
+        # Objects have no folders: one that is left empty would be taken for something that lies there.
+        for folder, _, _ in os.walk(self.folder, topdown=False):
+            parts = Path(folder).relative_to(self.folder).parts
+            if parts and not any(map(is_aside, parts)):
+                with suppress(OSError):
+                    os.rmdir(folder)
+        for name in [name for name, entry in wanted.items() if entry.object in self._lost]:
+            try:
+                # This machine may have fetched it before.
+                objects_of(place_of(self.uri), {name: wanted[name]})
+            except FileNotFoundError:
+                log.warning("%s: the object of %s is gone; the file is empty now", self.uri, name)
+                del wanted[name]
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.folder / name).touch()
         for name, kept in objects_of(place_of(self.uri), wanted).items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -264,11 +284,13 @@ class Publication:
 
     def _unnamed(self, files: Mapping[str, Entry]) -> list[str]:
         """What writers that were killed have left."""
+        named = {entry.object for entry in files.values()}
+        return [path for path in self._objects() if path not in named]
+
+    def _objects(self) -> list[str]:
         import obstore
 
-        named = {entry.object for entry in files.values()}
-        found = self._call(lambda: [o["path"] for o in obstore.list(self._store, prefix=OBJECTS).collect()])
-        return [path for path in found if path not in named]
+        return self._call(lambda: [o["path"] for o in obstore.list(self._store, prefix=OBJECTS).collect()])
 
     def _remove(self, targets: list[str]) -> None:
         import obstore

@@ -17,6 +17,9 @@ from rayner.files.whole import is_partial, partial_name
 _TRIES = 20
 _PAUSE = 0.05
 _COPIED = 2**24
+_REPLACED = frozenset({".safetensors", ".npy", ".faiss", ".parquet"})
+"""Files that are written once, under another name or in another folder. Any other may be appended to, such as
+logs, answers and TensorBoard's events: of a link more would be uploaded than was hashed."""
 _ASIDE = re.compile(r"\..*\.(partial|new|old|lock)|\.lock|\.examples|ray")
 """What is under way, or of this machine alone: Ray's own files, and examples that can be made again."""
 
@@ -71,10 +74,10 @@ def _copy(folder: Path, target: Path) -> None:
             continue
         elif path.is_dir():
             _snap(path, target / path.name)
-        elif path.stat().st_size < _COPIED:
+        elif path.suffix not in _REPLACED or path.stat().st_size < _COPIED:
             shutil.copyfile(path, target / path.name)
         else:
-            # Large files are replaced, and not written to.
+            # A checkpoint or an index is large, and is put in place every minute.
             os.link(path, target / path.name)
 
 

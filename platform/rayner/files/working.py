@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path, Publication | None]]:
+def worked_on(out: Path, doing: str, fresh: bool = False) -> Generator[tuple[Path, Publication | None]]:
     """The folder to work in for an `--out`, and what puts it in place where that is a URI.
 
     It is put in place when the work is done; who works for long puts it in place between times too.
 
     Args:
         doing: what a process does with it: `trains in this folder`.
-        keeps: whether to begin with what is there.
+        fresh: whether the work starts over, so that a file which is lost at the URI is no error.
     """
     uri = uri_of(out)
     if uri is None:
@@ -38,7 +38,7 @@ def worked_on(out: Path, doing: str, keeps: bool = True) -> Generator[tuple[Path
         return
     publication = Publication(uri)
     with _named_by_uri(publication), locked(publication.folder.parent / ".lock", doing):
-        publication.open(keeps)
+        publication.open(fresh)
         yield publication.folder, publication
         publication.push()
 
@@ -49,7 +49,10 @@ def _named_by_uri(publication: Publication) -> Generator[None]:
     try:
         yield
     except (InputError, StorageError) as error:
-        told = [text.replace(str(publication.folder), publication.uri) for text in error.__reduce__()[1]]
+        told = list(error.__reduce__()[1])
+        # Its lock lies beside it.
+        for folder in (publication.folder, publication.folder.parent):
+            told = [text.replace(str(folder), publication.uri) for text in told]
         if told != [*error.__reduce__()[1]]:
             raise type(error)(*told) from error
         raise
@@ -76,16 +79,17 @@ def file_at(out: Path) -> Generator[Path]:
 
 
 @contextmanager
-def kept_in_place(out: Path, doing: str, seconds: float = 60) -> Generator[Path]:
+def kept_in_place(out: Path, doing: str, seconds: float = 60, fresh: bool = False) -> Generator[Path]:
     """As `worked_on`, for a folder that several processes of this machine write for long.
 
     Args:
         seconds: how often it is put in place meanwhile.
+        fresh: as `worked_on`.
 
     Raises:
         TakenOverError: another process took the place over; the work was interrupted.
     """
-    with worked_on(out, doing) as (folder, publication), _interruptible() as interrupt:
+    with worked_on(out, doing, fresh) as (folder, publication), _interruptible() as interrupt:
         if publication is None:
             yield folder
             return

@@ -78,7 +78,7 @@ def test_of_two_runs_the_later_one_goes_on(
         def load(self, device: str | None) -> Any:
             with monkeypatch.context() as patch:
                 patch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
-                Publication(f"{out}/_writer").open(keeps=False)
+                Publication(f"{out}/_writer").open()
             return super().load(device)
 
     with pytest.raises(TakenOverError, match="is written by another process"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,7 +25,7 @@ from rayner.cli.corpus import convert as command
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
-from rayner.data.writers import WRITERS, write_jsonl
+from rayner.data.writers import WRITERS, write_jsonl, write_parquet
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.corpora import kept_parts, taken
 from rayner.runtime.corpora.convert import convert
@@ -340,3 +343,38 @@ def test_no_document_that_the_format_holds_is_an_error(tmp_path: Path) -> None:
 def test_the_command_offers_every_writer() -> None:
     offered = get_type_hints(command)["to"]
     assert set(get_args(offered)) == set(WRITERS)
+
+
+def test_another_try_of_a_part_may_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who is slower leaves alone what others have under way."""
+    document = Document("d", "one two", (Mention(0, 3, "A"),))
+    write_parquet([document], tmp_path / "part.parquet")
+    part = taken.Taken(tmp_path / "part.parquet", np.ones(1, bool))
+    folder = part.written("jsonl")
+    under_way = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
+    under_way.mkdir()
+    rename = Path.rename
+
+    def slower(self: Path, target: Path) -> Path:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename)
+            taken._write("jsonl", part)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", slower)
+    taken._write("jsonl", part)
+    assert sorted(tmp_path.iterdir()) == sorted([folder, under_way, part.source])
+    assert (folder / "written.json").exists()
+
+
+def test_a_part_that_cannot_be_put_in_place_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet([Document("d", "one two", (Mention(0, 3, "A"),))], tmp_path / "part.parquet")
+    part = taken.Taken(tmp_path / "part.parquet", np.ones(1, bool))
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match="No space"):
+        taken._write("jsonl", part)
+    assert list(tmp_path.iterdir()) == [part.source]

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rayner.data import scans
 from rayner.errors import CorpusError
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.tasks import predict
-from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
+from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.registry import parse_recipe, train_task
+from tests.runtime.evaluation.toy_checkpoint import checkpoint_in
 from tests.whole_corpora import split_documents
 
 WORD = "x" * 199
@@ -31,22 +30,6 @@ def corpus(path: Path, documents: int) -> Path:
         rows = [row | {"document_id": f"d{number}"} for number in range(first, first + 10)]
         (path / f"{first:05d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-def checkpoint_in(folder: Path, bias: float) -> Path:
-    """The larger the bias, the more words are mentions."""
-    values = {
-        "task": "toy",
-        "encoder": "random:16x1",
-        "types": [{"name": "A"}],
-        "corpus": {"train": ["nowhere"]},
-    }
-    recipe = parse_recipe(values, "recipe")
-    task = train_task(recipe)
-    model: Any = task.build()
-    torch.nn.init.constant_(model.head.bias, bias)
-    save_checkpoint(folder / "checkpoint", recipe, task, model, {})
-    return folder / "checkpoint"
 
 
 def test_memory_does_not_grow_with_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

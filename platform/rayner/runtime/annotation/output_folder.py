@@ -240,7 +240,7 @@ class Output:
                 yield lambda: None
         elif self.place.shown.partition(":")[0] in SCHEMES:
             writer = Publication(f"{self.place.shown.rstrip('/')}/{WRITER}")
-            writer.open(keeps=False)
+            writer.open()
             yield writer.check
         else:
             yield lambda: None

@@ -96,7 +96,7 @@ def contexts(
         InputError: an endpoint that refuses, or prompts that cannot be read.
         CheckpointError: a checkpoint that cannot label contexts.
     """
-    with kept_in_place(out.absolute(), "writes these rows") as folder:
+    with kept_in_place(out.absolute(), "writes these rows", fresh=fresh) as folder:
         return _contexts(paths, folder, source, leave_out, seed, fresh, workers)
 
 

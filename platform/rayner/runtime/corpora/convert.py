@@ -188,7 +188,7 @@ def process(
         small: inputs below are worked on in this process where `workers` is None.
         part_bytes: how much of the input is worked on together.
     """
-    with worked_on(out, "writes this corpus") as (folder, _):
+    with worked_on(out, "writes this corpus", fresh) as (folder, _):
         return _process_into(units, change, purpose, folder, workers, fresh, to, small, part_bytes)
 
 

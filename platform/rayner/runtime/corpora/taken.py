@@ -9,7 +9,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS, write_parquet
-from rayner.files.whole import whole_file
+from rayner.files.whole import partial_name, whole_file
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 
@@ -98,8 +97,7 @@ def take_as(
 
 def _write(to: str, part: Taken) -> None:
     writer, folder = WRITERS[to], part.written(to)
-    partial_folder = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial_folder, ignore_errors=True)
+    partial_folder = folder.with_name(partial_name(folder.name))
     partial_folder.mkdir()
     path = partial_folder / f"documents{writer.suffix}" if writer.suffix else partial_folder
     written = writer.write(part.documents(), path)
@@ -107,9 +105,13 @@ def _write(to: str, part: Taken) -> None:
     (partial_folder / "written.json").write_text(json.dumps(counts, ensure_ascii=False), "utf-8")
     with (partial_folder / LOSSES).open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(loss.to_row(), ensure_ascii=False) + "\n" for loss in written.losses)
-    with suppress(FileExistsError):
-        # Another try of the same part may have been faster.
+    try:
         partial_folder.rename(folder)
+    except OSError:
+        # Another try of the same part may have been faster.
+        shutil.rmtree(partial_folder, ignore_errors=True)
+        if not folder.exists():
+            raise
 
 
 def _remove_stale(out: Path) -> None:

@@ -81,8 +81,9 @@ def evaluate(
     """
     if out is None:
         return _evaluate(checkpoint, corpus, format, device, intervals, types, options, workers, precision)
-    with worked_on(out, "evaluates into this folder", keeps=False) as (folder, _):
-        check_folder(folder)
+    # Before anything is written there: at a URI, whoever works there would stop.
+    check_folder(out)
+    with worked_on(out, "evaluates into this folder", fresh=True) as (folder, _):
         asked = (format, device, intervals, types, options, workers, precision)
         return _evaluate(checkpoint, corpus, *asked, out=folder)
 

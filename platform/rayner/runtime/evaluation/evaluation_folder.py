@@ -22,8 +22,9 @@ from rayner.data.mention_strings import name_of
 from rayner.data.schema import Document
 from rayner.data.writers.parquet import parquet_file
 from rayner.errors import InputError
-from rayner.files.fetching import local
-from rayner.files.whole import whole_file, write_bytes, write_json
+from rayner.files.fetching import local, names_in
+from rayner.files.uris import uri_of
+from rayner.files.whole import is_partial, whole_file, write_bytes, write_json
 from rayner.metrics.outcomes import Outcome
 from rayner.runtime.run_folder import check_out
 from rayner.tasks.stages import PipelineSettings
@@ -50,14 +51,22 @@ Write = Callable[[Document], None]
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a folder that is about something else.
+    """Refuse a folder, or that of a URI, that is about something else.
+
+    An evaluation that did not end is none to refuse: it wrote into `evaluation/` first, and `evaluation.yaml`
+    last.
 
     Raises:
         InputError: it is a file, or holds something other than an evaluation.
     """
-    check_out(out)
-    if out.is_dir() and any(out.iterdir()) and not (out / ABOUT).exists():
-        raise InputError(f"--out {out}", "holds something other than an evaluation", "name a new folder")
+    if uri_of(out) is None:
+        check_out(out)
+    names = {name for name in names_in(out) if not is_partial(name)}
+    unfinished = EVALUATION in names and names <= {EVALUATION, METRICS, PIPELINE, RECIPE}
+    if names and ABOUT not in names and not unfinished:
+        raise InputError(
+            f"--out {uri_of(out) or out}", "holds something other than an evaluation", "name a new folder"
+        )
 
 
 @contextmanager

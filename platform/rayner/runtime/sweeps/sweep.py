@@ -72,7 +72,7 @@ def sweep(
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     planned = planned_settings(space, settings)
     config = sweep_config(space, recipe, settings)
-    with kept_in_place(out, "runs a sweep in this folder") as folder:
+    with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as folder:
         folder = folder.absolute()
         check_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)

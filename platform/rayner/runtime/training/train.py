@@ -19,7 +19,7 @@ from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, LAST, LOG
 from rayner.files.uris import uri_of
-from rayner.files.whole import write_json
+from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.runtime.run_folder import check_out
@@ -95,7 +95,7 @@ def train_until(
     _check_gpus(recipe, workers)
     if uri_of(out) is None:
         check_out(Path(out))
-    with worked_on(out, "trains in this folder") as (folder, publication):
+    with worked_on(out, "trains in this folder", fresh) as (folder, publication):
         return _train_in(folder.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
 
 
@@ -199,7 +199,8 @@ def conclude(
         model = load_model(best, task).to(default_device()).eval()
         set_precision(model, state.precision)
         for name, table in task.inspect(model, items).items():
-            pq.write_table(table, best / EVALUATION / f"{name}.parquet")
+            with whole_file(best / EVALUATION / f"{name}.parquet") as path:
+                pq.write_table(table, path)
         metrics |= task.measure(model, items)
     write_json(best / METRICS, metrics)
     result = {
