@@ -48,7 +48,7 @@ def work_on_cluster(
     publication: Publication | None = None,
     calibration: Sequence[Unit] = (),
 ) -> TrainState:
-    """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
+    """`loop.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
     Ray Train knows the run by the name of its folder, and is told its metrics and that `OUT/last` is its
     checkpoint; it stores none, and what resumption goes by is what lies there.
