@@ -27,6 +27,7 @@ from rayner.files.whole import text_file, whole_file
 from rayner.files.working import worked_on
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.progress import track
+from rayner.runtime.run_folder import check_apart
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.registry import train_task
@@ -63,13 +64,13 @@ def rank(
 
     Raises:
         CheckpointError: it does not say how uncertain it is, or gives no numbers.
-        CorpusError: no document can be read, or `out` holds an input.
+        CorpusError: no document can be read, or `out` holds an input or lies in one.
     """
     started = time.monotonic()
+    if out is not None:
+        check_apart(paths, out)
     recipe = _check_checkpoint(checkpoint)
     corpus = _Corpus(paths, format)
-    if out is not None:
-        corpus.check_apart(out)
     if workers:
         documents, needs = iter(corpus), needs_of_worker(recipe.scaling)
         parts = iter(lambda: list(islice(documents, PART)), [])
@@ -131,12 +132,6 @@ class _Corpus:
                     what = f"document {name!r} differs from the one at {seen[name][1]}"
                     self.rejects.append(Reject(where, what, "give each document an id of its own", name))
         self.duplicates += repaired[TWICE]
-
-    def check_apart(self, out: Path) -> None:
-        """Refuse an output around the inputs: a second run would read the first one's."""
-        for path in (Path(path) for unit in self._units for path in unit.paths):
-            if path.is_relative_to(out.absolute()):
-                raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
 
 
 def _check_checkpoint(checkpoint: Path) -> BaseRecipe:
