@@ -28,6 +28,18 @@ def check_out(out: Path) -> None:
             return
 
 
+def check_writable(out: Path) -> None:
+    """`check_out`, and that this process may write there.
+
+    Raises:
+        InputError: it may not, or as `check_out`.
+    """
+    check_out(out)
+    above = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
+
+
 def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:
     """Refuse an output among the inputs, or around one: a second run would read the first one's results.
 
