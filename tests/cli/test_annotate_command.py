@@ -147,7 +147,7 @@ def test_what_the_user_can_correct_is_one_line_and_status_2(
     (tmp_path / "broken").mkdir()
     for arguments, named in (
         ([checkpoint, tmp_path / "none.jsonl", "--out", out], "no such file or folder"),
-        ([checkpoint, given, "--out", given], "lies in the input"),
+        ([checkpoint, given, "--out", given], "holds the input"),
         ([checkpoint, given, "--out", tmp_path / "types.yaml"], "is a file"),
         (
             [checkpoint, given, "--out", tmp_path / "types.yaml" / "out"],

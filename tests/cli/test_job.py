@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from rayner.cli.job import needs_of, work
+from rayner.cli.app import app
+from rayner.cli.job import _LEADS, needs_of, work
 from rayner.errors import RecipeError
 
 
@@ -42,12 +47,30 @@ def test_a_training_asks_for_what_its_recipe_says(recipe: Path) -> None:
         (["corpus", "check", "RECIPE"], False),
         (["corpus", "convert", "RECIPE", "--out", "o"], True),
         (["corpus", "convert", "RECIPE", "--out", "o", "--workers", "0"], False),
+        (["corpus", "resolve", "RECIPE", "--out", "o"], True),
     ],
 )
 def test_what_only_leads_workers_of_its_own_asks_for_nothing(
     recipe: Path, arguments: list[str], leads: bool
 ) -> None:
     assert needs_of([str(recipe) if one == "RECIPE" else one for one in arguments])[1] == leads
+
+
+def commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """The commands of a group and those of the groups within it, with their names within their group."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command) if hasattr(command, "commands") else [(name, command)]
+
+
+def test_every_command_that_starts_tasks_unless_told_otherwise_leads_them() -> None:
+    with_workers = {
+        name: "workers or 0" in inspect.getsource(command.callback)
+        for name, command in commands(typer.main.get_command(app))
+        if any(parameter.name == "workers" for parameter in command.params)
+    }
+    assert {"evaluate", "rank", "resolve", "tune"} <= set(with_workers)
+    # A training works here or on workers, as its recipe says.
+    assert {name for name, works_here in with_workers.items() if not works_here and name != "train"} == _LEADS
 
 
 def test_a_checkpoint_asks_for_what_its_recipe_says_and_a_pipeline_for_the_most(checkpoint: Path) -> None:

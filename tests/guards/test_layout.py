@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,21 @@ def test_no_module_is_long(root):
     ]
     lengths = {str(p.relative_to(root)): len(p.read_text(encoding="utf-8").splitlines()) for p in files}
     assert {path: n for path, n in lengths.items() if n > 350} == {}
+
+
+def test_no_module_defines_a_constant_twice(root):
+    twice = {}
+    for path in (root / "platform").rglob("*.py"):
+        found = Counter(
+            target.id
+            for statement in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        )
+        if again := [name for name, times in found.items() if times > 1]:
+            twice[path.name] = again
+    assert twice == {}
 
 
 def test_every_package_is_pinned(root):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,7 +76,9 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
     for attempt in range(1, ATTEMPTS + 1):
         worker = actor.options(runtime_env=runtime_env).remote(os.getcwd())
         try:
-            log.info("works on node %s", _wait_for(worker.node.remote(), needs))
+            node = worker.node.remote()
+            wait_for_room([node], needs)
+            log.info("works on node %s", ray.get(node))
             return ray.get(worker.call.remote(begin, attempt))
         except RayActorError as error:
             why = str(error).strip().splitlines()[0]
@@ -102,25 +104,33 @@ class _Worker:
         return begin(attempt)
 
 
-def _wait_for(started: Any, needs: Needs) -> str:
+def wait_for_room(started: Sequence[Any], needs: Needs) -> None:
+    """Wait until the first of several is there that each need this, and say now and then what is missing.
+
+    Args:
+        started: what each answers when it has started, as references of Ray's.
+
+    Raises:
+        InputError: no node has had room for any of them for `RAYNER_WAIT_SECONDS`.
+    """
     import ray
 
     begin, asked = time.monotonic(), needs.options() or {"num_cpus": 1}
     bound = float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
     told = begin
-    while not ray.wait([started], timeout=min(1.0, bound))[0]:
+    while not ray.wait([*started], timeout=min(1.0, bound))[0]:
         waited = time.monotonic() - begin
         if waited >= bound:
-            what = f"no node has had room for {_shown(asked)} for {bound:g} s; {_cluster()}"
+            what = f"no node has had room for {_shown(asked)} for {bound:g} s; {cluster_room()}"
             hint = f"ask for less in the recipe's scaling, add nodes, or wait longer with {WAIT_VARIABLE}"
             raise InputError("the cluster", what, hint)
         if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
             told = time.monotonic()
-            log.info("waiting for a node with room for %s; %s", _shown(asked), _cluster())
-    return ray.get(started)
+            log.info("waiting for a node with room for %s; %s", _shown(asked), cluster_room())
 
 
-def _cluster() -> str:
+def cluster_room() -> str:
+    """What is free in the cluster, of how much, in words."""
     import ray
 
     free, there = ray.available_resources(), ray.cluster_resources()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePath, PurePosixPath
 
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
+from rayner.files.uris import uri_of
 
 STORAGE_VARIABLE = "RAYNER_STORAGE"
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -24,6 +26,47 @@ def check_out(out: Path) -> None:
                 what = "is a file" if path == out else f"lies below {path}, which is a file"
                 raise InputError(where, what, "name a folder")
             return
+
+
+def check_writable(out: Path) -> None:
+    """`check_out`, and that this process may write there.
+
+    Raises:
+        InputError: it may not, or as `check_out`.
+    """
+    check_out(out)
+    above = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
+
+
+def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:
+    """Refuse an output among the inputs, or around one: a second run would read the first one's results.
+
+    As they are written: nothing is fetched, and no storage is asked.
+
+    Args:
+        inputs, out: files and folders, or URIs.
+
+    Raises:
+        CorpusError: `out` holds an input, or lies in one.
+    """
+    place, shown = _place(out), f"--out {uri_of(out) or out}"
+    for given in inputs:
+        what, other = uri_of(given) or given, _place(given)
+        if other.is_relative_to(place):
+            raise CorpusError(shown, f"holds the input {what}", "name another folder")
+        if place.is_relative_to(other):
+            raise CorpusError(shown, f"lies in the input {what}", "name a folder outside")
+
+
+def _place(path: str | Path) -> PurePath:
+    """What can be compared: links are followed, and both names of Google's storage are one."""
+    uri = uri_of(path)
+    if uri is None:
+        return Path(path).resolve()
+    scheme, _, rest = uri.partition("://")
+    return PurePosixPath(f"{'gs' if scheme == 'gcs' else scheme}://{rest}")
 
 
 def run_folder(name: str) -> Path:

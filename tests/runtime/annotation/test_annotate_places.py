@@ -34,7 +34,7 @@ def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         (tmp_path / "none", tmp_path / "out", "no such file or folder"),
         (folder / "table.csv", tmp_path / "out", "its name ends in none of .parquet"),
         (folder, folder / "out", "lies in the input"),
-        (folder, folder, "lies in the input"),
+        (folder, folder, "holds the input"),
         (folder, tmp_path / "linked" / "out", "lies in the input"),
         (folder, folder / ".." / "in" / "out", "lies in the input"),
         (tmp_path / "linked" / "in.jsonl", folder, "holds the input"),

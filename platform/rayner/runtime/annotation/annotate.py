@@ -16,13 +16,14 @@ import torch
 from rayner.config.base import AskedPrecision
 from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
-from rayner.files.places import Place, place_of
+from rayner.files.places import place_of
 from rayner.runtime.annotation.annotation_progress import Speed, Tick, follow
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.execution import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
 from rayner.runtime.annotation.output_folder import WORK, Output
+from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"
@@ -103,7 +104,11 @@ def annotate(
     if aside:
         log.warning("%d files of other kinds are left aside", aside)
     output = Output(place_of(out))
-    _guard(inputs, output)
+    place = output.place
+    # Of a URI such as file:///texts, what it stands for.
+    check_apart([place_of(str(given)).shown for given in inputs], place.shown)
+    if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
+        raise InputError(f"--out {place.shown}", "is a file", "name a folder")
     asked = source.options if isinstance(source, PipelineSettings) else None
     chosen = [asked, tokens_per_batch, sorted(set(also))]
     settings = {
@@ -251,26 +256,6 @@ def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float
     if most > fits:
         log.warning("the cluster has room for %d of %d workers until it grows", fits, most)
     return Pool(workers or 1, most, cpus, gpus)
-
-
-def _guard(inputs: Sequence[str | Path], output: Output) -> None:
-    """Refuse an output among the inputs, or around one: a second run would read the first one's results."""
-    place, where = output.place, f"--out {output.place.shown}"
-    for given in map(place_of, map(str, inputs)):
-        if _holds(given, place):
-            raise InputError(where, f"lies in the input {given.shown}", "name a folder outside")
-        if _holds(place, given):
-            raise InputError(where, f"holds the input {given.shown}", "name another folder")
-    if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
-        raise InputError(where, "is a file", "name a folder")
-
-
-def _holds(folder: Place, place: Place) -> bool:
-    if folder.filesystem != place.filesystem:
-        return False
-    paths = [Path("/", each.path) for each in (place, folder)]
-    path, above = [each.resolve() for each in paths] if place.is_local else paths
-    return path.is_relative_to(above)
 
 
 def _digest(value: Any) -> str:

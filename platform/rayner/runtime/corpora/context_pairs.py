@@ -23,6 +23,7 @@ from rayner.files.whole import text_file, whole_file
 from rayner.files.working import kept_in_place
 from rayner.runtime.corpora.context_sources import CountedCorpus, Drawn
 from rayner.runtime.corpora.labelled_contexts import PARTS, Labelled, labelled_rows
+from rayner.runtime.run_folder import check_apart
 from rayner.supervision.context_prompts import (
     KINDS,
     THINGS,
@@ -96,6 +97,7 @@ def contexts(
         InputError: an endpoint that refuses, or prompts that cannot be read.
         CheckpointError: a checkpoint that cannot label contexts.
     """
+    check_apart(paths, out)
     with kept_in_place(out.absolute(), "writes these rows", fresh=fresh) as folder:
         return _contexts(paths, folder, source, leave_out, seed, fresh, workers)
 
@@ -111,7 +113,7 @@ def _contexts(
 ) -> dict[str, Any]:
     started = time.monotonic()
     corpus = CountedCorpus(paths)
-    _guard(corpus, out)
+    _guard(out)
     counts: Counter[str] = Counter()
     result: dict[str, Any] = {}
     if isinstance(source, Labelled):
@@ -235,11 +237,8 @@ def _texts(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
         yield from ((document.document_id, document.text) for document in reading.documents)
 
 
-def _guard(corpus: CountedCorpus, out: Path) -> None:
-    """Refuse an output among the inputs, and one with files of others."""
-    for path in (Path(path) for unit in corpus.units for path in unit.paths):
-        if path.is_relative_to(out):
-            raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
+def _guard(out: Path) -> None:
+    """Refuse an output with files of others."""
     ours = any((out / name).exists() for name in (COUNTS, ANSWERS, PARTS))
     if not ours and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CorpusError(

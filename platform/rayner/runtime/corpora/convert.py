@@ -38,7 +38,7 @@ from rayner.runtime.corpora.kept_parts import (
     unchanged,
 )
 from rayner.runtime.pipeline import code_digest
-from rayner.runtime.run_folder import check_out
+from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
@@ -93,6 +93,7 @@ def convert(
     if to not in WRITERS:
         raise CorpusError("--to", f"no format {to!r}", f"one of {', '.join(WRITERS)}")
     WRITERS[to].require()
+    check_apart(inputs, out)
     units = find_units([Path(path).absolute() for path in inputs], format)
     return process(units, unchanged, "convert", out.absolute(), workers, fresh, to)[0]
 
@@ -123,6 +124,7 @@ def label(
         CorpusError: as `convert`; a dictionary that cannot be read.
     """
     settings = settings or LabelSettings()
+    check_apart([corpus, dictionary, *([phrases] if phrases is not None else [])], out)
     names = read_dictionary(dictionary, default_type)
     if phrases is not None:
         names += [Name(name.name, None) for name in read_dictionary(phrases, "phrase")]
@@ -205,7 +207,7 @@ def _process_into(
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
     check_out(out)
-    _guard(units, out)
+    _guard(out)
     parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
@@ -270,12 +272,8 @@ def _counts(format: str, assembled: Assembled, seconds: float) -> dict[str, Any]
     return dict(zip(KEYS, values, strict=True))
 
 
-def _guard(units: Sequence[Unit], out: Path) -> None:
-    """Refuse an output among the inputs, which a second run would read, and one with files of others."""
-    for unit in units:
-        for path in map(Path, unit.paths):
-            if path.is_relative_to(out):
-                raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
+def _guard(out: Path) -> None:
+    """Refuse an output with files of others."""
     if out.exists() and not out.is_dir():
         raise CorpusError(f"--out {out}", "is no folder", "name another")
     ours = (out / COUNTS).exists() or any(out.glob(".parts"))

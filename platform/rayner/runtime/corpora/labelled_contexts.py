@@ -23,14 +23,6 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
 
-ROWS = "rows.jsonl"
-ANSWERS = "answers.jsonl"
-COUNTS = "counts.json"
-PARTS = ".parts"
-PART_CHARACTERS = 200_000
-"""Of documents that an extractor labels at a time."""
-
-
 PARTS = ".parts"
 PART_CHARACTERS = 200_000
 """Of documents that an extractor labels at a time."""

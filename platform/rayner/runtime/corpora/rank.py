@@ -23,10 +23,12 @@ from rayner.data.readers import Reject, find_units, read_unit
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError
+from rayner.files.uris import uri_of
 from rayner.files.whole import text_file, whole_file
 from rayner.files.working import worked_on
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.progress import track
+from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.registry import train_task
@@ -63,13 +65,25 @@ def rank(
 
     Raises:
         CheckpointError: it does not say how uncertain it is, or gives no numbers.
-        CorpusError: no document can be read, or `out` holds an input.
+        CorpusError: no document can be read, or `out` holds an input or lies in one.
+        InputError: `out` is a file or cannot be written, which is seen before any work.
     """
+    if out is None:
+        return _rank(paths, checkpoint, None, format, workers)
+    check_apart(paths, out)
+    if uri_of(out) is None:
+        check_writable(out)
+    # The place is opened before the work, which would be lost where it cannot be.
+    with worked_on(out, "writes this ranking") as (folder, _):
+        return _rank(paths, checkpoint, folder, format, workers)
+
+
+def _rank(
+    paths: Sequence[Path], checkpoint: Path, out: Path | None, format: str, workers: int
+) -> dict[str, Any]:
     started = time.monotonic()
     recipe = _check_checkpoint(checkpoint)
     corpus = _Corpus(paths, format)
-    if out is not None:
-        corpus.check_apart(out)
     if workers:
         documents, needs = iter(corpus), needs_of_worker(recipe.scaling)
         parts = iter(lambda: list(islice(documents, PART)), [])
@@ -89,8 +103,7 @@ def rank(
         for place, i in enumerate(order.tolist(), 1)
     ]
     if out is not None:
-        with worked_on(out, "writes this ranking") as (folder, _):
-            _write(rows, corpus.rejects, folder)
+        _write(rows, corpus.rejects, out)
     return {
         "documents": len(rows),
         "words": sum(one.words for one in found),
@@ -131,12 +144,6 @@ class _Corpus:
                     what = f"document {name!r} differs from the one at {seen[name][1]}"
                     self.rejects.append(Reject(where, what, "give each document an id of its own", name))
         self.duplicates += repaired[TWICE]
-
-    def check_apart(self, out: Path) -> None:
-        """Refuse an output around the inputs: a second run would read the first one's."""
-        for path in (Path(path) for unit in self._units for path in unit.paths):
-            if path.is_relative_to(out.absolute()):
-                raise CorpusError(f"--out {out}", f"holds the input {path}", "name another folder")
 
 
 def _check_checkpoint(checkpoint: Path) -> BaseRecipe:

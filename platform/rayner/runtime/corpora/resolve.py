@@ -14,6 +14,7 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.runtime.corpora.convert import process
 from rayner.runtime.corpora.kept_parts import Notes
+from rayner.runtime.run_folder import check_apart
 from rayner.supervision.agreement import Heads, Links, resolve
 from rayner.supervision.parsed_heads import HeadFinder, head_finder
 from rayner.supervision.pronouns import is_pronoun
@@ -81,6 +82,7 @@ def resolve_texts(
         InputError: a resolver that nobody has, or that lacks what it needs.
         CorpusError: no document can be read, or none has a chain.
     """
+    check_apart(inputs, out)
     found = tuple(resolvers(names))
     how, finder = head_finder(heads)
     units = find_units([Path(path).absolute() for path in inputs], format)

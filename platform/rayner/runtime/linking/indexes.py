@@ -74,16 +74,16 @@ def build(
         InputError: another process is writing it.
     """
     begin = time.perf_counter()
-    if uri_of(out) is None:
-        check_target(out)
-    recipe, encode = _encoder(checkpoint, device, workers)
-    changed = {"search": search, "max_aliases": max_aliases}
-    settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
-    base = read_knowledge_base(paths, format, columns, settings.max_aliases)
-    named = [str(path) for path in mentions]
-    entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
-    index = build_index(entities, encode, settings, recipe.loss.learned_distance)
     with worked_on(out, DOING) as (folder, _):
+        # Also at a URI, before the work, which would be lost.
+        check_target(folder)
+        recipe, encode = _encoder(checkpoint, device, workers)
+        changed = {"search": search, "max_aliases": max_aliases}
+        settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
+        base = read_knowledge_base(paths, format, columns, settings.max_aliases)
+        named = [str(path) for path in mentions]
+        entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
+        index = build_index(entities, encode, settings, recipe.loss.learned_distance)
         version = write_index(index, folder, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {

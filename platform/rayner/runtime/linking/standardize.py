@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,24 @@ def _check_out(out: Path, path: Path) -> None:
 
 def _write(rows: Iterable[Row], out: Path) -> int:
     written = 0
+    with ExitStack() as opened:
+        with _told_of(out):
+            file = opened.enter_context(text_file(opened.enter_context(file_at(out))))
+        # What reading the input or the index raises is not of the output.
+        for row in rows:
+            line = json.dumps(row, ensure_ascii=False) + "\n"
+            with _told_of(out):
+                file.write(line)
+            written += 1
+        with _told_of(out):
+            opened.close()
+    return written
+
+
+@contextmanager
+def _told_of(out: Path) -> Iterator[None]:
     try:
-        with file_at(out) as path, text_file(path) as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                written += 1
+        yield
     except OSError as error:
         what = f"cannot be written ({error.strerror or error})"
         raise InputError(f"--out {out}", what, "name a file that can be written") from None
-    return written

@@ -2,7 +2,7 @@
 
 It leaves word in the store at which the workers met, which takes no collective, and then the process group:
 gloo closes its connections, and whoever waits for this worker gets an error, looks into the store and raises
-what it finds there. NCCL does not end a collective so; there, Ray Train ends the processes (`cluster.py`).
+what it finds there. NCCL does not end a collective so; there, Ray Train ends them (`ray_workers.py`).
 """
 
 from __future__ import annotations

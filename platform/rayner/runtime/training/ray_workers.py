@@ -18,6 +18,7 @@ from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError, StorageError
 from rayner.files.publishing import Publication
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.elsewhere import cluster_room
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
 from rayner.runtime.training.distributed import rank, same_workers, sum_over_workers, world_size
@@ -35,6 +36,8 @@ TRAINING = "rayner_training"
 SECONDS_TO_FETCH = 600
 """How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
 
+log = logging.getLogger(__name__)
+
 
 def work_on_cluster(
     recipe: BaseRecipe,
@@ -48,7 +51,7 @@ def work_on_cluster(
     publication: Publication | None = None,
     calibration: Sequence[Unit] = (),
 ) -> TrainState:
-    """`worker.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
+    """`loop.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
     Ray Train knows the run by the name of its folder, and is told its metrics and that `OUT/last` is its
     checkpoint; it stores none, and what resumption goes by is what lies there.
@@ -59,6 +62,7 @@ def work_on_cluster(
     import ray
     from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig, UserCallback
     from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.train.v2._internal.execution.callback import ControllerCallback
     from ray.train.v2.api.exceptions import TrainingFailedError
 
     class EndsForGood(UserCallback):
@@ -69,6 +73,13 @@ def work_on_cluster(
             for error in worker_exceptions.values():
                 if _lasts(cause := getattr(error, "_base_exc", error)):
                     raise cause
+
+    class TellsOfWaiting(ControllerCallback):
+        """Says what to do, each time that the workers did not start and Ray Train tries again."""
+
+        def after_controller_state_update(self, previous_state: Any, current_state: Any) -> None:
+            """Called with the controller's states."""
+            tell_of_waiting(previous_state, current_state, workers, resources)
 
     if publication is not None:
         # The workers begin with what is there.
@@ -84,6 +95,8 @@ def work_on_cluster(
     # Ray Train would go on from what it noted of an earlier launch; what this run goes on from is `last`.
     (out / RAY_SNAPSHOT).unlink(missing_ok=True)
     os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
+    # Of any kind, though only those of users are declared.
+    callbacks: list[Any] = [EndsForGood(), TellsOfWaiting()]
     trainer = TorchTrainer(
         _work_on_ray,
         train_loop_config={
@@ -111,7 +124,7 @@ def work_on_cluster(
                 max_failures=scaling.max_failures,
                 max_preemption_failures=scaling.max_preemption_failures,
             ),
-            callbacks=[EndsForGood()],
+            callbacks=callbacks,
             logging_config=LoggingConfig(log_level="WARNING"),
         ),
         torch_config=TorchConfig(
@@ -134,6 +147,23 @@ def work_on_cluster(
         raise outcome
     assert isinstance(outcome, TrainState)
     return outcome
+
+
+def tell_of_waiting(before: Any, now: Any, workers: int, resources: Mapping[str, float]) -> None:
+    """Log that the workers have no room yet, where Ray Train's controller goes on to schedule them again.
+
+    A cluster may grow, so that nothing is refused: that it waits, and for what, is told each minute, or as
+    often as RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S says.
+
+    Args:
+        before, now: states of the controller.
+        workers, resources: what was asked for, the resources of each worker.
+    """
+    if "Scheduling" not in type(before).__name__ or "Rescheduling" not in type(now).__name__:
+        return
+    each = ", ".join(f"{name} {value:g}" for name, value in resources.items())
+    hint = "Ask for fewer or smaller workers in the recipe's scaling or with --workers, or add nodes."
+    log.warning("waiting for room for %d workers with %s each; %s. %s", workers, each, cluster_room(), hint)
 
 
 @contextmanager

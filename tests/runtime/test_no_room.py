@@ -1,0 +1,108 @@
+"""More workers than the cluster has room for: those that start do the work, and a wait is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import ray
+from ray.train.v2._internal.execution.controller import state as states
+
+from rayner.errors import InputError
+from rayner.runtime import actors
+from rayner.runtime.actors import each_on_actors
+from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
+from rayner.runtime.training.ray_workers import tell_of_waiting
+
+
+class Cluster:
+    """Ray's functions, on a cluster with room for `room` actors: what others are asked never comes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room, self.actors = room, list[Any]()
+        monkeypatch.setattr(actors, "ensure_ray", lambda: None)
+        monkeypatch.setattr(actors, "SECONDS_TO_START", 0.0)
+        for name, function in {
+            "remote": lambda **options: lambda cls: _Remote(self, cls),
+            "wait": self.wait,
+            "get": self.get,
+            "kill": lambda actor: None,
+            "available_resources": lambda: {"CPU": 0.0},
+            "cluster_resources": lambda: {"CPU": float(room)},
+        }.items():
+            monkeypatch.setattr(ray, name, function)
+
+    def wait(self, given: list[Any], num_returns: int = 1, timeout: float = 0) -> tuple[list[Any], list[Any]]:
+        done = [one for one in given if self.actors.index(one.actor) < self.room]
+        return done, [one for one in given if one not in done]
+
+    def get(self, one: Any) -> Any:
+        assert self.actors.index(one.actor) < self.room, "waits for ever on an actor that has no room"
+        return one.call()
+
+
+class _Remote:
+    def __init__(self, cluster: Cluster, cls: Any) -> None:
+        self.cluster, self.cls = cluster, cls
+
+    def remote(self, *given: Any) -> _Actor:
+        actor = _Actor(self.cls(*given))
+        self.cluster.actors.append(actor)
+        return actor
+
+
+class _Actor:
+    def __init__(self, instance: Any) -> None:
+        self.instance = instance
+
+    def __getattr__(self, name: str) -> _Method:
+        return _Method(self, getattr(self.instance, name))
+
+
+class _Method:
+    def __init__(self, actor: _Actor, function: Callable[..., Any]) -> None:
+        self.actor, self.function = actor, function
+
+    def remote(self, *given: Any) -> _Answer:
+        return _Answer(self.actor, lambda: self.function(*given))
+
+
+class _Answer:
+    def __init__(self, actor: _Actor, call: Callable[[], Any]) -> None:
+        self.actor, self.call = actor, call
+
+
+def test_the_actors_that_start_do_the_work_and_the_rest_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Cluster(monkeypatch, room=2)
+    with caplog.at_level(logging.INFO):
+        found = list(each_on_actors(lambda: lambda part: 2 * part, range(9), 4, Needs(cpus=1)))
+    assert found == [2 * part for part in range(9)]
+    (line,) = caplog.messages
+    assert line.startswith("2 of 4 workers have started and begin")
+    assert "free are 0 of 2 CPU. Ask for fewer with --workers" in line
+
+
+def test_where_no_actor_starts_the_work_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cluster(monkeypatch, room=0)
+    monkeypatch.setenv(WAIT_VARIABLE, "0.01")
+    with pytest.raises(InputError, match=r"no node has had room for cpus 1 for 0\.01 s; free are .* CPU"):
+        list(each_on_actors(lambda: lambda part: part, range(3), 2, Needs(cpus=1)))
+
+
+def test_a_training_tells_each_time_that_its_workers_did_not_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Cluster(monkeypatch, room=2)
+    scheduling: Any = states.SchedulingState(None)  # pyright: ignore[reportArgumentType]
+    again: Any = states.ReschedulingState(None)  # pyright: ignore[reportArgumentType]
+    for before, now in ((scheduling, again), (again, scheduling), (scheduling, states.RunningState())):
+        tell_of_waiting(before, now, 4, {"CPU": 1, "GPU": 0.5})
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.message.startswith(
+        "waiting for room for 4 workers with CPU 1, GPU 0.5 each; free are 0 of 2 CPU"
+    )

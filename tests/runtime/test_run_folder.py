@@ -1,0 +1,130 @@
+"""Outputs that would be read as inputs, and those that cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.data.schema import Document
+from rayner.data.writers import write_jsonl
+from rayner.errors import IndexFolderError, InputError
+from rayner.runtime.corpora import rank as ranking
+from rayner.runtime.corpora.context_pairs import Generated, contexts
+from rayner.runtime.corpora.convert import convert, label
+from rayner.runtime.corpora.rank import rank
+from rayner.runtime.corpora.resolve import resolve_texts
+from rayner.runtime.linking import indexes
+from rayner.runtime.linking.standardize import _write
+from rayner.runtime.run_folder import check_apart
+
+
+@pytest.mark.parametrize(
+    ("given", "out", "what"),
+    [
+        ("s3://tests/data", "s3://tests/data", "holds the input s3://tests/data"),
+        ("s3://tests/data/a.jsonl", "s3://tests/data/", "holds the input s3://tests/data/a.jsonl"),
+        ("s3://tests/data", "s3://tests/data/out", "lies in the input s3://tests/data"),
+        ("gs://tests/data", "gcs://tests/data/out", "lies in the input gs://tests/data"),
+        ("data", "data/out", "lies in the input data"),
+        ("linked", "data/../data", "holds the input linked"),
+        ("s3://tests/data", "s3://tests/data2", None),
+        ("s3://tests/data", "gs://tests/data", None),
+        ("s3://tests/data", "tests/data", None),
+        ("data/a.jsonl", "data/a", None),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_output_lies_apart_from_its_inputs(
+    given: str, out: str, what: str | None, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "linked").symlink_to("data")
+    if what is None:
+        check_apart([kind(given)], kind(out))
+        return
+    with pytest.raises(InputError, match=what):
+        check_apart([kind("elsewhere"), kind(given)], kind(out))
+
+
+COMMANDS: dict[str, Callable[[Path, Path], Any]] = {
+    "contexts": lambda given, out: contexts([given], out, Generated()),
+    "convert": lambda given, out: convert([given], out),
+    "label": lambda given, out: label(given, given / "names.tsv", out),
+    "rank": lambda given, out: rank([given], given / "best", out),
+    "resolve": lambda given, out: resolve_texts([given], out, ["rules"]),
+}
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_on_corpora_refuses_it_before_anything_is_fetched(command: str) -> None:
+    # No storage is there to answer.
+    given = Path("s3://nowhere-at-all/data")
+    for out, what in ((given, "holds the input"), (given / "out", "lies in the input")):
+        with pytest.raises(InputError, match=what):
+            COMMANDS[command](given, out)
+
+
+def test_a_conversion_is_not_put_where_its_own_second_run_would_read_it(tmp_path: Path) -> None:
+    write_jsonl([Document("a", "Ada slept.")], tmp_path / "data/a.jsonl")
+    with pytest.raises(InputError, match="lies in the input"):
+        convert([tmp_path / "data"], tmp_path / "data/out")
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["a.jsonl"]
+
+
+def test_a_ranking_that_cannot_be_written_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl([Document("a", "Ada slept.")], tmp_path / "in.jsonl")
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(InputError, match="is a file"):
+            rank([tmp_path / "in.jsonl"], tmp_path / "no checkpoint", out)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError, match="cannot be written"):
+        rank([tmp_path / "in.jsonl"], tmp_path / "no checkpoint", tmp_path / "new/out")
+
+
+@pytest.mark.parametrize("module", [ranking, indexes])
+def test_a_place_at_a_uri_is_opened_before_any_work(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def closed(*given: Any) -> Iterator[None]:
+        raise InputError("s3://tests/out", "there is no such bucket", "name one")
+        yield
+
+    monkeypatch.setattr(module, "worked_on", closed)
+    work = rank if module is ranking else lambda paths, best, out: indexes.build(best, paths, out)
+    with pytest.raises(InputError, match="no such bucket"):
+        work([Path("in.jsonl")], Path("no checkpoint"), Path("s3://tests/out"))
+
+
+def test_an_index_at_a_uri_beside_other_things_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def fetched(*given: Any) -> Iterator[tuple[Path, None]]:
+        yield tmp_path, None
+
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.setattr(indexes, "worked_on", fetched)
+    with pytest.raises(IndexFolderError, match=r"holds 'notes\.txt' and no index"):
+        indexes.build(Path("no checkpoint"), [Path("kb.jsonl")], Path("s3://tests/out"))
+
+
+def test_an_error_of_reading_is_not_told_of_the_output(tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield {"line": 1}
+        raise OSError(errno.EIO, "Input/output error", "mentions.tsv")
+
+    with pytest.raises(OSError, match=r"mentions\.tsv"):
+        _write(rows(), tmp_path / "answers.jsonl")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"--out .*cannot be written"):
+        _write(iter([{"line": 1}]), tmp_path / "file/answers.jsonl")
