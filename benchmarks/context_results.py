@@ -65,8 +65,8 @@ EXTRACTOR = (
     "training.average=null",
 )
 EXTRACTORS: Mapping[str, Sequence[str]] = {
-    "without": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=512"),
     "with": ("windows.context=160", "training.epochs=1", "training.tokens_per_step=1024"),
+    "without": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=512"),
 }
 """Both read about as many sentences a step; the passes of "with" lie in its corpus, as each draws anew."""
 RESAMPLES = 2000
@@ -184,7 +184,7 @@ def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
 
 
 def rank_pairs(runs: Path) -> list[dict[str, Any]]:
-    """The ranker on the pairs that chose its epoch, and on those of the novels that share no text with its own."""
+    """The ranker on the pairs that chose its epoch, and on pairs of the novels with none of its texts."""
     out = runs / "ranker"
     file = out.with_suffix(".scores.json")
     if not file.exists():
@@ -386,7 +386,7 @@ def main() -> None:
             task="ranker and recognizer",
             conditions=" ".join(str(__doc__).split("\n\n")[2].split()),
             seeds=(seed,),
-            uncertainty="Intervals are of 95 %, by a bootstrap over the twelve novels, paired for differences.",
+            uncertainty="Intervals are of 95 %, by a bootstrap over the novels, paired for differences.",
             rows=shown,
         )
     print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
