@@ -52,7 +52,7 @@ CANDIDATES = 4
 """Of each of four methods, for the ranker."""
 PASSES = 3
 TYPES = (
-    {"name": "PER", "description": "Names of people, real or fictional, such as Tom Sawyer or Mrs. Bennet."},
+    {"name": "PER", "description": "Names of people, real or fictional."},
     {"name": "LOC", "description": "Names of places, such as countries, cities, streets, houses and rivers."},
     {"name": "ORG", "description": "Names of organizations, such as firms, schools, armies and churches."},
 )
