@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from benchmarks import context_results as results
 from rayner.data.schema import Context, Document, Mention
-from rayner.supervision.context_rows import ContextRow
+from rayner.supervision.context_rows import ContextRow, read_context_rows
 
 WORDS = ["``", "Anna", "went", ".", "''", "She", "saw", "Kew", "!", "The", "dog", "saw", "her"]
 
@@ -61,6 +65,31 @@ def test_no_row_with_a_text_of_a_test_novel_is_learned_from() -> None:
         ContextRow("Anna wentworth", "the doge", False),
     ]
     assert results.is_of_novels(rows, [novel()]) == [True, True, False, False]
+
+
+def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "synthetic-context-retrieval" / "alpaca-7b.jsonl"
+    rows.parent.mkdir()
+    texts = [
+        ("She saw Kew !", "Kew is a garden ."),
+        ("Bob ate .", "Bob is a cook ."),
+        ("Bob ran .", "She saw Kew"),
+    ]
+    rows.write_text(
+        "".join(
+            json.dumps({"sentence": sentence, "context": context, "relevant": 1}) + "\n"
+            for sentence, context in texts
+        )
+    )
+    monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
+    given: list[Sequence[str]] = []
+    monkeypatch.setattr(results, "train", lambda recipe, out, changes: given.append(changes))
+    results.train_ranker([novel()], tmp_path / "runs")
+    (setting,) = given[0]
+    learned = read_context_rows(Path(setting.removeprefix("pairs.train=[").removesuffix("]"))).rows
+    assert [row.sentence for row in learned] == ["Bob ate ."]
 
 
 def test_the_best_contexts_keep_their_order() -> None:
