@@ -214,12 +214,18 @@ def rank_pairs(runs: Path) -> list[dict[str, Any]]:
     return json.loads(file.read_text("utf-8"))
 
 
+def tested_in(fold: int, novels: Sequence[Document]) -> list[Document]:
+    """The novels that a fold's recognizer does not learn from."""
+    return [novel for number, novel in enumerate(novels) if number % FOLDS == fold]
+
+
 def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
     """The run of a fold's recognizer."""
     out = runs / f"{kind}_{fold}_{seed}"
     corpus = out.with_suffix(".jsonl")
     if not corpus.exists():
-        learned = [novel for number, novel in enumerate(novels) if number % FOLDS != fold]
+        tested = tested_in(fold, novels)
+        learned = [novel for novel in novels if novel not in tested]
         passes = range(PASSES if kind == "with" else 1)
         copies = [
             one
@@ -240,9 +246,9 @@ def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs:
     return out
 
 
-def contexts_of(novels: Sequence[Document], method: str, runs: Path) -> dict[str, Chosen]:
-    """For each novel, the most contexts of each asked sentence by a method, with scores."""
-    file = runs / f"contexts_{method}.json"
+def contexts_of(fold: int, novels: Sequence[Document], method: str, runs: Path) -> dict[str, Chosen]:
+    """For each novel of a fold, the most contexts of each asked sentence by a method, with scores."""
+    file = runs / f"contexts_{fold}_{method}.json"
     if not file.exists():
         count, neural = max(COUNTS), method == "neural"
         settings = ContextSettings(
@@ -270,9 +276,9 @@ def find(
     """What a fold's recognizer finds in each sentence of the fold's novels."""
     file = runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json"
     if not file.exists():
-        tested = [novel for number, novel in enumerate(novels) if number % FOLDS == fold]
+        tested = tested_in(fold, novels)
         alone = {} if method == "none" else find(fold, kind, "none", 0, seed, novels, runs)
-        chosen = None if method == "none" else contexts_of(novels, method, runs)
+        chosen = None if method == "none" else contexts_of(fold, tested, method, runs)
         asked = [
             one
             for novel in tested
@@ -354,6 +360,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/context"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=list(range(FOLDS)))
     parser.add_argument("--counts", nargs="+", type=int, choices=COUNTS, default=list(COUNTS))
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
@@ -363,6 +370,7 @@ def main() -> None:
     options = parser.parse_args()
     runs, seed = options.runs.resolve(), options.seed
     novels = load_novels()
+    tested = [novel for fold in options.folds for novel in tested_in(fold, novels)]
     planned = [("with", "none", 0), ("without", "none", 0)]
     planned += [("with", method, count) for count in options.counts for method in METHODS]
     # One context before and the nearest of both sides are the same sentence.
@@ -371,17 +379,17 @@ def main() -> None:
         torch.set_num_threads(1)
         train_ranker(novels, runs)
         for kind in EXTRACTORS:
-            for fold in range(FOLDS):
+            for fold in options.folds:
                 extractor(kind, fold, seed, novels, runs)
     counts: dict[tuple[str, str, int], np.ndarray] = {}
     for kind, method, count in planned:
-        files = [runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json" for fold in range(FOLDS)]
+        files = [runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json" for fold in options.folds]
         if options.table and not all(file.exists() for file in files):
             continue
-        parts = [find(fold, kind, method, count, seed, novels, runs) for fold in range(FOLDS)]
+        parts = [find(fold, kind, method, count, seed, novels, runs) for fold in options.folds]
         found = {name: spans for part in parts for name, spans in part.items()}
-        counts[kind, method, count] = counts_of(novels, found)
-    table = rows_of(counts, [novel.document_id for novel in novels])
+        counts[kind, method, count] = counts_of(tested, found)
+    table = rows_of(counts, [novel.document_id for novel in tested])
     if (runs / "ranker" / "result.json").exists():
         table += rank_pairs(runs)
     shown = measured(
@@ -393,7 +401,7 @@ def main() -> None:
         where=lambda row: (row["method"], row["contexts"]) == ("neural", 1),
     )
     if not options.table:
-        folders = [runs / f"{kind}_{fold}_{seed}" for kind in EXTRACTORS for fold in range(FOLDS)]
+        folders = [runs / f"{kind}_{fold}_{seed}" for kind in EXTRACTORS for fold in options.folds]
         record(
             "context_results",
             options.out,
