@@ -361,6 +361,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/context"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=list(range(FOLDS)))
+    parser.add_argument("--extractors", nargs="+", choices=EXTRACTORS, default=list(EXTRACTORS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--counts", nargs="+", type=int, choices=COUNTS, default=list(COUNTS))
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
@@ -371,16 +373,15 @@ def main() -> None:
     runs, seed = options.runs.resolve(), options.seed
     novels = load_novels()
     tested = [novel for fold in options.folds for novel in tested_in(fold, novels)]
-    planned = [("with", "none", 0), ("without", "none", 0)]
-    planned += [("with", method, count) for count in options.counts for method in METHODS]
-    # One context before and the nearest of both sides are the same sentence.
-    planned.remove(("with", "surrounding", 1))
+    planned = [("with", "none", 0)]
+    planned += [("with", method, count) for count in options.counts for method in options.methods]
+    if "without" in options.extractors:
+        planned.append(("without", "none", 0))
+    # The one before and the nearest of both sides are the same sentence.
+    planned = [one for one in planned if one != ("with", "surrounding", 1)]
     if not options.table:
         torch.set_num_threads(1)
         train_ranker(novels, runs)
-        for kind in EXTRACTORS:
-            for fold in options.folds:
-                extractor(kind, fold, seed, novels, runs)
     counts: dict[tuple[str, str, int], np.ndarray] = {}
     for kind, method, count in planned:
         files = [runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json" for fold in options.folds]
@@ -401,7 +402,7 @@ def main() -> None:
         where=lambda row: (row["method"], row["contexts"]) == ("neural", 1),
     )
     if not options.table:
-        folders = [runs / f"{kind}_{fold}_{seed}" for kind in EXTRACTORS for fold in options.folds]
+        folders = [runs / f"{kind}_{fold}_{seed}" for kind in options.extractors for fold in options.folds]
         record(
             "context_results",
             options.out,
