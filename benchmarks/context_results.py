@@ -279,14 +279,10 @@ def find(
         tested = tested_in(fold, novels)
         alone = {} if method == "none" else find(fold, kind, "none", 0, seed, novels, runs)
         chosen = None if method == "none" else contexts_of(fold, tested, method, runs)
-        asked = [
-            one
-            for novel in tested
-            for one in sentence_documents(
-                novel, chosen and [best(of, count) for of in chosen[novel.document_id]]
-            )
-            if one.contexts or method == "none"
-        ]
+        asked: list[Document] = []
+        for novel in tested:
+            own = None if chosen is None else [best(of, count) for of in chosen[novel.document_id]]
+            asked += [one for one in sentence_documents(novel, own) if one.contexts or chosen is None]
         answers = predict(_predictor(extractor(kind, fold, seed, novels, runs)), asked)
         found = {one.document_id: [(m.start, m.end, m.type) for m in one.mentions] for one in answers}
         file.write_text(json.dumps({**alone, **found}), encoding="utf-8")
