@@ -403,7 +403,7 @@ def main() -> None:
             "context_results",
             options.out,
             origin_of([runs / "ranker", *folders]),
-            title="Contexts: twelve novels",
+            title="Contexts: first chapters of novels",
             section="Context",
             task="ranker and recognizer",
             conditions=" ".join(str(__doc__).split("\n\n")[2].split())
@@ -411,7 +411,7 @@ def main() -> None:
                 f" Measured: fold {', '.join(map(str, options.folds))}." if len(options.folds) < FOLDS else ""
             ),
             seeds=(seed,),
-            uncertainty="Intervals are of 95 %, by a bootstrap over the novels, paired for differences.",
+            uncertainty="Intervals are of 95 %, by a bootstrap over whole novels, paired for differences.",
             rows=shown,
         )
     print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
