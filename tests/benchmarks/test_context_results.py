@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import context_material as material
 from benchmarks import context_results as results
 from rayner.data.schema import Context, Document, Mention
 from rayner.supervision.context_rows import ContextRow, read_context_rows
@@ -24,7 +25,7 @@ def novel(name: str = "book") -> Document:
     text = " ".join(WORDS)
     mentions = (Mention(3, 7, "PER"), Mention(text.index("Kew"), text.index("Kew") + 3, "LOC"))
     bare = Document(name, text, mentions, words=tuple(spans))
-    return Document(name, text, mentions, words=tuple(spans), sentences=results.published_sentences(bare))
+    return Document(name, text, mentions, words=tuple(spans), sentences=material.published_sentences(bare))
 
 
 def test_a_closing_quote_belongs_to_the_sentence_that_it_closes() -> None:
@@ -43,13 +44,13 @@ def test_only_sentences_that_may_hold_a_name_are_asked() -> None:
         )
     )
     bare = Document("book", text, words=words)
-    one = Document("book", text, words=words, sentences=results.published_sentences(bare))
-    assert results.may_hold_names(one) == [True, True, False]
+    one = Document("book", text, words=words, sentences=material.published_sentences(bare))
+    assert material.may_hold_names(one) == [True, True, False]
 
 
 def test_sentences_keep_their_words_mentions_and_contexts() -> None:
     contexts = [(), (Context("Kew is a garden .", 1.0),), ()]
-    made = results.sentence_documents(novel(), contexts, ":0")
+    made = material.sentence_documents(novel(), contexts, ":0")
     assert [one.document_id for one in made] == ["book:0:0", "book:1:0", "book:2:0"]
     assert [[one.text[m.start : m.end] for m in one.mentions] for one in made] == [["Anna"], ["Kew"], []]
     assert [one.text[start:end] for one in made for start, end in one.words or ()] == WORDS
@@ -64,7 +65,7 @@ def test_no_row_with_a_text_of_a_test_novel_is_learned_from() -> None:
         ContextRow("Bob ate .", "Bob is a cook .", True),
         ContextRow("Anna wentworth", "the doge", False),
     ]
-    assert results.is_of_novels(rows, [novel()]) == [True, True, False, False]
+    assert material.is_of_novels(rows, [novel()]) == [True, True, False, False]
 
 
 def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
@@ -94,16 +95,16 @@ def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
 
 def test_the_best_contexts_keep_their_order() -> None:
     contexts = [Context("a", 0.2), Context("b", 0.9), Context("c", 0.5)]
-    assert [one.text for one in results.best(contexts, 2)] == ["b", "c"]
-    assert results.best(contexts, 0) == ()
+    assert [one.text for one in material.best(contexts, 2)] == ["b", "c"]
+    assert material.best(contexts, 0) == ()
 
 
 def test_contexts_of_training_are_drawn_anew_in_each_pass_and_the_same_again() -> None:
-    first, second = (results.drawn(novel(), 1, number) for number in (0, 1))
+    first, second = (material.drawn(novel(), 1, number) for number in (0, 1))
     assert len(first) == 3
     assert max(map(len, first)) <= 2
-    assert first == results.drawn(novel(), 1, 0)
-    assert any(results.drawn(novel(), seed, 0) != first for seed in range(2, 9))
+    assert first == material.drawn(novel(), 1, 0)
+    assert any(material.drawn(novel(), seed, 0) != first for seed in range(2, 9))
     assert second is not first
 
 
