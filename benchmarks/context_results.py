@@ -1,0 +1,318 @@
+"""Contexts in novels: does a ranker choose better than heuristics do? (papers/001, sections 4 and 5)
+
+    python -m benchmarks.context_results --runs runs/context            # all; goes on where it was cut off
+    python -m benchmarks.context_results --runs runs/context --table    # trains and writes nothing
+
+The first chapters of twelve novels of Dekker et al., cut into sentences as published, in two folds of six;
+contexts come from the same chapter. The recognizer of a fold learns from the other six novels: "without"
+reads each sentence alone; "with" reads it with none, one or two contexts of a method drawn at random,
+drawn again in each pass. It is the same for all methods, and all are compared with its own answers without a
+context: what a model that never saw a context does without one is another question. One ranker serves all
+folds; it learns from no synthetic row that has a text of one of the twelve novels. To save time there are
+three passes and two candidates of each method, a recognizer learns from a quarter of the sentences without
+a capitalized word that the novel never writes small, and all methods read these alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.command import call_main
+from benchmarks.context_material import (
+    COUNTS,
+    FOLDS,
+    HEURISTICS,
+    AskedSentences,
+    Chosen,
+    best,
+    drawn,
+    is_of_novels,
+    learned_from,
+    load_novels,
+    sentence_documents,
+    tested_in,
+)
+from benchmarks.figures import add_out, measured, origin_of, record
+from benchmarks.results_page import table as tables
+from benchmarks.typing_results import train
+from rayner.config import ContextSettings
+from rayner.data.schema import Context, Document, Mention
+from rayner.data.writers.jsonl import write_jsonl
+from rayner.metrics.ranking import score_relevance
+from rayner.metrics.spans import precision_recall_f1
+from rayner.retrieval.contexts import PAPER_METHODS
+from rayner.supervision.context_rows import read_context_rows, row_to_json
+from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.predict import predict
+
+METHODS = (*HEURISTICS, "neural")
+CANDIDATES = 2
+"""Of each of four methods, for the ranker."""
+PASSES = 3
+TYPES = (
+    {"name": "PER", "description": "Names of people, real or fictional."},
+    {"name": "LOC", "description": "Names of places, such as countries, cities, streets, houses and rivers."},
+    {"name": "ORG", "description": "Names of organizations, such as firms, schools, armies and churches."},
+)
+EXTRACTOR = (
+    "corpus.dev_fraction=0",
+    f"types={json.dumps(TYPES)}",
+    "decoding.overlap=flat",
+    "context=null",
+    "model.train_type_encoder=false",
+    "training.average=null",
+)
+EXTRACTORS: Mapping[str, Sequence[str]] = {
+    "with": ("windows.context=160", "training.epochs=1", "training.tokens_per_step=512"),
+    "without": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=256"),
+}
+"""Both read about as many sentences a step; the passes of "with" lie in its corpus, as each draws anew."""
+RESAMPLES = 2000
+
+
+def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
+    """The run of the ranker; beside it the rows that it learns from, and those of the novels."""
+    out = runs / "ranker"
+    kept, left = out.with_suffix(".rows.jsonl"), out.with_suffix(".novels.jsonl")
+    if not left.exists():
+        path = Path(os.environ["RAYNER_DATA"]) / "synthetic-context-retrieval" / "alpaca-7b.jsonl"
+        rows = read_context_rows(path).rows
+        of_novels = is_of_novels(rows, novels)
+        for file, wanted in ((kept, False), (left, True)):
+            chosen = [row for row, of_novel in zip(rows, of_novels, strict=True) if of_novel is wanted]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("".join(row_to_json(row) + "\n" for row in chosen), encoding="utf-8")
+    train("ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
+    return out
+
+
+def rank_pairs(runs: Path) -> list[dict[str, Any]]:
+    """The ranker on the pairs that chose its epoch, and on pairs of the novels with none of its texts."""
+    out = runs / "ranker"
+    file = out.with_suffix(".scores.json")
+    if not file.exists():
+        result = json.loads((out / "result.json").read_text("utf-8"))["metrics"]
+        known = read_context_rows(out.with_suffix(".rows.jsonl")).rows
+        texts = {text for row in known for text in (row.sentence, row.context)}
+        left = read_context_rows(out.with_suffix(".novels.jsonl")).rows
+        asked = [row for row in left if row.sentence not in texts and row.context not in texts]
+        answers = list(predict(load_checkpoint(out / "best").predictor(), asked))
+        scores = score_relevance([row.relevant for row in asked], [answer.score for answer in answers])
+        keys = ("accuracy", "f1", "precision", "recall")
+        rows = [
+            {"pairs": "of the recipe's development part", **{k: result[k] for k in keys}},
+            {"pairs": "of the twelve novels", "number": len(asked), **{k: scores[k] for k in keys}},
+        ]
+        file.write_text(json.dumps(rows), encoding="utf-8")
+    return json.loads(file.read_text("utf-8"))
+
+
+def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
+    """The run of a fold's recognizer."""
+    out = runs / f"{kind}_{fold}_{seed}"
+    corpus = out.with_suffix(".jsonl")
+    if not corpus.exists():
+        tested = tested_in(fold, novels)
+        learned = [novel for novel in novels if novel not in tested]
+        passes = range(PASSES if kind == "with" else 1)
+        copies = [
+            one
+            for novel in learned
+            for number in passes
+            for one, is_kept in zip(
+                sentence_documents(
+                    novel, drawn(novel, seed, number) if kind == "with" else None, f":{number}"
+                ),
+                learned_from(novel, seed),
+                strict=True,
+            )
+            if is_kept
+        ]
+        write_jsonl(copies, corpus)
+    changes = [*EXTRACTOR, *EXTRACTORS[kind], f"corpus.train=[{corpus}]", f"seed={seed}"]
+    train("recognizer_litbank_context.yaml", out, changes)
+    return out
+
+
+def contexts_of(fold: int, novels: Sequence[Document], method: str, runs: Path) -> dict[str, Chosen]:
+    """For each novel of a fold, the most contexts of each asked sentence by a method, with scores."""
+    file = runs / f"contexts_{fold}_{method}.json"
+    if not file.exists():
+        count, neural = max(COUNTS), method == "neural"
+        settings = ContextSettings(
+            methods=PAPER_METHODS if neural else (method,),  # pyright: ignore[reportArgumentType]
+            count=count,
+            candidates=CANDIDATES if neural else count,
+        )
+        ranker = load_checkpoint(runs / "ranker" / "best").predictor() if neural else None
+        found = predict(AskedSentences(settings, ranker), [replace(novel, mentions=()) for novel in novels])
+        rows = {
+            one.document_id: [[[c.text, c.score, c.before] for c in of] for of in one.sentence_contexts or ()]
+            for one in found
+        }
+        file.write_text(json.dumps(rows), encoding="utf-8")
+    rows = json.loads(file.read_text("utf-8"))
+    return {name: [[Context(*c) for c in of] for of in chosen] for name, chosen in rows.items()}
+
+
+Spans = list[tuple[int, int, str]]
+
+
+def find(
+    fold: int, kind: str, method: str, count: int, seed: int, novels: Sequence[Document], runs: Path
+) -> dict[str, Spans]:
+    """What a fold's recognizer finds in each sentence of the fold's novels."""
+    file = runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json"
+    if not file.exists():
+        tested = tested_in(fold, novels)
+        alone = {} if method == "none" else find(fold, kind, "none", 0, seed, novels, runs)
+        chosen = None if method == "none" else contexts_of(fold, tested, method, runs)
+        asked: list[Document] = []
+        for novel in tested:
+            own = None if chosen is None else [best(of, count) for of in chosen[novel.document_id]]
+            asked += [one for one in sentence_documents(novel, own) if one.contexts or chosen is None]
+        answers = predict(_predictor(extractor(kind, fold, seed, novels, runs)), asked)
+        found = {one.document_id: [(m.start, m.end, m.type) for m in one.mentions] for one in answers}
+        file.write_text(json.dumps({**alone, **found}), encoding="utf-8")
+    return json.loads(file.read_text("utf-8"))
+
+
+def _predictor(run: Path) -> Any:
+    return load_checkpoint(run / "best").predictor()
+
+
+def counts_of(novels: Sequence[Document], found: Mapping[str, Spans]) -> np.ndarray:
+    """Right, predicted and gold mentions of each novel: [novels, 3]."""
+    table = np.zeros((len(novels), 3), np.int64)
+    for row, novel in zip(table, novels, strict=True):
+        for one in sentence_documents(novel):
+            gold = {_key(mention) for mention in one.mentions}
+            predicted = {tuple(span) for span in found[one.document_id]}
+            row += len(gold & predicted), len(predicted), len(gold)
+    return table
+
+
+def _key(mention: Mention) -> tuple[int, int, str]:
+    return mention.start, mention.end, mention.type
+
+
+def scores_of(counts: np.ndarray) -> np.ndarray:
+    """Micro precision, recall and F1 from counts [..., novels, 3]: [3, ...]."""
+    right, predicted, gold = np.moveaxis(counts.sum(-2), -1, 0)
+    return np.stack(precision_recall_f1(right, right, predicted, gold))
+
+
+def rows_of(counts: Mapping[tuple[str, str, int], np.ndarray], names: Sequence[str]) -> list[dict[str, Any]]:
+    """One row for each recognizer, method and number of contexts, then one for each novel."""
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, len(names), (RESAMPLES, len(names)))
+    f1 = {key: scores_of(of[draws])[2] for key, of in counts.items()}
+
+    def above(one: tuple[str, str, int], other: tuple[str, str, int], name: str) -> dict[str, Any]:
+        difference = scores_of(counts[one])[2] - scores_of(counts[other])[2]
+        interval = np.percentile(f1[one] - f1[other], [2.5, 97.5]).tolist()
+        return {name: float(difference), f"{name}_interval": interval}
+
+    table = []
+    for key, of in counts.items():
+        kind, method, count = key
+        row: dict[str, Any] = {"trained": f"{kind} contexts", "method": method, "contexts": count}
+        row |= dict(zip(("precision", "recall", "f1"), scores_of(of).tolist(), strict=True))
+        row["f1_interval"] = np.percentile(f1[key], [2.5, 97.5]).tolist()
+        none, neural = ("with", "none", 0), ("with", "neural", count)
+        if key != none and none in counts:
+            row |= above(key, none, "gain")
+            novels = scores_of(of[:, None])[2] - scores_of(counts[none][:, None])[2]
+            row |= {"novels_above": int((novels > 0).sum()), "novels_below": int((novels < 0).sum())}
+        if method in HEURISTICS and neural in counts:
+            row |= above(neural, key, "neural_above")
+        table.append(row)
+    for number, name in enumerate(names):
+        row = {"novel": name}
+        for (kind, method, count), of in counts.items():
+            if kind == "with" and count in (0, 1):
+                row |= {"mentions": int(of[number, 2])} if method == "none" else {}
+                row[method] = float(scores_of(of[number : number + 1])[2])
+        table.append(row)
+    return table
+
+
+def main() -> None:
+    """Train what is missing and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs/context"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=list(range(FOLDS)))
+    parser.add_argument("--extractors", nargs="+", choices=EXTRACTORS, default=list(EXTRACTORS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--counts", nargs="+", type=int, choices=COUNTS, default=list(COUNTS))
+    parser.add_argument(
+        "--table", action="store_true", help="print what is finished, train and write nothing"
+    )
+    parser.add_argument("--json", action="store_true")
+    add_out(parser, "context_novels")
+    options = parser.parse_args()
+    runs, seed = options.runs.resolve(), options.seed
+    novels = load_novels()
+    tested = [novel for fold in options.folds for novel in tested_in(fold, novels)]
+    planned = [("with", "none", 0)]
+    planned += [("with", method, count) for count in options.counts for method in options.methods]
+    if "without" in options.extractors:
+        planned.append(("without", "none", 0))
+    # The one before and the nearest of both sides are the same sentence.
+    planned = [one for one in planned if one != ("with", "surrounding", 1)]
+    if not options.table:
+        torch.set_num_threads(1)
+        train_ranker(novels, runs)
+    counts: dict[tuple[str, str, int], np.ndarray] = {}
+    for kind, method, count in planned:
+        files = [runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json" for fold in options.folds]
+        if options.table and not all(file.exists() for file in files):
+            continue
+        parts = [find(fold, kind, method, count, seed, novels, runs) for fold in options.folds]
+        found = {name: spans for part in parts for name, spans in part.items()}
+        counts[kind, method, count] = counts_of(tested, found)
+    table = rows_of(counts, [novel.document_id for novel in tested])
+    if (runs / "ranker" / "result.json").exists():
+        table += rank_pairs(runs)
+    shown = measured(
+        table,
+        dict.fromkeys(
+            ("precision", "recall", "f1", "accuracy", "gain", "neural_above", "none", *METHODS), "%"
+        ),
+        headline="gain",
+        where=lambda row: (row["method"], row["contexts"]) == ("neural", 1),
+    )
+    if not options.table:
+        folders = [runs / f"{kind}_{fold}_{seed}" for kind in options.extractors for fold in options.folds]
+        record(
+            "context_results",
+            options.out,
+            origin_of([runs / "ranker", *folders]),
+            title="Contexts: first chapters of novels",
+            section="Context",
+            task="ranker and recognizer",
+            conditions=" ".join(str(__doc__).split("\n\n")[2].split())
+            + (
+                f" Measured: fold {', '.join(map(str, options.folds))}." if len(options.folds) < FOLDS else ""
+            ),
+            seeds=(seed,),
+            uncertainty="Intervals are of 95 %, by a bootstrap over whole novels, paired for differences.",
+            rows=shown,
+        )
+    print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
+
+
+if __name__ == "__main__":
+    call_main(main)
