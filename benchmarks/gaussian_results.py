@@ -13,15 +13,13 @@ settings were fixed beforehand, and the weights are those after the last step.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,11 +29,9 @@ import torch
 
 from benchmarks.command import call_main
 from benchmarks.figures import add_out, keep_origin, measured, origin_of, record
+from benchmarks.gaussian_material import TYPES, material, words_of
 from benchmarks.results_page import table as tables
-from rayner.config.recipe_files import corpus_paths
 from rayner.data.readers import read_corpus
-from rayner.data.schema import Document
-from rayner.data.writers.jsonl import write_jsonl
 from rayner.errors import RaynerError
 from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import load_checkpoint
@@ -45,15 +41,6 @@ from rayner.tasks.registry import train_task
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "jobs" / "recipes" / "gaussian_livingner.yaml"
-TYPES: Mapping[str, Sequence[str]] = {
-    "livingner": ("SPECIES", "HUMAN"),
-    "pharmaconer": ("NORMALIZABLES", "NO_NORMALIZABLES", "PROTEINAS"),
-}
-SIZES: Mapping[str, Mapping[str, int]] = {
-    "livingner": {"train": 200, "dev": 150, "test": 1000},
-    "pharmaconer": {"train": 12, "dev": 8, "test": 40},
-}
-"""Sentences of LivingNER, cases of PharmaCoNER."""
 PRETRAINING_EPOCHS, TAGGER_EPOCHS = 3, 5
 PRETRAINING = (
     "corpus.annotated={}",
@@ -67,8 +54,6 @@ WAYS = ("encoder as it is", "pre-trained", "more epochs")
 SCORED = "counts.json"
 NEIGHBOURS = "neighbours.json"
 RESAMPLES = 2000
-LONG = 30
-"""Letters from which a sentence of both corpora is the same text, and not a phrase that anyone writes."""
 CONDITIONS = """all-MiniLM-L6-v2 (English; papers/004 has Spanish BERT and XLM-R). Parts are drawn by a
 hash. LivingNER: 200 sentences of its re-split validation file to learn from, 1,000 others to score; its
 documents are not told, so that sentences of one case may be in both, but no text is; sentences of 30
@@ -97,62 +82,6 @@ def planned(seeds: Sequence[int], more: Sequence[int], pharmaconer: Sequence[int
     runs = [Run("livingner", way, seed) for seed in seeds for way in WAYS[:2]]
     runs += [Run("livingner", WAYS[2], seed) for seed in more]
     return runs + [Run("pharmaconer", way, seed) for seed in pharmaconer for way in WAYS[:2]]
-
-
-def letters(text: str) -> str:
-    """Without case, spaces and punctuation, in which two copies of a text differ."""
-    return re.sub(r"\W+", "", text.lower())
-
-
-def drawn(documents: Iterable[Document]) -> list[Document]:
-    """One document of each text, in an order that their texts' hashes decide."""
-    by_hash = {hashlib.sha256(letters(d.text).encode()).hexdigest(): d for d in documents}
-    return [by_hash[key] for key in sorted(by_hash)]
-
-
-def material(runs: Path) -> dict[str, dict[str, Path]]:
-    """corpus -> part -> file; written where it is missing."""
-    files = {c: {part: runs / "corpora" / f"{c}_{part}.jsonl" for part in SIZES[c]} for c in SIZES}
-    if all(file.exists() for parts in files.values() for file in parts.values()):
-        return files
-    folder, living = map(
-        Path, corpus_paths(["$RAYNER_DATA/pharmaconer", "$RAYNER_DATA/livingner-partial/valid.iob2.gz"])
-    )
-    train, test = (list(read_corpus([folder / part]).documents) for part in ("train", "valid"))
-    known = "|".join(letters(d.text) for d in train + test)
-    sentences = [d for d in read_corpus([living]).documents if not _occurs(letters(d.text), known)]
-    parts = {
-        "livingner": _parts(drawn(sentences), SIZES["livingner"]),
-        "pharmaconer": _parts(drawn(train), {k: SIZES["pharmaconer"][k] for k in ("train", "dev")})
-        | _parts(drawn(test), {"test": SIZES["pharmaconer"]["test"]}),
-    }
-    for corpus, of_corpus in parts.items():
-        for part, documents in of_corpus.items():
-            files[corpus][part].parent.mkdir(parents=True, exist_ok=True)
-            write_jsonl((_of_types(d, TYPES[corpus]) for d in documents), files[corpus][part])
-    return files
-
-
-def _occurs(sentence: str, known: str) -> bool:
-    return len(sentence) >= LONG and sentence in known
-
-
-def _parts(documents: Sequence[Document], sizes: Mapping[str, int]) -> dict[str, list[Document]]:
-    found, begin = {}, 0
-    for part, size in sizes.items():
-        found[part] = list(documents[begin : begin + size])
-        begin += size
-    return found
-
-
-def _of_types(document: Document, types: Sequence[str]) -> Document:
-    mentions = tuple(m for m in document.mentions if m.type in types)
-    return replace(document, mentions=mentions, annotated_types=tuple(types))
-
-
-def words_of(file: Path) -> int:
-    """Words between spaces, as a measure of what is read."""
-    return sum(len(document.text.split()) for document in read_corpus([file]).documents)
 
 
 def more_epochs(files: Mapping[str, Mapping[str, Path]], corpus: str) -> int:

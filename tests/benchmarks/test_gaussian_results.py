@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gaussian_results
+from benchmarks import gaussian_material, gaussian_results
 from benchmarks.gaussian_results import Run
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.jsonl import write_jsonl
@@ -18,15 +18,15 @@ TEXT = "El paciente toma aspirina"
 def test_texts_are_drawn_once_and_in_one_order() -> None:
     documents = [Document(str(n), f"texto {n}") for n in range(20)]
     copies = [Document(f"copy{n}", f"Texto  {n}.") for n in range(20)]
-    found = gaussian_results.drawn([*documents, *copies])
+    found = gaussian_material.drawn([*documents, *copies])
     assert len(found) == 20
-    again = gaussian_results.drawn([*reversed(documents), *copies])
+    again = gaussian_material.drawn([*reversed(documents), *copies])
     assert [d.text for d in again] == [d.text for d in found]
 
 
 def test_only_types_of_the_corpus_are_kept_and_told() -> None:
     document = Document("a", TEXT, (Mention(3, 11, "HUMAN"), Mention(17, 25, "UNCLEAR")))
-    kept = gaussian_results._of_types(document, ["HUMAN", "SPECIES"])
+    kept = gaussian_material.of_types(document, ["HUMAN", "SPECIES"])
     assert [m.type for m in kept.mentions] == ["HUMAN"]
     assert kept.annotated_types == ("HUMAN", "SPECIES")
 
