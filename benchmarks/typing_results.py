@@ -2,12 +2,14 @@
 
     python -m benchmarks.typing_results --runs runs/typing            # all; goes on where it was cut off
     python -m benchmarks.typing_results --runs runs/typing --table    # trains and writes nothing
+    python -m benchmarks.typing_results --runs runs/typing --finished # trains nothing, writes what there is
 
 Three encoders: the embedded one as it is; the same after masked language modelling on the documents of
 jobs/recipes/chains_litbank.yaml; and after that recipe, with as many steps. On each a linear head over head
 words learns the types of UFET's crowd-annotated training part, with the encoder frozen and tuned. Thresholds,
 and the head's learning rate where the encoder is frozen, are chosen on a slice of that part; UFET's dev
-scores once.
+scores once. `chain_mrr` is the metric of the pre-training: for each mention of its dev documents, 1 over
+the rank of the nearest mention of the same chain among all others.
 """
 
 from __future__ import annotations
@@ -38,18 +40,18 @@ from rayner.tasks.registry import load_recipe, task_of
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "jobs" / "recipes"
 PRETRAINING: Mapping[str, Sequence[str]] = {
-    "masked language modelling": ("loss.contrast_weight=0", "masking.mentions=none"),
     "coreference chains": (),
+    "masked language modelling": ("loss.contrast_weight=0", "masking.mentions=none"),
 }
 ENCODERS = ("untrained", *PRETRAINING)
-MODES: Mapping[str, Sequence[Sequence[str]]] = {
-    "frozen": [
-        ("model.train_encoder=false", "training.epochs=40", f"training.head_learning_rate={rate}")
-        for rate in ("1e-3", "3e-3", "1e-2")
-    ],
-    "tuned": [("training.epochs=8", "training.learning_rate=1e-4", "training.head_learning_rate=3e-3")],
+"""In the order in which they are measured: where time ends, that of the aim are there first."""
+RATES = ("1e-3", "3e-3", "1e-2")
+"""The head's learning rates that are tried where the encoder is frozen."""
+MODES: Mapping[str, Sequence[str]] = {
+    "frozen": ("model.train_encoder=false", "training.epochs=40"),
+    "tuned": ("training.epochs=8", "training.learning_rate=1e-4", "training.head_learning_rate=3e-3"),
 }
-"""What is set for each way, and, of several settings, chosen on the slice of train."""
+"""What is set for each way."""
 TYPING = (
     "corpus.dev=[]",
     "corpus.dev_fraction=0.2",
@@ -60,6 +62,56 @@ TYPING = (
 METRICS = ("accuracy", "macro_precision", "macro_recall", "macro_f1", "micro_f1")
 SCORED = "items.json"
 RESAMPLES = 2000
+
+
+class Cut(NamedTuple):
+    """What a quicker run than the whole one leaves out.
+
+    Attributes:
+        pretraining: KEY=VALUE of both pre-trainings.
+        genres: those of GUM whose documents the pre-trainings read alone, in training and on dev; all
+            documents without.
+        typers: KEY=VALUE of all typers.
+        rates: the head's learning rates that are tried where the encoder is frozen.
+    """
+
+    pretraining: Sequence[str] = ()
+    genres: Sequence[str] = ()
+    typers: Sequence[str] = ()
+    rates: Sequence[str] = RATES
+
+    def settings(self, mode: str) -> list[tuple[str, ...]]:
+        """The settings of a typer, of which the best on the slice of train is taken."""
+        given = (*MODES[mode], *self.typers)
+        if mode == "tuned":
+            return [given]
+        return [(*given, f"training.head_learning_rate={rate}") for rate in self.rates]
+
+    def words(self) -> str:
+        """A sentence a cut."""
+        parts = []
+        if self.genres:
+            parts.append(f"Both pre-trainings read GUM's {' and '.join(self.genres)} alone.")
+        if self.pretraining:
+            parts.append(f"Both pre-trainings were cut: {', '.join(self.pretraining)}.")
+        if self.typers:
+            parts.append(f"The typers were cut: {', '.join(self.typers)}.")
+        if tuple(self.rates) != RATES:
+            parts.append(f"Learning rates of the head over frozen encoders: {', '.join(self.rates)} alone.")
+        return " ".join(parts)
+
+    def documents(self) -> tuple[str, ...]:
+        """The documents of the pre-trainings, where they are cut to some genres."""
+        if not self.genres:
+            return ()
+        corpus = load_recipe(RECIPES / "chains_litbank.yaml").corpus
+        folder = Path(os.path.expandvars(next(path for path in corpus.train if "gum" in path)))
+        chosen = sorted(str(p) for genre in self.genres for p in folder.glob(f"GUM_{genre}_*.conll"))
+        held_out = {os.path.expandvars(path) for path in corpus.dev}
+        if not chosen:
+            raise RaynerError(f"--genres: {folder} has no document of {', '.join(self.genres)}")
+        train, dev = ([p for p in chosen if (p in held_out) == side] for side in (False, True))
+        return f"corpus.train={json.dumps(train)}", f"corpus.dev={json.dumps(dev)}"
 
 
 class Run(NamedTuple):
@@ -90,26 +142,44 @@ def train(recipe: str, out: Path, changes: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def encoder_of(name: str, runs: Path, cut: Sequence[str] = ()) -> str:
-    """The encoder after its pre-training, at its end: as many steps as the other pre-training had.
-
-    Args:
-        cut: what is set for both pre-trainings.
-    """
+def encoder_of(name: str, runs: Path, cut: Cut) -> str:
+    """The encoder after its pre-training, at its end: as many steps as the other pre-training had."""
     if name == "untrained":
         return load_recipe(RECIPES / "typer_ufet.yaml").encoder
     out = runs / name.replace(" ", "_")
-    train("chains_litbank.yaml", out, (*PRETRAINING[name], *cut))
+    train("chains_litbank.yaml", out, (*PRETRAINING[name], *cut.documents(), *cut.pretraining))
     return str(out / "last")
 
 
-def score(run: Run, runs: Path, cut: Sequence[str] = ()) -> None:
+def chain_mrr(name: str, runs: Path, cut: Cut) -> float | None:
+    """The metric of the pre-training: how near mentions of a chain of dev lie to each other.
+
+    None: the pre-training is not finished.
+    """
+    out = runs / name.replace(" ", "_")
+    if name != "untrained":
+        result = out / "result.json"
+        return json.loads(result.read_text("utf-8"))["metrics"]["mrr"] if result.exists() else None
+    stored = runs / "untrained_mrr.json"
+    if not stored.exists():
+        recipe = load_recipe(RECIPES / "chains_litbank.yaml", cut.documents())
+        kind = task_of(recipe).kind
+        task = task_of(recipe).learn(recipe, None)
+        scorer = task.scorer(task.build())
+        assert scorer is not None
+        dev = list(kind.read([Path(path) for path in recipe.corpus.dev], "auto", recipe, scorer).items)
+        stored.write_text(json.dumps(scorer.evaluate(list(predict(scorer, dev)), dev)), encoding="utf-8")
+    return json.loads(stored.read_text("utf-8"))["mrr"]
+
+
+def score(run: Run, runs: Path, cut: Cut) -> None:
     """Train a typer in each setting, take the best of the slice, and keep the types of dev's mentions."""
     out = run.out(runs)
     if (out / SCORED).exists():
         return
     encoder, tried = encoder_of(run.encoder, runs, cut), []
-    for number, settings in enumerate(MODES[run.mode]):
+    tries = cut.settings(run.mode)
+    for number, settings in enumerate(tries):
         changes = [*TYPING, *settings, f"encoder={encoder}", f"seed={run.seed}"]
         printed = train("typer_ufet.yaml", out / str(number), changes)
         tried.append((printed["metrics"]["macro_f1"], number))
@@ -121,13 +191,17 @@ def score(run: Run, runs: Path, cut: Sequence[str] = ()) -> None:
     kind = task_of("typer").kind
     gold = list(kind.read([Path(path) for path in dev], "auto", loaded.recipe, predictor).items)
     right, found = typed_items(gold, list(predict(predictor, gold)))
-    rows = {"setting": list(MODES[run.mode][best]), "gold": [sorted(t) for t in right]}
+    rows = {"setting": list(tries[best]), "gold": [sorted(t) for t in right]}
     (out / SCORED).write_text(json.dumps(rows | {"found": [sorted(t) for t in found]}), encoding="utf-8")
 
 
-def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
-    """One row for each encoder and way: the mean over seeds, and how much more than untrained."""
-    table = []
+def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
+    """One row for each encoder, with the metric of its pre-training; then one for each encoder and way: the
+    mean over seeds, and how much more than untrained."""
+    table: list[dict[str, Any]] = []
+    for encoder in ENCODERS:
+        if (mrr := chain_mrr(encoder, runs, cut)) is not None:
+            table.append({"encoder": encoder, "typer": "none", "seeds": 1, "chain_mrr": mrr})
     for mode in MODES:
         terms: dict[str, np.ndarray] = {}
         for encoder in ENCODERS:
@@ -152,6 +226,12 @@ def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
     return table
 
 
+def _missing(planned: Sequence[Run], runs: Path) -> str:
+    """Which rows are not there, as a sentence."""
+    found = [f"{r.encoder}, {r.mode}" for r in planned if not (r.out(runs) / SCORED).exists()]
+    return f"Not finished, and so not here: {'; '.join(dict.fromkeys(found))}." if found else ""
+
+
 def _terms(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> np.ndarray:
     """[items, 9]"""
     tables_ = type_tables(gold, found)
@@ -173,35 +253,34 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/typing"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument(
-        "--cut",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set for both pre-trainings",
-    )
+    for name, of_what in (("--cut", "both pre-trainings"), ("--cut-typers", "all typers")):
+        parser.add_argument(name, nargs="+", default=[], metavar="KEY=VALUE", help=f"set for {of_what}")
+    parser.add_argument("--genres", nargs="+", default=[], help="of GUM, in place of all documents")
+    parser.add_argument("--rates", nargs="+", default=RATES, help="of the head over a frozen encoder")
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
     )
+    parser.add_argument("--finished", action="store_true", help="train nothing, and write what is finished")
     parser.add_argument("--json", action="store_true")
     add_out(parser, "typing_ufet")
     options = parser.parse_args()
     runs = options.runs.resolve()
+    cut = Cut(options.cut, options.genres, options.cut_typers, options.rates)
     planned = [Run(e, m, seed) for seed in options.seeds for m in options.modes for e in ENCODERS]
-    if not options.table:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
+    if not (options.table or options.finished):
         for run in planned:
-            score(run, runs, options.cut)
-    table = rows(planned, runs)
+            score(run, runs, cut)
+    table = rows(planned, runs, cut)
     shown = measured(
         table,
-        dict.fromkeys((*METRICS, "gain"), "%"),
+        dict.fromkeys((*METRICS, "gain", "chain_mrr"), "%"),
         n=lambda row: row["seeds"],
         headline="macro_f1",
         where=lambda row: row["encoder"] == "coreference chains",
     )
     if not options.table:
-        folders = [run.out(runs) / str(n) for run in planned for n in range(len(MODES[run.mode]))]
+        folders = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
         record(
             "typing_results",
             options.out,
@@ -210,7 +289,7 @@ def main() -> None:
             section="Typing",
             task="typer",
             conditions=" ".join(str(__doc__).split("\n\n")[2].split())
-            + (f" Both pre-trainings were cut: {', '.join(options.cut)}." if options.cut else "")
+            + "".join(f" {sentence}" for sentence in (cut.words(), _missing(planned, runs)) if sentence)
             + " One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",
             seeds=tuple(options.seeds),
             uncertainty="Intervals are of 95 %, over dev's mentions, those of gain paired; ± is over seeds.",

@@ -113,9 +113,12 @@ class Typer(nn.Module):
 
     def vectors(self, ids: Tensor, mask: Tensor, rows: Tensor, places: Tensor) -> Tensor:
         """[M, D] of mentions, each read at a place of a row of `ids` [B, L], real where `mask`."""
+        return self.head.mentions(self.dropout(self.states(ids, mask, rows, places)))
+
+    def states(self, ids: Tensor, mask: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+        """The hidden states [M, H] of mentions; see `vectors`."""
         with contextlib.nullcontext() if self.is_tuned else torch.no_grad():
-            states = self.text_encoder(ids, mask)[rows, places]
-        return self.head.mentions(self.dropout(states))
+            return self.text_encoder(ids, mask)[rows, places]
 
     def forward(self, ids: Tensor, mask: Tensor, rows: Tensor, places: Tensor) -> Tensor:
         """Logits [M, K] of all learned types."""

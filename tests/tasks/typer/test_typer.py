@@ -157,6 +157,32 @@ def test_scores_below_their_thresholds_are_not_kept(monkeypatch: pytest.MonkeyPa
         assert np.array_equal(one.mention, other.mention)
 
 
+def test_an_encoder_that_does_not_learn_reads_dev_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a training: the first evaluation keeps the states of dev's mentions, and answers stay the same."""
+    task = typer(model={"train_encoder": False}, decoding={"threshold": "tuned"})
+    model = built(task).eval()
+    right = list(predict(task.predictor(model), DOCUMENTS))
+    task.fit(model, DOCUMENTS)
+    first = list(predict(task.scorer(model), DOCUMENTS))
+    monkeypatch.setattr(model.text_encoder, "forward", None)
+    model.thresholds.fill_(0)
+    torch.nn.init.normal_(model.head.linear.bias)
+    task.fit(model, DOCUMENTS)
+    answers = list(predict(task.scorer(model), DOCUMENTS))
+    monkeypatch.undo()
+    assert answers == list(predict(task.predictor(model), DOCUMENTS))
+    assert answers != first != right
+
+
+def test_an_encoder_that_learns_reads_dev_each_time() -> None:
+    task = typer()
+    model = built(task).eval()
+    first = list(predict(task.scorer(model), DOCUMENTS))
+    torch.nn.init.normal_(next(model.text_encoder.parameters()))
+    second = list(predict(task.scorer(model), DOCUMENTS))
+    assert second == list(predict(task.predictor(model), DOCUMENTS)) != first
+
+
 def test_mentions_of_a_window_share_it() -> None:
     (document,) = corpus(["[PER:Ada Lovelace] met [PER:Marie Curie] in [LOC:Paris] and [LOC:Rome]."])
     task = typer({"PER": 2, "LOC": 2})

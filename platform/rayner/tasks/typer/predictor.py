@@ -31,6 +31,10 @@ FLOOR = float(GRID[0])
 Scored = Mapping[str, float]
 """Types and their probabilities: all above their thresholds and the most probable one."""
 
+KeptStates = dict[tuple[bytes, bytes], Tensor]
+"""The hidden states [M, H] of the mentions of windows, by the windows' ids and places: what an encoder that
+does not learn reads once, not in each evaluation."""
+
 CELLS = 4_000_000
 """Scores of mentions and types that are in memory at once."""
 
@@ -60,8 +64,15 @@ class TypePredictor:
     whole = True
 
     def __init__(
-        self, task: TyperTask, model: Typer, types: Sequence[str], table: TypeTable, thresholds: Tensor
+        self,
+        task: TyperTask,
+        model: Typer,
+        types: Sequence[str],
+        table: TypeTable,
+        thresholds: Tensor,
+        states: KeptStates | None = None,
     ) -> None:
+        self._states = states
         self._task, self._model, self._table, self._thresholds = task, model.eval(), table, thresholds
         self.tokens_per_batch = tokens_per_batch_of(model)
         self.types = list(types)
@@ -78,12 +89,7 @@ class TypePredictor:
     @torch.inference_mode()
     def forward(self, windows: Sequence[MentionWindow]) -> list[FoundTypes]:
         """What is found in each window: only scores above their thresholds leave the device."""
-        device = self._table.weight.device
-        ids, mask = self._task.padded([window.ids for window in windows])
-        rows = np.repeat(np.arange(len(windows)), [len(window.places) for window in windows])
-        places = 1 + np.concatenate([window.places for window in windows])
-        given = ids, mask, torch.from_numpy(rows), torch.from_numpy(places.astype(np.int64))
-        vectors = self._model.vectors(*(tensor.to(device) for tensor in given))
+        vectors = self._vectors(windows)
         parts: list[list[np.ndarray]] = []
         begin = 0
         for part in vectors.split(max(1, CELLS // len(self.types))):
@@ -122,6 +128,28 @@ class TypePredictor:
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """The metrics of `score_types`; types that the model lacks count as not found."""
         return score_types(*typed_items(gold, predicted), frequencies=self._task.vocabulary)
+
+    def _vectors(self, windows: Sequence[MentionWindow]) -> Tensor:
+        """[M, D] of the mentions of the windows, in their order."""
+        if self._states is None:
+            return self._model.vectors(*self._tensors(windows))
+        keys = [(window.ids.tobytes(), window.places.tobytes()) for window in windows]
+        new = [window for key, window in zip(keys, windows, strict=True) if key not in self._states]
+        if new:
+            sizes = [len(window.places) for window in new]
+            read = self._model.states(*self._tensors(new)).split(sizes)
+            for window, states in zip(new, read, strict=True):
+                self._states[window.ids.tobytes(), window.places.tobytes()] = states
+        return self._model.head.mentions(torch.cat([self._states[key] for key in keys]))
+
+    def _tensors(self, windows: Sequence[MentionWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Ids and mask [B, L], row and place [M] of each mention, on the model's device."""
+        device = self._table.weight.device
+        ids, mask = self._task.padded([window.ids for window in windows])
+        rows = np.repeat(np.arange(len(windows)), [len(window.places) for window in windows])
+        places = 1 + np.concatenate([window.places for window in windows])
+        rest = torch.from_numpy(rows).to(device), torch.from_numpy(places.astype(np.int64)).to(device)
+        return ids.to(device), mask.to(device), *rest
 
     def _kept(self, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         logits = self._table.scores(vectors)
