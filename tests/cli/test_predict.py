@@ -132,7 +132,7 @@ def test_a_wrong_argument_is_one_line(run, pipeline, tmp_path):
         ([pipeline, "bad \udcff"], "TEXT 1: not UTF-8"),
         (
             [pipeline, "a", types],
-            f"TEXT 2: {types} is a file, and a text is wanted; rayner predict {pipeline} <",
+            f"TEXT 2: {types} is a file, and a text is wanted; rayner predict",
         ),
         ([pipeline, "a", "--types", types], "cannot be asked of a whole pipeline"),
         ([pipeline.parent / "recognizer", "a", "--top-k", 3], "top_k: is no option of a recognizer"),
