@@ -223,7 +223,7 @@ def test_a_service_looks_at_a_uri_again(
     """Who serves a run keeps what was there until told to look again, and then has what is there now."""
     place = f"{HOME}/served"
     publication = Publication(place)
-    publication.open(keeps=False)
+    publication.open()
     shutil.copytree(trained, publication.folder, dirs_exist_ok=True)
     publication.push()
     monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "replica"))
