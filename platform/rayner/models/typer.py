@@ -15,6 +15,9 @@ from rayner.config.typer import TyperSettings
 from rayner.models.encoder import Encoder
 from rayner.models.name_encoder import pool
 
+KeptStates = dict[tuple[bytes, bytes], Tensor]
+"""The hidden states [M, H] of the mentions of windows, by the windows' ids and places."""
+
 
 class TypeTable(NamedTuple):
     """What mention vectors are multiplied with: weights [K, D] and biases [K]."""
@@ -78,6 +81,9 @@ class Typer(nn.Module):
         types: their number.
         settings: the head, and whether the encoder learns.
         type_encoder: encodes names of types and never learns; None where `text_encoder` does it, as it is.
+
+    `kept` is what an encoder that does not learn has read of dev, which it does once, not in each evaluation;
+    None for one that learns.
     """
 
     thresholds: Tensor
@@ -101,6 +107,7 @@ class Typer(nn.Module):
             else LabelHead(hidden, types, settings.projection_size)
         )
         self.register_buffer("thresholds", torch.zeros(types))
+        self.kept: KeptStates | None = None if self.is_tuned else {}
 
     def train(self, mode: bool = True) -> Typer:
         """Encoders that do not learn stay without dropout."""

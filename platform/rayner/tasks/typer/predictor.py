@@ -17,7 +17,7 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
-from rayner.models.typer import Typer, TypeTable
+from rayner.models.typer import KeptStates, Typer, TypeTable
 from rayner.tasks.typer.mention_windows import MentionWindow
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ FLOOR = float(GRID[0])
 
 Scored = Mapping[str, float]
 """Types and their probabilities: all above their thresholds and the most probable one."""
-
-KeptStates = dict[tuple[bytes, bytes], Tensor]
-"""The hidden states [M, H] of the mentions of windows, by the windows' ids and places: what an encoder that
-does not learn reads once, not in each evaluation."""
 
 CELLS = 4_000_000
 """Scores of mentions and types that are in memory at once."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -33,7 +32,6 @@ from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScores,
-    KeptStates,
     Scored,
     TypePredictor,
     logit,
@@ -63,7 +61,6 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def __init__(self, recipe: TyperRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self._name_vectors: Tensor | None = None
-        self._states: WeakKeyDictionary[nn.Module, KeptStates] = WeakKeyDictionary()
 
     @cached_property
     def vocabulary(self) -> Mapping[str, int]:
@@ -221,7 +218,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         if settings.threshold == "fixed" or not isinstance(model, Typer):
             return
         loose = torch.full_like(model.thresholds, logit(FLOOR))
-        looser = GoldScores(self, model, self.names, model.head.table(), loose, self._kept_states(model))
+        looser = GoldScores(self, model, self.names, model.head.table(), loose, model.kept)
         found = shares(lambda part: list(predict(looser, part)), [d for d in dev if d.mentions])
         mentions = [pair for part in found for of_document in part for pair in of_document]
         model.thresholds.copy_(torch.from_numpy(from_first(lambda: self._tuned(mentions))))
@@ -231,10 +228,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         assert isinstance(model, Typer)
         with torch.inference_mode():
             table = model.head.table()
-        return TypePredictor(self, model, self.names, table, model.thresholds, self._kept_states(model))
-
-    def _kept_states(self, model: Typer) -> KeptStates | None:
-        return None if model.is_tuned else self._states.setdefault(model.text_encoder, {})
+        return TypePredictor(self, model, self.names, table, model.thresholds, model.kept)
 
     def predictor(self, model: nn.Module, options: Any = None) -> TypePredictor:
         """The model as it answers.
