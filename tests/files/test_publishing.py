@@ -409,7 +409,9 @@ def test_what_is_appended_to_while_it_is_uploaded_is_read_on_another_machine(
     monkeypatch.setattr(publication, "_hash", hashed)
     publication.push()
     another_machine(monkeypatch, tmp_path / "other")
-    Publication(publication.uri).open()
+    there = Publication(publication.uri)
+    there.open()
+    assert (there.folder / "answers.jsonl").read_text() == "y" * 2**24
 
 
 def test_folders_that_are_empty_here_go(storage: Storage) -> None:
