@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rayner.files.publishing import Publication
 from tests.object_storage import BUCKET
 
 FILES = {"a.txt": "one", "last/model.bin": "x" * 100, "last/leer zeichen/ü #1%20.txt": "two", "empty": ""}
+
+
+def another_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(folder))
 
 
 def uri(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +59,9 @@ def test_nothing_is_found_in_a_context() -> None:
     assert all(0 <= start < end <= len(long.text) for start, end in words)
 
 
+SEPARATOR = ord("|")
+
+
 def tokenize(text: str) -> tuple[list[int], list[tuple[int, int]]]:
     """A sub-word a character that is no space."""
     places = [i for i, c in enumerate(text) if not c.isspace()]
@@ -74,7 +78,7 @@ def tokenize(text: str) -> tuple[list[int], list[tuple[int, int]]]:
 )
 def test_windows_with_contexts(text: str, contexts: list[Context], budget: int) -> None:
     settings = WindowSettings(length=40, overlap=5, context=budget)
-    windows = text_windows(Document("d", text, contexts=tuple(contexts)), settings, tokenize, 0)
+    windows = text_windows(Document("d", text, contexts=tuple(contexts)), settings, tokenize, 0, SEPARATOR)
     seen = set()
     for window in windows:
         row, own = window.row, window.span.end - window.span.begin
@@ -91,9 +95,13 @@ def test_windows_with_contexts(text: str, contexts: list[Context], budget: int) 
                 assert row["ids"][place] == window.subwords.ids[subword]
                 seen.add(subword)
         assert [row["first"][p] for p in window.word_places] == [True] * len(window.words)
+        for side in (window.before, window.after[::-1]):
+            if len(side):
+                assert np.flatnonzero(side == SEPARATOR).tolist() == [len(side) - 1] != [0]
+        room = budget - len({context.before for context in contexts})
         for context in contexts:
             ids = tokenize(context.text)[0]
-            if budget and len(ids) <= budget and context.score == max((c.score or 0) for c in contexts) > 0:
+            if 0 < len(ids) <= room and context.score == max((c.score or 0) for c in contexts) > 0:
                 side = list(window.before if context.before else window.after)
                 others = [c for c in contexts if c is not context and (c.score or 0) == context.score]
                 assert others or "".join(map(chr, ids)) in "".join(map(chr, side))
@@ -101,10 +109,10 @@ def test_windows_with_contexts(text: str, contexts: list[Context], budget: int) 
 
 
 def test_of_a_context_that_alone_is_too_long_the_part_beside_the_document_is_read() -> None:
-    settings = WindowSettings(length=40, overlap=5, context=4)
-    for before, kept in ((True, "wxyz"), (False, "stuv")):
+    settings = WindowSettings(length=40, overlap=5, context=5)
+    for before, kept in ((True, "wxyz|"), (False, "|stuv")):
         document = Document("d", "ab", contexts=(Context("stuvwxyz", 1.0, before),))
-        (window,) = text_windows(document, settings, tokenize, 0)
+        (window,) = text_windows(document, settings, tokenize, 0, SEPARATOR)
         side = window.before if before else window.after
         assert "".join(map(chr, side)) == kept
 

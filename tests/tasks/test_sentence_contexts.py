@@ -45,6 +45,9 @@ def chosen(document: Document, **values: Any) -> list[list[str]]:
     return [[context.text for context in contexts] for contexts in answer.sentence_contexts]
 
 
+SEPARATOR = ord("|")
+
+
 def tokenize(text: str) -> tuple[list[int], list[tuple[int, int]]]:
     """A sub-word a character that is no space."""
     places = [i for i, c in enumerate(text) if not c.isspace()]
@@ -100,7 +103,7 @@ def test_windows_of_sentences_cover_the_document_and_decide_once(
     own = tuple(zip([0, *ends[:-1]], ends, strict=True))
     contexts = tuple(tuple(Context(x, 1.0, i % 2 == 0) for i, x in enumerate(of)) for of in texts[: len(own)])
     document = Document("d", text, sentences=own, sentence_contexts=contexts)
-    windows = text_windows(document, window_settings, tokenize, 0)
+    windows = text_windows(document, window_settings, tokenize, 0, SEPARATOR)
     if not windows:
         assert not text.strip()
         return

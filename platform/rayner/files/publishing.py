@@ -189,9 +189,8 @@ class Publication:
             except FileNotFoundError as error:
                 if state is None or state.write == seen:
                     what = f"its manifest names an object that is gone ({error.filename})"
-                    raise InputError(
-                        self.uri, what, "start over with --fresh, or restore the object"
-                    ) from None
+                    hint = "restore the object, start over where the command has --fresh, or name another place"
+                    raise InputError(self.uri, what, hint) from None
                 seen = state.write
             else:
                 return state

@@ -24,7 +24,7 @@ class Tokenizer:
     Args:
         fast: the tokenizer of the `tokenizers` library; it is copied.
         special: the special tokens by role (`cls_token`, ...); `bos_token` and `eos_token` stand in for
-            absent `cls_token` and `sep_token`.
+            absent `cls_token` and `sep_token`, and the padding for an absent `unk_token`.
 
     Raises:
         InputError: the tokenizer lacks a start, an end or a padding token.
@@ -38,7 +38,8 @@ class Tokenizer:
         self.cls_id = self._require("cls_token", "bos_token")
         self.sep_id = self._require("sep_token", "eos_token")
         self.pad_id = self._require("pad_token", "eos_token")
-        self.unk_id = self._find("unk_token")
+        unknown = self._find("unk_token")
+        self.unk_id = self.pad_id if unknown is None else unknown
         self.mask_id = self._find("mask_token")
 
     def __call__(self, text: str) -> Encoded:

@@ -81,6 +81,8 @@ def _problem(error: Mapping[str, Any]) -> dict[str, str]:
             field, hint = "", _OBJECT
         case "string_unicode":
             message, hint = "half a surrogate pair in it, which is no character", "send whole characters"
+        case "extra_forbidden":
+            message, hint = "no such field", "leave it out or correct its name; /docs shows the fields"
         case _ if not field:
             message, hint = "no JSON object", _OBJECT
     return {"field": field or "body", "message": message, "hint": hint}

@@ -40,7 +40,7 @@ RANKER = "ranker"
 class DocumentTask(CorpusTask[R]):
     """A task that learns mentions in windows of documents."""
 
-    examples_version = 2
+    examples_version = 3
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
 
@@ -111,10 +111,9 @@ class DocumentTask(CorpusTask[R]):
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""
         tokenizer = self.tokenizer
-        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
         if self.contexts is not None:
             document = self.contexts.of(document)
-        return text_windows(document, self.recipe.windows, tokenizer, unknown)
+        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def rows(
         self, documents: Iterable[Document]

@@ -34,10 +34,10 @@ class Gold(NamedTuple):
 class TextWindow:
     """One window of a document, ready for the encoder.
 
-    A window's row is what the encoder reads between [CLS] and [SEP]: sub-words of contexts before, the
-    document's own sub-words `span`, sub-words of contexts after. A *place* counts in the row; nothing is
-    decided about the places of contexts. `part` is the sentence that the window is of, where a document is
-    read sentence by sentence.
+    A window's row is what the encoder reads between its first [CLS] and last [SEP]: sub-words of contexts
+    before and a [SEP], the document's own sub-words `span`, a [SEP] and sub-words of contexts after. A
+    *place* counts in the row; nothing is decided about the places of contexts and of their [SEP]. `part` is
+    the sentence that the window is of, where a document is read sentence by sentence.
     """
 
     subwords: SubWords
@@ -117,9 +117,14 @@ class TextWindow:
 
 
 def text_windows(
-    document: Document, settings: WindowSettings, tokenize: Tokenize, unknown: int
+    document: Document, settings: WindowSettings, tokenize: Tokenize, unknown: int, separator: int
 ) -> list[TextWindow]:
-    """The windows of a document; none where it has no word."""
+    """The windows of a document; none where it has no word.
+
+    Args:
+        unknown: the sub-word of a word of which the tokenizer leaves nothing.
+        separator: the one between contexts and the document; it is a part of their budget.
+    """
     words = words_of(document, settings.words)
     if not words:
         return []
@@ -131,7 +136,7 @@ def text_windows(
     windows: list[Window] = []
     read: list[tuple[np.ndarray, np.ndarray, Window | None]] = []
     for part, contexts in parts:
-        before, after = _contexts(contexts, settings.context, ids_of)
+        before, after = _contexts(contexts, settings.context, ids_of, separator)
         room = settings.length - SPECIAL_TOKENS - len(before) - len(after)
         of_part = cut(subwords, room, settings.overlap, part)
         windows += of_part
@@ -155,11 +160,12 @@ def _sentences(
 
 
 def _contexts(
-    contexts: Sequence[Context], budget: int, ids_of: Callable[[str], list[int]]
+    contexts: Sequence[Context], budget: int, ids_of: Callable[[str], list[int]], separator: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The sub-words of contexts before and after, the most relevant ones that fit; of one that alone is too
     long, the part that is next to the document."""
-    if not budget or not contexts:
+    budget -= len({context.before for context in contexts})
+    if budget <= 0 or not contexts:
         return _NOTHING, _NOTHING
     order = sorted(range(len(contexts)), key=lambda i: -(contexts[i].score or 0.0))
     taken: dict[int, list[int]] = {}
@@ -172,7 +178,9 @@ def _contexts(
     sides: dict[bool, list[int]] = {True: [], False: []}
     for index in sorted(taken):
         sides[contexts[index].before] += taken[index]
-    return np.array(sides[True], dtype=np.int32), np.array(sides[False], dtype=np.int32)
+    before = [*sides[True], separator] if sides[True] else []
+    after = [separator, *sides[False]] if sides[False] else []
+    return np.array(before, dtype=np.int32), np.array(after, dtype=np.int32)
 
 
 def gold_of(

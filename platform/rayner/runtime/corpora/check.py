@@ -122,7 +122,7 @@ def _widths_of(recipe: DocumentRecipe) -> Widths:
 
     def widths(document: Document) -> list[int]:
         words = words_of(document, recipe.windows.words)
-        subwords = split_into_subwords(document.text, words, tokenizer, tokenizer.unk_id or 0)
+        subwords = split_into_subwords(document.text, words, tokenizer, tokenizer.unk_id)
         places = [locate(subwords, mention.start, mention.end) for mention in document.mentions]
         return [place[1] - place[0] + 1 if place else 0 for place in places]
 

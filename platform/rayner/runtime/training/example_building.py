@@ -161,8 +161,15 @@ def _build(task: RunTask, split: Split, units: Sequence[Unit], folder: Path, key
         parts.append(_Part(unit, len(shards), sizes))
         shards += sizes
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
-    done = parallel_map(partial(_build_shards, task, partial_folder), missing, _all_or_none(workers))
-    for _ in track(done, len(missing), f"{split} examples"):
+    log.info("making the %s examples of %d items", split, sum(sum(part.sizes) for part in missing))
+    if workers:
+        done: Iterator[object] = parallel_map(partial(_build_part, task, partial_folder), missing)
+        total = len(missing)
+    else:
+        # A corpus is often one file.
+        done = itertools.chain.from_iterable(_build_shards(task, partial_folder, part) for part in missing)
+        total = sum(len(part.sizes) for part in missing)
+    for _ in track(done, total, f"{split} examples"):
         pass
     finish(partial_folder, key, shards)
     if shards and not len(ExampleSet(partial_folder)):
@@ -177,12 +184,19 @@ def _numbers(part: _Part) -> range:
     return range(part.first, part.first + len(part.sizes))
 
 
-def _build_shards(task: RunTask, folder: Path, part: _Part) -> None:
+def _build_part(task: RunTask, folder: Path, part: _Part) -> None:
+    for _ in _build_shards(task, folder, part):
+        pass
+
+
+def _build_shards(task: RunTask, folder: Path, part: _Part) -> Iterator[int]:
+    """Write the shards of a part that are missing; yields the number of each when it is there."""
     items = iter(task.read(part.unit))
     for shard, size in zip(_numbers(part), part.sizes, strict=True):
         taken = list(itertools.islice(items, size))
         if not is_written(folder, shard):
             _build_shard(task, folder, shard, taken)
+        yield shard
 
 
 def _build_shard(task: RunTask, folder: Path, shard: int, items: Sequence[Any]) -> None:

@@ -82,8 +82,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""
         tokenizer = self.tokenizer
-        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
-        return text_windows(document, self.recipe.windows, tokenizer, unknown)
+        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """A row a window; see `stories.rows`.

@@ -327,8 +327,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def _tokenized(self, texts: Sequence[str]) -> list[list[int]]:
         """Sub-words; a string of which the tokenizer leaves nothing is one unknown sub-word."""
         tokenizer = self.tokenizer
-        unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
-        return [ids or [unknown] for ids, _ in tokenizer.batch(texts)]
+        return [ids or [tokenizer.unk_id] for ids, _ in tokenizer.batch(texts)]
 
 
 def _search_beside(model: nn.Module, index: EntityIndex) -> None:

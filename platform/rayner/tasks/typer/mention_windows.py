@@ -67,7 +67,6 @@ class MentionWindows:
 
     def __init__(self, settings: WindowSettings, encoding: MentionEncoding, tokenizer: Tokenizer) -> None:
         self._settings, self._encoding, self._tokenizer = settings, encoding, tokenizer
-        self._unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
         self._open, self._close = (self._marker(*names) for names in _MARKERS)
         mask = tokenizer.mask_id
         if mask is None and encoding in ("mask", "prompt", "triple"):
@@ -85,7 +84,8 @@ class MentionWindows:
         """The windows of a document that hold mentions; a mention that touches no word is in none."""
         if not document.mentions:
             return []
-        texts = text_windows(document, self._settings, self._tokenizer, self._unknown)
+        tokenizer = self._tokenizer
+        texts = text_windows(document, self._settings, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
         if not texts:
             return []
         found = [
