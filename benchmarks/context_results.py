@@ -4,13 +4,14 @@
     python -m benchmarks.context_results --runs runs/context --table    # trains and writes nothing
 
 The first chapters of twelve novels of Dekker et al., cut into sentences as published, in two folds of six;
-contexts come from the same chapter. The recognizer of a fold learns from the other six novels: "without"
-reads each sentence alone; "with" reads it with none, one or two contexts of a method drawn at random,
-drawn again in each pass. It is the same for all methods, and all are compared with its own answers without a
-context: what a model that never saw a context does without one is another question. One ranker serves all
-folds; it learns from no synthetic row that has a text of one of the twelve novels. To save time there are
-three passes and two candidates of each method, a recognizer learns from a quarter of the sentences without
-a capitalized word that the novel never writes small, and all methods read these alone.
+contexts come from the same chapter, or from it and the rest of the novel ("book"). The recognizer of a fold
+learns from the other six novels: "without" reads each sentence alone; "with" reads it with none to four
+contexts of a method of the chapter, both drawn at random, drawn again in each pass. It is the same for all
+methods, and all are compared with its own answers without a context: what a model that never saw a context
+does without one is another question. One ranker serves all folds; it learns from no synthetic row that has a
+text of one of the twelve novels. To save time there are three passes and four candidates of each method, a
+recognizer learns from a quarter of the sentences without a capitalized word that the novel never writes
+small, and all methods read these alone.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from benchmarks.context_material import (
     load_novels,
     sentence_documents,
     tested_in,
+    with_rest_of_book,
 )
 from benchmarks.figures import add_out, measured, origin_of, record
 from benchmarks.results_page import table as tables
@@ -54,8 +56,11 @@ from rayner.supervision.context_rows import read_context_rows, row_to_json
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 
-METHODS = (*HEURISTICS, "neural")
-CANDIDATES = 2
+BOOK = " (book)"
+"""Ends the name of a method that finds contexts in the whole novel, not in the chapter alone."""
+OF_BOOK = ("bm25", "same_noun", "random", "neural")
+METHODS = (*HEURISTICS, "neural", *(f"{name}{BOOK}" for name in OF_BOOK))
+CANDIDATES = 4
 """Of each of four methods, for the ranker."""
 PASSES = 3
 TYPES = (
@@ -147,17 +152,22 @@ def contexts_of(fold: int, novels: Sequence[Document], method: str, runs: Path) 
     """For each novel of a fold, the most contexts of each asked sentence by a method, with scores."""
     file = runs / f"contexts_{fold}_{method}.json"
     if not file.exists():
-        count, neural = max(COUNTS), method == "neural"
+        name, neural = method.removesuffix(BOOK), method.startswith("neural")
         settings = ContextSettings(
-            methods=PAPER_METHODS if neural else (method,),  # pyright: ignore[reportArgumentType]
-            count=count,
-            candidates=CANDIDATES if neural else count,
+            methods=PAPER_METHODS if neural else (name,),  # pyright: ignore[reportArgumentType]
+            count=max(COUNTS),
+            candidates=CANDIDATES if neural else max(COUNTS),
         )
         ranker = load_checkpoint(runs / "ranker" / "best").predictor() if neural else None
-        found = predict(AskedSentences(settings, ranker), [replace(novel, mentions=()) for novel in novels])
+        texts = [
+            with_rest_of_book(one) if method.endswith(BOOK) else replace(one, mentions=()) for one in novels
+        ]
         rows = {
-            one.document_id: [[[c.text, c.score, c.before] for c in of] for of in one.sentence_contexts or ()]
-            for one in found
+            one.document_id: [
+                [[c.text, c.score, c.before] for c in of] for of in chosen[: len(novel.sentences or ())]
+            ]
+            for novel, one in zip(novels, predict(AskedSentences(settings, ranker), texts), strict=True)
+            if (chosen := one.sentence_contexts) is not None
         }
         file.write_text(json.dumps(rows), encoding="utf-8")
     rows = json.loads(file.read_text("utf-8"))
@@ -228,12 +238,13 @@ def rows_of(counts: Mapping[tuple[str, str, int], np.ndarray], names: Sequence[s
         row: dict[str, Any] = {"trained": f"{kind} contexts", "method": method, "contexts": count}
         row |= dict(zip(("precision", "recall", "f1"), scores_of(of).tolist(), strict=True))
         row["f1_interval"] = np.percentile(f1[key], [2.5, 97.5]).tolist()
-        none, neural = ("with", "none", 0), ("with", "neural", count)
+        of_book = BOOK if method.endswith(BOOK) else ""
+        none, neural = ("with", "none", 0), ("with", f"neural{of_book}", count)
         if key != none and none in counts:
             row |= above(key, none, "gain")
             novels = scores_of(of[:, None])[2] - scores_of(counts[none][:, None])[2]
             row |= {"novels_above": int((novels > 0).sum()), "novels_below": int((novels < 0).sum())}
-        if method in HEURISTICS and neural in counts:
+        if method in (*HEURISTICS, *(f"{name}{BOOK}" for name in HEURISTICS)) and neural in counts:
             row |= above(neural, key, "neural_above")
         table.append(row)
     for number, name in enumerate(names):

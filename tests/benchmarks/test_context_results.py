@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from benchmarks import context_material as material
 from benchmarks import context_results as results
+from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention
+from rayner.errors import CorpusError
 from rayner.supervision.context_rows import ContextRow, read_context_rows
+from rayner.tasks.predict import predict
 
 WORDS = ["``", "Anna", "went", ".", "''", "She", "saw", "Kew", "!", "The", "dog", "saw", "her"]
 
@@ -32,6 +36,36 @@ def test_a_closing_quote_belongs_to_the_sentence_that_it_closes() -> None:
     one = novel()
     texts = [one.text[start:end] for start, end in one.sentences or ()]
     assert texts == ["`` Anna went . ''", "She saw Kew !", "The dog saw her"]
+
+
+def test_the_rest_of_the_book_begins_where_the_chapter_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "dekker-full-novels"
+    folder.mkdir()
+    monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
+    monkeypatch.setattr(material, "LETTERS", 12)
+    before = "Contents. Kew\n\n\u201cAnna went.\u201d She saw Kew!\nThe dog saw her"
+    with gzip.open(folder / "book.txt.gz", "wt", encoding="utf-8") as file:
+        file.write(f"{before} again. \u201cKew is green,\u201d she said.\n*** END OF THIS BOOK\nLicence")
+    one = material.with_rest_of_book(novel())
+    texts = [one.text[start:end] for start, end in one.sentences or ()]
+    assert texts == [
+        "`` Anna went . ''",
+        "She saw Kew !",
+        "The dog saw her",
+        "again.",
+        "``Kew is green,'' she said.",
+    ]
+    assert one.mentions == ()
+    stage = material.AskedSentences(ContextSettings(methods=("random",), count=4))
+    (answer,) = predict(stage, [one])
+    asked = material.may_hold_names(novel())
+    assert [bool(of) for of in answer.sentence_contexts or ()] == [*asked, False, False]
+    with gzip.open(folder / "book.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("Another book.")
+    with pytest.raises(CorpusError, match="no part of the chapter is in the novel"):
+        material.with_rest_of_book(novel())
 
 
 def test_only_sentences_that_may_hold_a_name_are_asked() -> None:
@@ -102,7 +136,7 @@ def test_the_best_contexts_keep_their_order() -> None:
 def test_contexts_of_training_are_drawn_anew_in_each_pass_and_the_same_again() -> None:
     first, second = (material.drawn(novel(), 1, number) for number in (0, 1))
     assert len(first) == 3
-    assert max(map(len, first)) <= 2
+    assert max(map(len, first)) <= max(material.COUNTS)
     assert first == material.drawn(novel(), 1, 0)
     assert any(material.drawn(novel(), seed, 0) != first for seed in range(2, 9))
     assert second is not first
