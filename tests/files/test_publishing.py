@@ -163,7 +163,7 @@ def test_what_starts_over_begins_without_what_is_lost(
     lose(storage, "lost-object", "a.txt")
     another_machine(monkeypatch, tmp_path / "other")
     out = Path(uri("lost-object"))
-    with pytest.raises(InputError, match="start over where the command has --fresh"), worked_on(out, "works"):
+    with pytest.raises(InputError, match="start over if the command has --fresh"), worked_on(out, "works"):
         pass
     with worked_on(out, "works", fresh=True) as (folder, _):
         assert read(folder) == {**FILES, "a.txt": ""}

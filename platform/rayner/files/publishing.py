@@ -189,7 +189,7 @@ class Publication:
             except FileNotFoundError as error:
                 if state is None or state.write == seen:
                     what = f"its manifest names an object that is gone ({error.filename})"
-                    hint = "restore the object, start over where the command has --fresh, or name another place"
+                    hint = "restore the object, start over if the command has --fresh, or name another place"
                     raise InputError(self.uri, what, hint) from None
                 seen = state.write
             else:

@@ -138,8 +138,11 @@ class Versions(Reply):
 
 
 class CandidateOut(Reply):
-    """An entity that a mention may be, and its name. `score` is the similarity of the vectors and the weighted
-    one of the n-grams together: it ranks candidates, may exceed 1, and is no probability."""
+    """An entity that a mention may be, and its name.
+
+    `score` is the similarity of the vectors and the weighted one of the n-grams together: it ranks
+    candidates, may exceed 1, and is no probability.
+    """
 
     entity_id: str
     name: str

@@ -32,10 +32,10 @@ def space_of(folder: Path, domains: dict[str, Any]) -> Space:
 
 
 def settings(recipe: Any, **values: Any) -> Any:
+    """One trial after the other unless more are asked for: they share a process, which imports torch once."""
     metrics = values.pop("metrics", ["f1"])
-    return sweep_settings(
-        **{"search": "grid", "objectives": objectives(metrics, recipe), "max_failures": 0} | values
-    )
+    given = {"search": "grid", "objectives": objectives(metrics, recipe)}
+    return sweep_settings(**given | {"max_failures": 0, "max_concurrent": 1} | values)
 
 
 def trials_in(out: Path) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def recipe(tmp_path: Path) -> Any:
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_sweep_finds_what_learns(tmp_path: Path, recipe: Any) -> None:
     out, space = tmp_path / "sweep", space_of(tmp_path, RATES)
-    given = settings(recipe, folds=2, held_out=0.2)
+    given = settings(recipe, folds=2, held_out=0.2, max_concurrent=2)
     result = sweep(space, recipe, out, given)
     assert result["settings"] == {RATE: 0.1}
     assert result["trials"] == {"finished": 2}
@@ -156,9 +156,9 @@ def test_optuna_with_two_objectives_and_more_trials_later(tmp_path: Path, recipe
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_asha_stops_what_falls_behind(tmp_path: Path, recipe: Any) -> None:
-    # One after the other: what runs beside it and reports first is never stopped, whatever its score.
+    # What runs beside it and reports first is never stopped, whatever its score.
     domains = {RATE: [0.1, 1e-30]}
-    given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2, max_concurrent=1)
+    given = settings(recipe, scheduler="asha", grace_period=2, reduction_factor=2)
     out = tmp_path / "sweep"
     result = sweep(space_of(tmp_path, domains), recipe, out, given)
     assert result["trials"] == {"finished": 1, "stopped": 1}
@@ -220,4 +220,4 @@ def test_a_trial_on_a_node_that_does_not_see_the_folder_ends_the_sweep(
 def test_a_trial_that_no_node_can_hold_is_refused(tmp_path: Path, recipe: Any) -> None:
     recipe = with_settings(recipe, {"scaling.cpus_per_worker": 1000}, "test")
     with pytest.raises(InputError, match="a trial needs 1 x 1000 CPU"):
-        sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe))
+        sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe, max_concurrent=None))
