@@ -3,13 +3,15 @@
     python -m benchmarks.typing_results --runs runs/typing            # all; goes on where it was cut off
     python -m benchmarks.typing_results --runs runs/typing --table    # trains and writes nothing
     python -m benchmarks.typing_results --runs runs/typing --finished # trains nothing, writes what there is
+    python -m benchmarks.typing_results --runs runs/typing --corpus gum   # the types of GUM, or of litbank
 
 Three encoders: the embedded one as it is; the same after masked language modelling on the documents of
 jobs/recipes/chains_litbank.yaml; and after that recipe, with as many steps. On each a linear head over head
-words learns the types of UFET's crowd-annotated training part, with the encoder frozen and tuned. Thresholds,
-and the head's learning rate where the encoder is frozen, are chosen on a slice of that part; UFET's dev
-scores once. `chain_mrr` is the metric of the pre-training: for each mention of its dev documents, 1 over
-the rank of the nearest mention of the same chain among all others.
+words learns the types of mentions: of UFET's crowd-annotated training part, or of the documents of GUM or of
+LitBank that the pre-training may read. Thresholds, and the head's learning rate where the encoder is frozen,
+are chosen on a slice of that part; UFET's dev, or the other documents, score once. `chain_mrr` is the metric
+of the pre-training: for each mention of its dev documents, 1 over the rank of the nearest mention of the same
+chain among all others.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +31,9 @@ import numpy as np
 import torch
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out, keep_origin, measured, origin_of, record
+from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
 from benchmarks.results_page import table as tables
+from benchmarks.typing_corpora import CORPORA, TypedCorpus
 from rayner.errors import RaynerError
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import scores_of, type_tables
@@ -53,8 +57,6 @@ MODES: Mapping[str, Sequence[str]] = {
 }
 """What is set for each way."""
 TYPING = (
-    "corpus.dev=[]",
-    "corpus.dev_fraction=0.2",
     "model.mention_encoding=head",
     "model.head=linear",
     "decoding.threshold=tuned",
@@ -117,13 +119,14 @@ class Cut(NamedTuple):
 class Run(NamedTuple):
     """One typer."""
 
+    corpus: str
     encoder: str
     mode: str
     seed: int
 
     def out(self, runs: Path) -> Path:
         """Its folder."""
-        return runs / f"{self.encoder.replace(' ', '_')}_{self.mode}_{self.seed}"
+        return runs / self.corpus / f"{self.encoder.replace(' ', '_')}_{self.mode}_{self.seed}"
 
 
 def train(recipe: str, out: Path, changes: Sequence[str]) -> dict[str, Any]:
@@ -172,27 +175,29 @@ def chain_mrr(name: str, runs: Path, cut: Cut) -> float | None:
     return json.loads(stored.read_text("utf-8"))["mrr"]
 
 
-def score(run: Run, runs: Path, cut: Cut) -> None:
-    """Train a typer in each setting, take the best of the slice, and keep the types of dev's mentions."""
+def score(run: Run, corpus: TypedCorpus, runs: Path, cut: Cut) -> None:
+    """Train a typer in each setting, take the best of the slice, and keep the types of the mentions asked."""
     out = run.out(runs)
     if (out / SCORED).exists():
         return
     encoder, tried = encoder_of(run.encoder, runs, cut), []
     tries = cut.settings(run.mode)
     for number, settings in enumerate(tries):
-        changes = [*TYPING, *settings, f"encoder={encoder}", f"seed={run.seed}"]
+        changes = [*corpus.learning, *TYPING, *settings, f"encoder={encoder}", f"seed={run.seed}"]
         printed = train("typer_ufet.yaml", out / str(number), changes)
         tried.append((printed["metrics"]["macro_f1"], number))
     best = max(tried)[1]
     loaded = load_checkpoint(out / str(best) / "best")
     predictor = loaded.task.predictor(loaded.model)
     assert predictor is not None
-    dev = load_recipe(RECIPES / "typer_ufet.yaml").corpus.dev
     kind = task_of("typer").kind
-    gold = list(kind.read([Path(path) for path in dev], "auto", loaded.recipe, predictor).items)
-    right, found = typed_items(gold, list(predict(predictor, gold)))
-    rows = {"setting": list(tries[best]), "gold": [sorted(t) for t in right]}
-    (out / SCORED).write_text(json.dumps(rows | {"found": [sorted(t) for t in found]}), encoding="utf-8")
+    documents = list(kind.read(corpus.asked, "auto", loaded.recipe, predictor).items)
+    gold, found = [], []
+    for document, answer in zip(documents, predict(predictor, documents), strict=True):
+        for table, of_mentions in zip((gold, found), typed_items([document], [answer]), strict=True):
+            table.append([sorted(types) for types in of_mentions])
+    rows = {"setting": list(tries[best]), "gold": gold, "found": found}
+    (out / SCORED).write_text(json.dumps(rows), encoding="utf-8")
 
 
 def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
@@ -232,14 +237,17 @@ def _missing(planned: Sequence[Run], runs: Path) -> str:
     return f"Not finished, and so not here: {'; '.join(dict.fromkeys(found))}." if found else ""
 
 
-def _terms(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> np.ndarray:
-    """[items, 9]"""
-    tables_ = type_tables(gold, found)
-    return tables_.of(np.ones(len(tables_.types), bool)).terms()
+def _terms(gold: Sequence[Sequence[list[str]]], found: Sequence[Sequence[list[str]]]) -> np.ndarray:
+    """The sums over the mentions of each document: [documents, 9]."""
+    types = type_tables(list(chain.from_iterable(gold)), list(chain.from_iterable(found)))
+    of_mentions = types.of(np.ones(len(types.types), bool)).terms()
+    terms = np.zeros((len(gold), of_mentions.shape[1]))
+    np.add.at(terms, np.repeat(np.arange(len(gold)), [len(of) for of in gold]), of_mentions)
+    return terms
 
 
 def _drawn(of_seeds: np.ndarray) -> np.ndarray:
-    """Macro F1, the mean over seeds, of the same draws of items for all encoders; [RESAMPLES]."""
+    """Macro F1, the mean over seeds, of the same draws of documents for all encoders; [RESAMPLES]."""
     rng, items = np.random.default_rng(0), of_seeds.shape[1]
     rows = (rng.integers(0, items, items) for _ in range(RESAMPLES))
     return np.stack([scores_of(of_seeds[:, row].sum(1))["macro_f1"].mean() for row in rows])
@@ -251,6 +259,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/typing"))
+    parser.add_argument("--corpus", choices=CORPORA, default="ufet", help="whose types are learned")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     for name, of_what in (("--cut", "both pre-trainings"), ("--cut-typers", "all typers")):
@@ -262,15 +271,16 @@ def main() -> None:
     )
     parser.add_argument("--finished", action="store_true", help="train nothing, and write what is finished")
     parser.add_argument("--json", action="store_true")
-    add_out(parser, "typing_ufet")
+    add_out_folder(parser)
     options = parser.parse_args()
-    runs = options.runs.resolve()
+    runs, corpus = options.runs.resolve(), CORPORA[options.corpus]()
     cut = Cut(options.cut, options.genres, options.cut_typers, options.rates)
-    planned = [Run(e, m, seed) for seed in options.seeds for m in options.modes for e in ENCODERS]
+    name, seeds = options.corpus, options.seeds
+    planned = [Run(name, e, mode, seed) for seed in seeds for mode in options.modes for e in ENCODERS]
     torch.set_num_threads(1)
     if not (options.table or options.finished):
         for run in planned:
-            score(run, runs, cut)
+            score(run, corpus, runs, cut)
     table = rows(planned, runs, cut)
     shown = measured(
         table,
@@ -283,16 +293,17 @@ def main() -> None:
         folders = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
         record(
             "typing_results",
-            options.out,
-            origin_of([*folders, *(runs / name.replace(" ", "_") for name in PRETRAINING)]),
-            title="Typing: UFET, and what pre-training adds",
+            options.out / f"typing_{name}.json",
+            origin_of([*folders, *(runs / encoder.replace(" ", "_") for encoder in PRETRAINING)]),
+            title=f"Typing: {corpus.title}, and what pre-training adds",
             section="Typing",
             task="typer",
             conditions=" ".join(str(__doc__).split("\n\n")[2].split())
             + "".join(f" {sentence}" for sentence in (cut.words(), _missing(planned, runs)) if sentence)
             + " One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",
-            seeds=tuple(options.seeds),
-            uncertainty="Intervals are of 95 %, over dev's mentions, those of gain paired; ± is over seeds.",
+            seeds=tuple(seeds),
+            uncertainty="Intervals are of 95 %, over the documents asked (a mention each in UFET), those of "
+            "gain paired; ± is over seeds.",
             rows=shown,
         )
     print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))

@@ -1,0 +1,42 @@
+"""What `python -m benchmarks.typing_results` reads, and how it compares."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import typing_results
+from benchmarks.typing_corpora import CORPORA
+from benchmarks.typing_results import Cut, Run
+
+
+@pytest.mark.parametrize("name", ["gum", "litbank"])
+def test_no_document_is_learned_from_and_asked(corpora: Path, name: str) -> None:
+    corpus = CORPORA[name]()
+    [paths] = [json.loads(c.partition("=")[2]) for c in corpus.learning if c.startswith("corpus.train=")]
+    learned, asked = {Path(path) for path in paths}, set(corpus.asked)
+    assert len(asked) == {"gum": 30, "litbank": 9}[name]
+    assert not {path.stem for path in learned} & {path.stem for path in asked}
+    assert learned | asked == set(corpus.asked[0].parent.glob(f"*{corpus.asked[0].suffix}"))
+
+
+def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
+    """Of two documents the gain is in the first alone: each draw has it twice, once or not at all."""
+    gold = [[["person"], ["place"]], [["person"], ["place"]]]
+    answers = {
+        "untrained": [[["place"], ["person"]], [["person"], ["place"]]],
+        "coreference chains": gold,
+    }
+    planned = [Run("gum", encoder, "frozen", 1) for encoder in answers]
+    for run in planned:
+        run.out(tmp_path).mkdir(parents=True)
+        kept = {"gold": gold, "found": answers[run.encoder]}
+        (run.out(tmp_path) / typing_results.SCORED).write_text(json.dumps(kept))
+    (tmp_path / "untrained_mrr.json").write_text(json.dumps({"mrr": 0.8}))
+    before, plain, pretrained = typing_results.rows(planned, tmp_path, Cut())
+    assert (before["encoder"], before["chain_mrr"]) == ("untrained", 0.8)
+    assert (plain["macro_f1"], pretrained["macro_f1"]) == (0.5, 1.0)
+    assert pretrained["gain"] == 0.5
+    assert pretrained["gain_interval"] == [0.0, 1.0]
