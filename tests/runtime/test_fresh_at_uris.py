@@ -72,7 +72,7 @@ def test_what_lost_an_object_starts_over(
     gone = next(entry["object"] for path, entry in files.items() if path.endswith(lost))
     obstore.delete(storage.store(), [f"{PLACE}/{name}-{lost}/{gone}"])
     monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
-    with pytest.raises(InputError, match="start over with --fresh"):
+    with pytest.raises(InputError, match="start over if the command has --fresh"):
         do(False)
     do(True)
     monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "third"))
