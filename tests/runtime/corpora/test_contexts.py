@@ -20,6 +20,7 @@ from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import generate_usable
 from rayner.supervision.leakage import without_leaks
 from rayner.tasks.checkpoint import save_checkpoint
+from tests.pickled_actors import each_pickled
 from tests.supervision.misbehaving_endpoint import Question, endpoint_that
 from tests.tasks.small import built, marked, tagger
 
@@ -263,11 +264,11 @@ def test_labels_of_an_extractor_go_on_where_they_stopped(
     assert {**again, "seconds": 0} == {**whole, "seconds": 0}
 
 
-@pytest.mark.usefixtures("ray_cluster")
 def test_an_actor_labels_as_this_process(
     books: Path, tmp_path: Path, extractor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PART_CHARACTERS", 1)
+    monkeypatch.setattr(module, "each_on_actors", each_pickled)
     source = Labelled(extractor, ContextSettings(methods=("surrounding",), count=2), minimum_gain=1e-9)
     one = contexts([books], tmp_path / "one", source)
     other = contexts([books], tmp_path / "other", source, workers=1)

@@ -11,9 +11,11 @@ import pytest
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError
+from rayner.runtime.corpora import rank as module
 from rayner.runtime.corpora.rank import rank
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
+from tests.pickled_actors import each_pickled
 from tests.tasks.small import built, corpus, tagger, trained
 from tests.tasks.small_pairs import ranker_recipe
 
@@ -83,7 +85,9 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
         rank([texts], tmp_path / "broken")
 
 
-@pytest.mark.usefixtures("ray_cluster")
-def test_an_actor_ranks_as_this_process(checkpoint: Path, texts: Path) -> None:
+def test_an_actor_ranks_as_this_process(
+    checkpoint: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "each_on_actors", each_pickled)
     one, other = rank([texts], checkpoint), rank([texts], checkpoint, workers=1)
     assert {**other, "seconds": 0} == {**one, "seconds": 0}

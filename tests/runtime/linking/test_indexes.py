@@ -15,6 +15,7 @@ from rayner.retrieval.index_folder import open_index
 from rayner.runtime.linking.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
+from tests.pickled_actors import each_pickled
 
 ROWS = (
     {"entity_id": "C1", "name": "gout", "aliases": ["podagra", "gouty arthritis"]},
@@ -67,11 +68,11 @@ def test_build_then_standardize(trained: Path, base: Path, tmp_path: Path) -> No
     assert build(trained, [base], tmp_path / "index")["version"] == 2
 
 
-@pytest.mark.usefixtures("ray_cluster")
 def test_an_index_built_on_an_actor_equals_that_of_this_process(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rayner.runtime.linking.indexes._TEXTS", 2)
+    monkeypatch.setattr("rayner.runtime.linking.indexes.each_on_actors", each_pickled)
     base = knowledge_base(tmp_path / "base.jsonl", [*ROWS, *MORE])
     alone, shared = (
         build(trained, [base], tmp_path / str(workers), workers=workers) | {"seconds": 0, "index": ""}
