@@ -9,9 +9,11 @@ learns from the other six novels: "without" reads each sentence alone; "with" re
 contexts of a method of the chapter, both drawn at random, drawn again in each pass. It is the same for all
 methods, and all are compared with its own answers without a context: what a model that never saw a context
 does without one is another question. One ranker serves all folds; it learns from no synthetic row that has a
-text of one of the twelve novels. To save time there are three passes and four candidates of each method, a
-recognizer learns from a quarter of the sentences without a capitalized word that the novel never writes
-small, and all methods read these alone.
+text of one of the twelve novels. That of "own labels" learns from the novels that its fold's recognizer
+learns from: whether a context raises what the recognizer of the other fold, which has not learned from them,
+gives to the mentions. To save time there are three passes and four candidates of each method, a recognizer
+learns from a quarter of the sentences without a capitalized word that the novel never writes small, and all
+methods read these alone.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ from rayner.data.writers.jsonl import write_jsonl
 from rayner.metrics.ranking import score_relevance
 from rayner.metrics.spans import precision_recall_f1
 from rayner.retrieval.contexts import PAPER_METHODS
+from rayner.runtime.corpora.context_pairs import contexts
+from rayner.runtime.corpora.labelled_contexts import Labelled
 from rayner.supervision.context_rows import read_context_rows, row_to_json
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
@@ -59,7 +63,8 @@ from rayner.tasks.predict import predict
 BOOK = " (book)"
 """Ends the name of a method that finds contexts in the whole novel, not in the chapter alone."""
 OF_BOOK = ("bm25", "same_noun", "random", "neural")
-METHODS = (*HEURISTICS, "neural", *(f"{name}{BOOK}" for name in OF_BOOK))
+OWN = "neural (own labels)"
+METHODS = (*HEURISTICS, "neural", OWN, *(f"{name}{BOOK}" for name in OF_BOOK))
 CANDIDATES = 4
 """Of each of four methods, for the ranker."""
 PASSES = 3
@@ -97,6 +102,20 @@ def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("".join(row_to_json(row) + "\n" for row in chosen), encoding="utf-8")
     train("ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
+    return out
+
+
+def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
+    """The run of a fold's ranker whose rows the recognizer of the other fold has labelled."""
+    out = runs / f"ranker_own_{fold}_{seed}"
+    rows, labelled = out.with_suffix(".rows"), out.with_suffix(".jsonl")
+    if not (rows / "counts.json").exists():
+        other = 1 - fold
+        write_jsonl(tested_in(other, novels), labelled)
+        settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
+        checkpoint = extractor("with", other, seed, novels, runs) / "best"
+        contexts([labelled], rows, Labelled(checkpoint, settings), seed=seed)
+    train("ranker_synthetic.yaml", out, [f"pairs.train=[{rows / 'rows.jsonl'}]", f"seed={seed}"])
     return out
 
 
@@ -148,7 +167,9 @@ def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs:
     return out
 
 
-def contexts_of(fold: int, novels: Sequence[Document], method: str, runs: Path) -> dict[str, Chosen]:
+def contexts_of(
+    fold: int, novels: Sequence[Document], method: str, seed: int, runs: Path
+) -> dict[str, Chosen]:
     """For each novel of a fold, the most contexts of each asked sentence by a method, with scores."""
     file = runs / f"contexts_{fold}_{method}.json"
     if not file.exists():
@@ -158,15 +179,17 @@ def contexts_of(fold: int, novels: Sequence[Document], method: str, runs: Path) 
             count=max(COUNTS),
             candidates=CANDIDATES if neural else max(COUNTS),
         )
-        ranker = load_checkpoint(runs / "ranker" / "best").predictor() if neural else None
+        tested = tested_in(fold, novels)
+        run = train_own_ranker(fold, seed, novels, runs) if method == OWN else runs / "ranker"
+        ranker = load_checkpoint(run / "best").predictor() if neural else None
         texts = [
-            with_rest_of_book(one) if method.endswith(BOOK) else replace(one, mentions=()) for one in novels
+            with_rest_of_book(one) if method.endswith(BOOK) else replace(one, mentions=()) for one in tested
         ]
         rows = {
             one.document_id: [
                 [[c.text, c.score, c.before] for c in of] for of in chosen[: len(novel.sentences or ())]
             ]
-            for novel, one in zip(novels, predict(AskedSentences(settings, ranker), texts), strict=True)
+            for novel, one in zip(tested, predict(AskedSentences(settings, ranker), texts), strict=True)
             if (chosen := one.sentence_contexts) is not None
         }
         file.write_text(json.dumps(rows), encoding="utf-8")
@@ -185,7 +208,7 @@ def find(
     if not file.exists():
         tested = tested_in(fold, novels)
         alone = {} if method == "none" else find(fold, kind, "none", 0, seed, novels, runs)
-        chosen = None if method == "none" else contexts_of(fold, tested, method, runs)
+        chosen = None if method == "none" else contexts_of(fold, novels, method, seed, runs)
         asked: list[Document] = []
         for novel in tested:
             own = None if chosen is None else [best(of, count) for of in chosen[novel.document_id]]
@@ -307,6 +330,8 @@ def main() -> None:
     )
     if not options.table:
         folders = [runs / f"{kind}_{fold}_{seed}" for kind in options.extractors for fold in options.folds]
+        if OWN in options.methods:
+            folders += [runs / f"ranker_own_{fold}_{seed}" for fold in options.folds]
         record(
             "context_results",
             options.out,
