@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,26 +36,25 @@ from benchmarks.context_material import (
     AskedSentences,
     Chosen,
     best,
-    drawn,
-    is_of_novels,
-    learned_from,
     load_novels,
     sentence_documents,
     tested_in,
     with_rest_of_book,
 )
+from benchmarks.context_models import (
+    CANDIDATES,
+    EXTRACTORS,
+    extractor,
+    rank_pairs,
+    train_own_ranker,
+    train_ranker,
+)
 from benchmarks.figures import add_out, measured, origin_of, record
 from benchmarks.results_page import table as tables
-from benchmarks.typing_results import train
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention
-from rayner.data.writers.jsonl import write_jsonl
-from rayner.metrics.ranking import score_relevance
 from rayner.metrics.spans import precision_recall_f1
 from rayner.retrieval.contexts import PAPER_METHODS
-from rayner.runtime.corpora.context_pairs import contexts
-from rayner.runtime.corpora.labelled_contexts import Labelled
-from rayner.supervision.context_rows import read_context_rows, row_to_json
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 
@@ -65,106 +63,7 @@ BOOK = " (book)"
 OF_BOOK = ("bm25", "same_noun", "random", "neural")
 OWN = "neural (own labels)"
 METHODS = (*HEURISTICS, "neural", OWN, *(f"{name}{BOOK}" for name in OF_BOOK))
-CANDIDATES = 4
-"""Of each of four methods, for the ranker."""
-PASSES = 3
-TYPES = (
-    {"name": "PER", "description": "Names of people, real or fictional."},
-    {"name": "LOC", "description": "Names of places, such as countries, cities, streets, houses and rivers."},
-    {"name": "ORG", "description": "Names of organizations, such as firms, schools, armies and churches."},
-)
-EXTRACTOR = (
-    "corpus.dev_fraction=0",
-    f"types={json.dumps(TYPES)}",
-    "decoding.overlap=flat",
-    "context=null",
-    "model.train_type_encoder=false",
-    "training.average=null",
-)
-EXTRACTORS: Mapping[str, Sequence[str]] = {
-    "with": ("windows.context=160", "training.epochs=1", "training.tokens_per_step=512"),
-    "without": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=256"),
-}
-"""Both read about as many sentences a step; the passes of "with" lie in its corpus, as each draws anew."""
 RESAMPLES = 2000
-
-
-def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
-    """The run of the ranker; beside it the rows that it learns from, and those of the novels."""
-    out = runs / "ranker"
-    kept, left = out.with_suffix(".rows.jsonl"), out.with_suffix(".novels.jsonl")
-    if not left.exists():
-        path = Path(os.environ["RAYNER_DATA"]) / "synthetic-context-retrieval" / "alpaca-7b.jsonl"
-        rows = read_context_rows(path).rows
-        of_novels = is_of_novels(rows, novels)
-        for file, wanted in ((kept, False), (left, True)):
-            chosen = [row for row, of_novel in zip(rows, of_novels, strict=True) if of_novel is wanted]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(row_to_json(row) + "\n" for row in chosen), encoding="utf-8")
-    train("ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
-    return out
-
-
-def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
-    """The run of a fold's ranker whose rows the recognizer of the other fold has labelled."""
-    out = runs / f"ranker_own_{fold}_{seed}"
-    rows, labelled = out.with_suffix(".rows"), out.with_suffix(".jsonl")
-    if not (rows / "counts.json").exists():
-        other = 1 - fold
-        write_jsonl(tested_in(other, novels), labelled)
-        settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
-        checkpoint = extractor("with", other, seed, novels, runs) / "best"
-        contexts([labelled], rows, Labelled(checkpoint, settings), seed=seed)
-    train("ranker_synthetic.yaml", out, [f"pairs.train=[{rows / 'rows.jsonl'}]", f"seed={seed}"])
-    return out
-
-
-def rank_pairs(runs: Path) -> list[dict[str, Any]]:
-    """The ranker on the pairs that chose its epoch, and on pairs of the novels with none of its texts."""
-    out = runs / "ranker"
-    file = out.with_suffix(".scores.json")
-    if not file.exists():
-        result = json.loads((out / "result.json").read_text("utf-8"))["metrics"]
-        known = read_context_rows(out.with_suffix(".rows.jsonl")).rows
-        texts = {text for row in known for text in (row.sentence, row.context)}
-        left = read_context_rows(out.with_suffix(".novels.jsonl")).rows
-        asked = [row for row in left if row.sentence not in texts and row.context not in texts]
-        answers = list(predict(load_checkpoint(out / "best").predictor(), asked))
-        scores = score_relevance([row.relevant for row in asked], [answer.score for answer in answers])
-        keys = ("accuracy", "f1", "precision", "recall")
-        rows = [
-            {"pairs": "of the recipe's development part", **{k: result[k] for k in keys}},
-            {"pairs": "of the twelve novels", "number": len(asked), **{k: scores[k] for k in keys}},
-        ]
-        file.write_text(json.dumps(rows), encoding="utf-8")
-    return json.loads(file.read_text("utf-8"))
-
-
-def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
-    """The run of a fold's recognizer."""
-    out = runs / f"{kind}_{fold}_{seed}"
-    corpus = out.with_suffix(".jsonl")
-    if not corpus.exists():
-        tested = tested_in(fold, novels)
-        learned = [novel for novel in novels if novel not in tested]
-        passes = range(PASSES if kind == "with" else 1)
-        copies = [
-            one
-            for novel in learned
-            for number in passes
-            for one, is_kept in zip(
-                sentence_documents(
-                    novel, drawn(novel, seed, number) if kind == "with" else None, f":{number}"
-                ),
-                learned_from(novel, seed),
-                strict=True,
-            )
-            if is_kept
-        ]
-        write_jsonl(copies, corpus)
-    changes = [*EXTRACTOR, *EXTRACTORS[kind], f"corpus.train=[{corpus}]", f"seed={seed}"]
-    train("recognizer_litbank_context.yaml", out, changes)
-    return out
 
 
 def contexts_of(

@@ -39,18 +39,23 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
-GROUPS = ("a common cluster: the runtime", "a common cluster: what uses it", "own clusters")
+GROUPS = (
+    "a common cluster: sweeps",
+    "a common cluster: the rest of the runtime",
+    "a common cluster: what uses it",
+    "own clusters",
+)
 
 
 @cache
 def group_of(file: str) -> str:
-    """Which tests stay together where several processes share them: the files with tests on the common
-    cluster, about as long in two parts, those that start clusters of their own, and else a file, as its
+    """Which tests stay together where several processes share them: the files with tests on a common
+    cluster, about as long in three parts, those that start clusters of their own, and else a file, as its
     fixtures are not divided."""
     path = Path(file)
     if "ray_cluster" in (ROOT / path).read_text("utf-8"):
-        return GROUPS["runtime" not in path.parts]
-    return GROUPS[2] if path.parent.name == "faults" else file
+        return GROUPS[0 if "sweeps" in path.parts else 1 if "runtime" in path.parts else 2]
+    return GROUPS[3] if path.parent.name == "faults" else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import context_material as material
+from benchmarks import context_models as models
 from benchmarks import context_results as results
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention
@@ -121,7 +122,7 @@ def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
     monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
     given: list[Sequence[str]] = []
     monkeypatch.setattr(results, "train", lambda recipe, out, changes: given.append(changes))
-    results.train_ranker([novel()], tmp_path / "runs")
+    models.train_ranker([novel()], tmp_path / "runs")
     (setting,) = given[0]
     learned = read_context_rows(Path(setting.removeprefix("pairs.train=[").removesuffix("]"))).rows
     assert [row.sentence for row in learned] == ["Bob ate ."]

@@ -14,15 +14,13 @@ from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
 from rayner.files.places import place_of
 from rayner.runtime.annotation import attempts
-from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
 from rayner.tasks.stages import chain
-from tests.runtime.annotation.annotate_model import BadDevice, Capitals, FindsCapitals
+from tests.runtime.annotation.annotate_model import Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 
 LONG = [text * 20 for text in TEXTS]
-ONE_BLOCK = LONG[:15]
 Act = Callable[[Any], object]
 
 
@@ -217,25 +215,3 @@ def test_a_worker_that_ends_by_itself_is_no_death(tmp_path: Path, monkeypatch: p
         assert note_fault(place, "run") == fault
     Attempts.begin(place, "another run")
     assert note_fault(place, "another run") == 1
-
-
-def test_on_ray_another_actor_does_the_block(ray_cluster: None, tmp_path: Path) -> None:
-    given = write_jsonl(tmp_path / "in.jsonl", ONE_BLOCK)
-    here(given, tmp_path / "here")
-    (tmp_path / "pids").mkdir()
-    model = BadDevice(pids=tmp_path / "pids", failures=FAULTS - 1)
-    counts = annotate(model, [given], tmp_path / "out", workers=1)
-    assert (counts["documents"], counts["rejected"]) == (len(ONE_BLOCK), 0)
-    assert rows(tmp_path / "out") == rows(tmp_path / "here")
-    assert len(list((tmp_path / "pids").iterdir())) == FAULTS
-
-
-def test_on_ray_a_device_that_fails_again_and_again_fails_the_run(ray_cluster: None, tmp_path: Path) -> None:
-    given = write_jsonl(tmp_path / "in.jsonl", ONE_BLOCK)
-    (tmp_path / "pids").mkdir()
-    model = BadDevice(pids=tmp_path / "pids", failures=99, error="OutOfMemoryError")
-    with pytest.raises(
-        RaynerError, match=rf"out of memory.*{FAULTS} workers failed so over the block of .*in\.jsonl:1"
-    ):
-        annotate(model, [given], tmp_path / "out", workers=1)
-    assert here(given, tmp_path / "out", model=Capitals())["rejected"] == 0

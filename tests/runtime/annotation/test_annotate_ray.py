@@ -13,14 +13,22 @@ from typing import Any
 
 import pytest
 
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, RaynerError
 from rayner.runtime.annotation.annotate import annotate
-from tests.runtime.annotation.annotate_model import Capitals
+from rayner.runtime.annotation.attempts import FAULTS
+from tests.runtime.annotation.annotate_model import BadDevice, Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, blocks_done, here, rejects, rows, write_jsonl
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
-LONG = [text * 60 for text in TEXTS]
+LONG = [text * 4 for text in TEXTS]
+pytestmark = pytest.mark.usefixtures("small_blocks")
+
+
+def untimed(counts: dict[str, Any]) -> dict[str, Any]:
+    """What does not differ from run to run."""
+    timed = ("startup_seconds", "seconds", "words_per_second", "workers")
+    return {name: value for name, value in counts.items() if name not in timed}
 
 
 @pytest.fixture
@@ -42,10 +50,7 @@ def test_a_pool_annotates_as_a_plain_loop(
     wanted = here(given, tmp_path / "here", also=("jsonl",))
     counts = annotate(Capitals(), [given], tmp_path / "out", also=("jsonl",), cpus=2.0, **pool)
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
-    timed = ("startup_seconds", "seconds", "words_per_second", "workers")
-    assert {k: v for k, v in counts.items() if k not in timed} == {
-        k: v for k, v in wanted.items() if k not in timed
-    }
+    assert untimed(counts) == untimed(wanted)
     assert counts["startup_seconds"] > 0
     assert counts["words_per_second"] > 0
 
@@ -126,3 +131,60 @@ def test_a_document_that_kills_its_worker_is_rejected_and_no_other(driver: Drive
     assert lost["document_id"] == "d20"
     assert "the worker died over it" in lost["what"]
     assert len(rows(out)) == len(LONG)
+
+
+def test_another_actor_does_the_block(ray_cluster: None, tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", LONG[:10])
+    here(given, tmp_path / "here")
+    (tmp_path / "pids").mkdir()
+    model = BadDevice(pids=tmp_path / "pids", failures=FAULTS - 1)
+    counts = annotate(model, [given], tmp_path / "out", workers=1)
+    assert (counts["documents"], counts["rejected"]) == (len(LONG[:10]), 0)
+    assert rows(tmp_path / "out") == rows(tmp_path / "here")
+    assert len(list((tmp_path / "pids").iterdir())) == FAULTS
+
+
+def test_a_device_that_fails_again_and_again_fails_the_run(ray_cluster: None, tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", LONG[:10])
+    (tmp_path / "pids").mkdir()
+    model = BadDevice(pids=tmp_path / "pids", failures=99, error="OutOfMemoryError")
+    with pytest.raises(
+        RaynerError, match=rf"out of memory.*{FAULTS} workers failed so over the block of .*in\.jsonl:1"
+    ):
+        annotate(model, [given], tmp_path / "out", workers=1)
+    assert here(given, tmp_path / "out", model=Capitals())["rejected"] == 0
+
+
+def test_a_continuation_has_the_same_documents(ray_cluster: None, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_jsonl(folder / "m.jsonl", [*LONG, "Twice"], "m")
+    here(folder, tmp_path / "out")
+    write_jsonl(folder / "a.jsonl", LONG[:30], "a")
+    write_jsonl(folder / "t.jsonl", [*LONG, "Twice"], "m")
+    counts = annotate(Capitals(), [folder], tmp_path / "out", workers=1, cpus=0.5)
+    assert untimed(counts) == untimed(here(folder, tmp_path / "fresh"))
+    assert counts["duplicates"] == len(LONG) + 1
+    assert len(rows(tmp_path / "out")) == len(LONG) + 31
+
+
+@pytest.mark.faults
+def test_the_run_fails_with_the_name_of_the_file(
+    ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
+    from rayner.runtime.annotation import annotate as module
+
+    pool = module._pool
+
+    def remove(*arguments: Any) -> Any:
+        given[1].unlink()
+        return pool(*arguments)
+
+    monkeypatch.setattr(module, "_pool", remove)
+    with pytest.raises(RaynerError, match=r"^\S*b\.jsonl: cannot be read \(.*[Nn]o such file"):
+        annotate(Capitals(), given, tmp_path / "out", workers=1)
+    write_jsonl(given[1], LONG, "b")
+    monkeypatch.undo()
+    counts = here(given, tmp_path / "again")
+    assert (counts["documents"], counts["rejected"]) == (2 * len(LONG), 0)

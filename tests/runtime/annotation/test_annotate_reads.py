@@ -25,11 +25,12 @@ from tests.runtime.annotation.annotate_texts import (
 )
 from tests.runtime.annotation.flaky_files import failing
 
-LONG = [f"{i} {text}" * 40 for i, text in enumerate(TEXTS)]
+pytestmark = pytest.mark.usefixtures("small_blocks")
+LONG = [f"{i} {text}" * 4 for i, text in enumerate(TEXTS)]
 FORMS: dict[str, Callable[[Path], Path]] = {
     "jsonl": lambda folder: write_jsonl(folder / "in.jsonl", LONG),
     "jsonl.gz": lambda folder: write_jsonl(
-        folder / "in.jsonl.gz", [t + f"{i * 7919}" * 99 for i, t in enumerate(LONG)]
+        folder / "in.jsonl.gz", [t + f"{i * 7919}" * 9 for i, t in enumerate(LONG)]
     ),
     "parquet": lambda folder: write_parquet(folder / "in.parquet", LONG, row_group_size=7),
     "texts": lambda folder: write_texts(folder / "in", LONG),
@@ -111,25 +112,3 @@ def test_a_damaged_page_is_a_reject(tmp_path: Path) -> None:
         assert 0 < counts["documents"] <= 20
         assert counts["rejected"] == 1
         assert "not a Parquet file that can be read" in rejects(out)[0]["what"]
-
-
-@pytest.mark.faults
-def test_on_ray_the_run_fails_with_the_name_of_the_file(
-    ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
-    from rayner.runtime.annotation import annotate as module
-
-    pool = module._pool
-
-    def remove(*arguments: Any) -> Any:
-        given[1].unlink()
-        return pool(*arguments)
-
-    monkeypatch.setattr(module, "_pool", remove)
-    with pytest.raises(RaynerError, match=r"^\S*b\.jsonl: cannot be read \(.*[Nn]o such file"):
-        annotate(Capitals(), given, tmp_path / "out", workers=1)
-    write_jsonl(given[1], LONG, "b")
-    monkeypatch.undo()
-    counts = here(given, tmp_path / "again")
-    assert (counts["documents"], counts["rejected"]) == (2 * len(LONG), 0)

@@ -10,7 +10,6 @@ import torch
 
 from rayner.data.example_sets import ExampleSet
 from rayner.runtime.training.gradients import Backward
-from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import StandardizerTask
@@ -89,19 +88,6 @@ def test_a_step_without_a_pair_has_no_loss(tmp_path: Path) -> None:
     task, examples = made(small_recipe(tmp_path), tmp_path)
     found = gradients(task, task.build().double(), [batch_of(task, examples, range(1))])
     assert max(float(g.abs().max()) for g in found.values()) == 0
-
-
-@pytest.mark.usefixtures("ray_cluster")
-def test_two_workers_on_ray_read_no_file_of_the_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Paths count from the driver's folder, and the workers are in another.
-    monkeypatch.chdir(tmp_path)
-    values = small_recipe(Path("."), training={"tokens_per_forward": 60})
-    result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
-    assert result["steps"] == len(losses(tmp_path / "run"))
-    assert result["metrics"]["linkable"] == 10
-    assert (tmp_path / "run/best/standardizer.json").is_file()
 
 
 def made(values: dict[str, Any], folder: Path) -> tuple[StandardizerTask, ExampleSet]:

@@ -28,6 +28,7 @@ from rayner.tasks.registry import parse_recipe, train_task
 from tests.gated import open_gate
 from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
+from tests.tasks.standardizer.small_names import small_recipe
 from tests.waiting import below, command_of, is_alive, wait_for
 
 
@@ -38,17 +39,22 @@ def steps_logged(out: Path) -> list[int]:
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_two_workers_train_one_model(tmp_path: Path) -> None:
-    values = toy_values(tmp_path, epochs=5)
+def test_two_workers_train_one_model_and_read_no_file_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Paths count from the driver's folder, and the workers are in another.
+    monkeypatch.chdir(tmp_path)
+    values = small_recipe(Path("."), training={"tokens_per_forward": 60})
     result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2)
-    assert result["metrics"]["f1"] > 0.3
+    assert result["metrics"]["linkable"] == 10
+    assert (tmp_path / "run/best/standardizer.json").is_file()
     assert steps_logged(tmp_path / "run") == list(range(1, result["steps"] + 1))
     told = ray.train.Result.from_path(tmp_path / "run")
     assert told.checkpoint is not None
     assert told.checkpoint.path == str(tmp_path / "run/last")
     assert told.metrics is not None
     assert told.metrics["step"] == result["steps"]
-    assert 0 < told.metrics["dev/f1"] <= result["metrics"]["f1"]
+    assert 0 < told.metrics["dev/mrr"] <= result["metrics"]["mrr"]
     assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2) == result
 
 
