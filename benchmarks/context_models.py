@@ -70,7 +70,9 @@ def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Pat
         settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
         checkpoint = extractor("with", other, seed, novels, runs) / "best"
         contexts([labelled], rows, Labelled(checkpoint, settings), seed=seed)
-    train("ranker_synthetic.yaml", out, [f"pairs.train=[{rows / 'rows.jsonl'}]", f"seed={seed}"])
+    # Parts are of whole novels, and there are six.
+    changes = [f"pairs.train=[{rows / 'rows.jsonl'}]", "pairs.dev_fraction=0.2", f"seed={seed}"]
+    train("ranker_synthetic.yaml", out, changes)
     return out
 
 

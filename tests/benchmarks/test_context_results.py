@@ -121,7 +121,7 @@ def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
     )
     monkeypatch.setenv("RAYNER_DATA", str(tmp_path))
     given: list[Sequence[str]] = []
-    monkeypatch.setattr(results, "train", lambda recipe, out, changes: given.append(changes))
+    monkeypatch.setattr(models, "train", lambda recipe, out, changes: given.append(changes))
     models.train_ranker([novel()], tmp_path / "runs")
     (setting,) = given[0]
     learned = read_context_rows(Path(setting.removeprefix("pairs.train=[").removesuffix("]"))).rows
