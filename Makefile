@@ -8,6 +8,8 @@ EXTRAS := cpu,offline,coreference,ontology,track,spacy,bench,test,dev
 # One thread a process: the workers of a run share the machine's cores.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
+# Hundreds of processes import the same modules, which one of them compiles for all.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Several processes share the tests: many of them wait.
 SHARED := --dist loadscope --no-loadscope-reorder
