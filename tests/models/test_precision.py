@@ -9,7 +9,7 @@ from torch import nn
 from rayner.errors import InputError
 from rayner.models import precision_choice
 from rayner.models.encoder import Encoder, load_encoder
-from rayner.models.precision import check_precision, default_precision
+from rayner.models.precision import autocast, check_precision, default_precision
 from rayner.models.precision_choice import FASTER, Choice, choose, precision_of, set_precision
 
 ROUNDED = 2 * 12 + 4
@@ -31,6 +31,17 @@ def states(model: nn.Module) -> torch.Tensor:
     mask = torch.arange(20)[None] < torch.tensor([[20], [13]])
     with torch.inference_mode():
         return encoder(ids, mask)[mask]
+
+
+def kernels_refuse_bfloat16(model: nn.Module) -> bool:
+    """As those that `ATEN_CPU_CAPABILITY=avx2` asks for on a processor that has more."""
+    ids = torch.arange(5, 261).view(4, 64)
+    try:
+        with torch.inference_mode(), autocast(ids.device, "bfloat16"):
+            model["text"](ids, torch.ones_like(ids, dtype=torch.bool))  # type: ignore[index]
+    except RuntimeError:
+        return True
+    return False
 
 
 def test_bfloat16_is_near_float32_and_its_states_are_float32(model: nn.Module) -> None:
@@ -57,16 +68,37 @@ def test_weights_rounded_once_answer_as_those_rounded_for_each_batch(model: nn.M
 
 @pytest.mark.parametrize("training", [True, False])
 def test_auto_takes_the_faster_and_leaves_the_model_as_it_was(model: nn.Module, training: bool) -> None:
+    refused = kernels_refuse_bfloat16(model)
     before, drawn = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
     model.train(training)
     found = choose("auto", model, training)
-    assert found.ratio is not None
-    assert found.ratio > 0
-    assert found.precision == ("bfloat16" if found.ratio < FASTER else "float32")
+    if refused:
+        assert found == Choice("float32", None)
+    else:
+        assert found.ratio is not None
+        assert found.ratio > 0
+        assert found.precision == ("bfloat16" if found.ratio < FASTER else "float32")
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     assert model["text"].training is training  # type: ignore[index]
     assert torch.equal(torch.get_rng_state(), drawn)
+
+
+def test_a_cpu_that_refuses_bfloat16_computes_in_float32(
+    model: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds(encoder: Encoder, ids: torch.Tensor, learned: list[nn.Parameter], precision: str) -> float:
+        if precision in refused:
+            raise RuntimeError("no kernel")
+        return 1.0
+
+    monkeypatch.setattr(precision_choice, "_seconds", seconds)
+    refused = {"bfloat16"}
+    assert choose("auto", model) == choose(None, model, advise=True) == Choice("float32", None)
+    assert model["text"].training is False  # type: ignore[index]
+    refused = {"float32"}
+    with pytest.raises(RuntimeError, match="no kernel"):
+        choose("auto", model)
 
 
 def test_nobody_is_timed_who_did_not_ask(model: nn.Module) -> None:

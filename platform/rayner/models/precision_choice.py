@@ -90,7 +90,8 @@ def encoders_of(model: nn.Module) -> Iterator[Encoder]:
 
 def _ratio(encoder: Encoder, device: torch.device, training: bool, limit: float | None) -> float | None:
     """The time of a small batch in bfloat16 over that in float32; None where it would take longer than the
-    limit, in seconds, or no time that can be measured, or where the weights are of another type."""
+    limit, in seconds, or no time that can be measured, or where the weights are of another type, or where a
+    CPU's kernels refuse bfloat16."""
     if next(encoder.parameters()).dtype != torch.float32:
         return None
     length, texts = min(_LENGTH, encoder.max_length), _TEXTS if limit is None else _TEXTS_OF_ADVICE
@@ -105,7 +106,13 @@ def _ratio(encoder: Encoder, device: torch.device, training: bool, limit: float 
     try:
         for turn in range(1 + _ROUNDS):
             for precision in fastest:
-                spent = _seconds(encoder, ids, learned, precision)
+                try:
+                    spent = _seconds(encoder, ids, learned, precision)
+                except RuntimeError:
+                    if precision == "float32" or device.type != "cpu":
+                        raise
+                    # As those of AVX2, where torch was told to use them on a machine that has more.
+                    return None
                 # The first time of each also chooses its kernels.
                 if turn:
                     fastest[precision] = min(fastest[precision], spent)
