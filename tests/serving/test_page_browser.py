@@ -2,150 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import random
 import re
 import shlex
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 import rayner
-from rayner.data.schema import Document, Entity
-from rayner.serving.application_settings import ApplicationSettings, ModelSettings
-from rayner.serving.http import create_app
-from rayner.serving.service import Service
-from tests.browser import Visit, chromium
-from tests.serving.checkpoints import PEOPLE, pipeline_folder
-from tests.serving.running import running
-from tests.tasks.small import DOCUMENTS, NESTED, TYPES
+from rayner.data.schema import Document
+from tests.browser import chromium
+from tests.serving.page_visits import (
+    EVIL,
+    HOSTILE,
+    KEY,
+    TEXT,
+    Open,
+    asked,
+    body,
+    find,
+    marked,
+    select,
+)
+from tests.tasks.small import TYPES
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Request, Route
+    from playwright.sync_api import Page
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
 ]
 
-EVIL = "<img src=x onerror=\"document.title='evil'\"><script>document.title='evil'</script>"
-HOSTILE = Entity(f'"><b>{EVIL}', f"Grace {EVIL}", ("Grace Hopper",))
-KEY = "sécret-key"
-TEXT = "University of Paris hired Marie Curie at once. London Library opened near Paris."
 EMOJI = (
     "😀👩‍🚀 e\u0301é In Paris, Marie Curie 🎉🎉 met Ada Lovelace by the Seine. "
     "😀 Curie's letters reached London."
 )
 
-Open = Callable[..., Visit]
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    return pipeline_folder(folder, (*PEOPLE, HOSTILE), [*DOCUMENTS, *NESTED], 0.0)
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    """One service open to all, and under prefixes one with a key, one of names alone, and one that loads."""
-    limits = {"limits": {"characters": 10_000_000, "types": 5}}
-    service, names, loading = (
-        Service(ApplicationSettings.model_validate(limits), device="cpu") for _ in range(3)
-    )
-    people = {"index": str(folder / "people/index"), "standardizer": str(folder / "people/best")}
-    asyncio.run(service.load(ModelSettings(checkpoint=str(folder / "pipeline.yaml"))))
-    asyncio.run(names.load(ModelSettings.model_validate({"knowledge_bases": {"people": people}})))
-    routes = [
-        Mount("/guarded", create_app(service, (KEY,))),
-        Mount("/names", create_app(names)),
-        Mount("/loading", create_app(loading)),
-        Mount("/", create_app(service)),
-    ]
-    with running(Starlette(routes=routes)) as address:
-        yield address
-
-
-@pytest.fixture
-def visits(address: str, browser: Browser) -> Iterator[Open]:
-    """Opens a page; none may ask another host, nor be refused anything by its own policy."""
-    opened: list[Visit] = []
-
-    def visit(path: str = "/", offers: str = "3 types", **options: Any) -> Visit:
-        one = Visit(browser, address, **options)
-        opened.append(one)
-        one.page.goto(address + path)
-        expect(one.page.locator("#service")).to_contain_text(offers)
-        return one
-
-    yield visit
-    outside, complaints = [[*map(str, v.outside)] for v in opened], [v.complaints for v in opened]
-    for one in opened:
-        one.close()
-    assert not any(outside), outside
-    assert not any(complaints), complaints
-
-
-@pytest.fixture
-def page(visits: Open) -> Page:
-    return visits().page
-
-
-def find(page: Page, text: str) -> Page:
-    """Find the mentions of a text."""
-    page.fill("#text", text)
-    page.click("#run")
-    expect(page.locator("#status")).to_contain_text("found")
-    return page
-
-
-def expected(folder: Path, text: str, **options: Any) -> Document:
-    (document,) = rayner.load(folder / "pipeline.yaml", "cpu", **options).predict([text])
+def expected(page_folder: Path, text: str, **options: Any) -> Document:
+    (document,) = rayner.load(page_folder / "pipeline.yaml", "cpu", **options).predict([text])
     return document
 
 
-def marked(page: Page) -> list[str]:
-    """The texts of the marks, without their labels, in the order of the mentions."""
-    rows = page.locator("#marked mark").evaluate_all(
-        """marks => marks.map(mark => {
-            const copy = mark.cloneNode(true);
-            copy.querySelectorAll(".chip").forEach(chip => chip.remove());
-            return [Number(mark.dataset.mention), copy.textContent];
-        })"""
-    )
-    return [text for _, text in sorted(rows)]
-
-
-def asked(visit: Visit, path: str = "/v1/annotate") -> list[Request]:
-    return [request for request in visit.asked if request.url.endswith(path)]
-
-
-def body(visit: Visit) -> dict[str, Any]:
-    """That of the last request for mentions."""
-    return json.loads(asked(visit)[-1].post_data or "")
-
-
-def select(page: Page, id_: str, value: str) -> None:
-    page.select_option(f"#{id_}", value)
-    expect(page.locator("#stop")).to_be_hidden()
-
-
-def fulfilling(answer: dict[str, Any]) -> Callable[[Route], None]:
-    """What stands between the page and the service, and answers itself."""
-
-    def fulfill(route: Route) -> None:
-        route.fulfill(**answer)
-
-    return fulfill
-
-
-def test_mentions_are_shown_nested_with_all_that_is_known_of_them(visits: Open, folder: Path) -> None:
+def test_mentions_are_shown_nested_with_all_that_is_known_of_them(visits: Open, page_folder: Path) -> None:
     visit = visits()
     page = find(visit.page, TEXT)
     select(page, "overlap", "nested")
@@ -172,9 +74,9 @@ def test_mentions_are_shown_nested_with_all_that_is_known_of_them(visits: Open, 
         expect(detail).to_contain_text(said)
 
 
-def test_offsets_beyond_the_basic_plane_are_exact(page: Page, folder: Path) -> None:
+def test_offsets_beyond_the_basic_plane_are_exact(page: Page, page_folder: Path) -> None:
     find(page, EMOJI)
-    mentions = expected(folder, EMOJI).mentions
+    mentions = expected(page_folder, EMOJI).mentions
     assert len(mentions) > 3
     assert marked(page) == [EMOJI[m.start : m.end] for m in mentions]
     page.locator("#marked").evaluate("e => e.querySelectorAll('.chip').forEach(chip => chip.remove())")
@@ -370,123 +272,3 @@ def test_a_service_of_names_alone_looks_them_up(visits: Open) -> None:
         page.fill("#mention", mention)
         page.keyboard.press("Enter")
         expect(page.locator("#found")).to_contain_text(answer)
-
-
-def test_what_is_wrong_with_a_request_is_said_where_it_is(visits: Open) -> None:
-    page = visits().page
-    page.fill("#text", TEXT)
-    page.click("#add-type")
-    page.keyboard.insert_text("TOWN")
-    page.click("#run")
-    problem = page.locator("#problem")
-    expect(problem).to_contain_text("types.3")
-    expect(page.locator("#types textarea").last).to_have_attribute("aria-invalid", "true")
-    page.locator("#types textarea").last.fill("towns")
-    page.locator("#types input").first.fill("")
-    page.click("#run")
-    expect(problem).to_contain_text("types.0.name")
-    expect(page.locator("#types input").first).to_have_attribute("aria-invalid", "true")
-    page.click("#reset-types")
-    for name in "ABC":
-        page.click("#add-type")
-        page.keyboard.insert_text(name)
-    page.click("#run")
-    expect(problem).to_contain_text("6 types")
-    page.locator("#text").evaluate("e => e.value = 'half \\ud83d'")
-    page.click("#reset-types")
-    page.click("#run")
-    expect(problem).to_contain_text("half a surrogate pair")
-    expect(page.locator("#text")).to_have_attribute("aria-invalid", "true")
-    find(page, TEXT)
-    expect(problem).to_be_hidden()
-    assert page.locator("[aria-invalid]").count() == 0
-
-
-def test_a_service_that_is_not_ready_is_asked_once_more(visits: Open) -> None:
-    visit = visits("/loading/", offers="Asking")
-    page = visit.page
-    expect(page.locator("#status")).to_contain_text("once more in 1 second")
-    expect(page.locator("#problem")).to_contain_text("busy or not ready")
-    expect(page.locator("#problem")).to_contain_text("still loading")
-    assert len(asked(visit, "/v1/models")) == 2
-    page.get_by_role("button", name="Try again").click()
-    expect(page.locator("#status")).to_contain_text("once more")
-
-
-def test_faults_of_the_network_are_said_and_the_next_try_works(visits: Open) -> None:
-    visit = visits()
-    page, problem = visit.page, visit.page.locator("#problem")
-    page.fill("#text", TEXT)
-    visit.context.set_offline(True)
-    page.click("#run")
-    expect(problem).to_contain_text("cannot be reached")
-    visit.context.set_offline(False)
-
-    answers: list[dict[str, Any]] = [
-        {"status": 502, "content_type": "text/html", "body": "<h1>Bad Gateway</h1>"},
-        {"status": 200, "content_type": "text/html", "body": "<h1>Sign in</h1>"},
-        {"status": 403, "json": {"detail": "not from here"}},
-    ]
-    said = ["status 502", "not JSON", "not from here"]
-    for answer, message in zip(answers, said, strict=True):
-        page.route("**/v1/annotate", fulfilling(answer), times=1)
-        page.click("#run")
-        expect(problem).to_contain_text(message)
-    find(page, TEXT)
-
-    page.clock.install()
-    waiting: list[Route] = []
-    page.route("**/v1/annotate", lambda route: waiting.append(route))
-    page.click("#run")
-    expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
-    page.click("#stop")
-    expect(page.locator("#status")).to_have_text("Stopped.")
-    with page.expect_request("**/v1/annotate"):
-        page.click("#run")
-    page.clock.fast_forward(181_000)
-    expect(problem).to_contain_text("No answer within 180 seconds")
-    expect(page.locator("#answer")).not_to_have_attribute("aria-busy", "true")
-    expect(page.locator("#stop")).to_be_hidden()
-
-
-def test_a_text_of_a_megabyte_is_shown_in_parts(visits: Open) -> None:
-    """The service would read it for minutes: here its reply is made up, and the page is real."""
-    page = visits().page
-    part = "😀 Ada Lovelace wrote to nobody about anything, " + "as she did in every winter. " * 12
-    text = part * (1_000_000 // len(part))
-    own = {"text": "Ada Lovelace", "type": "PER", "score": 0.9, "margin": 1.0, "types": []}
-    starts = range(2, len(text), len(part))
-    mentions = [{"start": at, "end": at + 12, **own} for at in starts]
-    document = {"document_id": "0", "windows": 9, "mentions": mentions, "sentences": None}
-    reply = {"documents": [document], "new_types": {}, "versions": {"knowledge_bases": {}}}
-    page.route("**/v1/annotate", lambda route: route.fulfill(json=reply))
-    page.evaluate("text => document.getElementById('text').value = text", text)
-    page.click("#run")
-    expect(page.locator("#status")).to_contain_text("found")
-    while page.locator("#more").is_visible():
-        page.click("#more")
-    assert set(marked(page)) == {"Ada Lovelace"}
-    assert page.locator("#marked mark").count() == len(mentions) > 2500
-    assert page.locator("#table tbody tr").count() == len(mentions)
-
-
-def test_a_file_is_opened_or_dropped(page: Page) -> None:
-    def drop(content: bytes) -> None:
-        page.locator("#text").evaluate(
-            """(field, bytes) => {
-                const dataTransfer = new DataTransfer();
-                dataTransfer.items.add(new File([new Uint8Array(bytes)], "a.txt"));
-                field.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true, cancelable: true}));
-            }""",
-            list(content),
-        )
-
-    drop("\ufeffMarie Curie 😀".encode())
-    expect(page.locator("#text")).to_have_value("Marie Curie 😀")
-    expect(page.locator("#count")).to_have_text("13 characters")
-    drop(b"\xff\xfe")
-    expect(page.locator("#problem")).to_contain_text("UTF-8")
-    expect(page.locator("#text")).to_have_value("Marie Curie 😀")
-    page.set_input_files("#file", {"name": "b.txt", "mimeType": "text/plain", "buffer": b"Ada"})
-    expect(page.locator("#text")).to_have_value("Ada")
-    expect(page.locator("#problem")).to_be_hidden()
