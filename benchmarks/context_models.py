@@ -17,7 +17,7 @@ from rayner.metrics.ranking import score_relevance
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.runtime.corpora.context_pairs import contexts
 from rayner.runtime.corpora.labelled_contexts import Labelled
-from rayner.supervision.context_rows import read_context_rows, row_to_json
+from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 
@@ -53,9 +53,7 @@ def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
         rows = read_context_rows(path).rows
         of_novels = is_of_novels(rows, novels)
         for file, wanted in ((kept, False), (left, True)):
-            chosen = [row for row, of_novel in zip(rows, of_novels, strict=True) if of_novel is wanted]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(row_to_json(row) + "\n" for row in chosen), encoding="utf-8")
+            _write(file, [row for row, of_novel in zip(rows, of_novels, strict=True) if of_novel is wanted])
     train("ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
     return out
 
@@ -70,10 +68,23 @@ def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Pat
         settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
         checkpoint = extractor("with", other, seed, novels, runs) / "best"
         contexts([labelled], rows, Labelled(checkpoint, settings), seed=seed)
-    # Parts are of whole novels, and there are six.
-    changes = [f"pairs.train=[{rows / 'rows.jsonl'}]", "pairs.dev_fraction=0.2", f"seed={seed}"]
-    train("ranker_synthetic.yaml", out, changes)
+    parts = train_rows, dev_rows = rows / "train.jsonl", rows / "dev.jsonl"
+    for file, chosen in zip(parts, parts_of(read_context_rows(rows / "rows.jsonl").rows), strict=True):
+        _write(file, chosen)
+    changes = ["pairs.dev_fraction=0", f"pairs.train=[{train_rows}]", f"pairs.dev=[{dev_rows}]"]
+    train("ranker_synthetic.yaml", out, [*changes, f"seed={seed}"])
     return out
+
+
+def parts_of(rows: Sequence[ContextRow]) -> tuple[list[ContextRow], list[ContextRow]]:
+    """Those to learn from, and those of one novel to choose by: of six, a fraction may hold none."""
+    held_out = max(row.group or "" for row in rows)
+    return [row for row in rows if row.group != held_out], [row for row in rows if row.group == held_out]
+
+
+def _write(file: Path, rows: Sequence[ContextRow]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(row_to_json(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def rank_pairs(runs: Path) -> list[dict[str, Any]]:

@@ -128,6 +128,14 @@ def test_the_ranker_is_given_only_rows_without_a_text_of_the_novels(
     assert [row.sentence for row in learned] == ["Bob ate ."]
 
 
+def test_a_ranker_of_own_labels_is_chosen_by_a_novel_that_it_does_not_learn() -> None:
+    rows = [ContextRow(f"{group} {number}", "", True, (), group) for number in range(2) for group in "bca"]
+    learned, held_out = models.parts_of(rows)
+    assert [row.sentence for row in held_out] == ["c 0", "c 1"]
+    assert {row.group for row in learned} == {"a", "b"}
+    assert len(learned) == 4
+
+
 def test_the_best_contexts_keep_their_order() -> None:
     contexts = [Context("a", 0.2), Context("b", 0.9), Context("c", 0.5)]
     assert [one.text for one in material.best(contexts, 2)] == ["b", "c"]
