@@ -4,32 +4,87 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from rayner.files.places import place_of
+from rayner.files.places import Place, place_of
 from tests.object_storage import BUCKET, Fault, Storage
+from tests.waiting import wait_for
+
+# More than Arrow uploads as one part.
+DATA = os.urandom(1 << 20) * 24
 
 
-def test_an_interrupted_upload_leaves_no_part_of_a_file(storage: Storage) -> None:
-    place = place_of(f"s3://{BUCKET}/interrupted/x.bin")
-    # More than Arrow uploads as one part.
-    data = os.urandom(1 << 20) * 24
-    interrupted = False
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """What is done in here ends with Ctrl-C, as in a program that leaves it to Python."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def place(storage: Storage, tmp_path: Path) -> Place:
+    return place_of(f"s3://{BUCKET}/{tmp_path.name}/x.bin")
+
+
+def test_an_interrupted_upload_is_ended_first(storage: Storage, place: Place) -> None:
+    sent: list[str] = []
 
     def interrupt_once(method: str, path: str) -> Fault | None:
-        nonlocal interrupted
-        if method == "POST" and not interrupted:
-            interrupted = True
+        if method == "POST" and not sent:
+            sent.append(path)
             os.kill(os.getpid(), signal.SIGINT)
         return None
 
     storage.fault = interrupt_once
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            place.write(data)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert interrupted
-    assert place.read() == data
+    with interrupted():
+        place.write(DATA)
+    assert sent
+    assert place.read() == DATA
+
+
+def test_an_upload_that_is_interrupted_again_ends_behind_its_writer(storage: Storage, place: Place) -> None:
+    sent: list[str] = []
+    gone = threading.Event()
+
+    def interrupt_twice(method: str, path: str) -> Fault | None:
+        if method in ("POST", "PUT") and len(sent) < 2:
+            sent.append(method)
+            os.kill(os.getpid(), signal.SIGINT)
+            if len(sent) == 2:
+                gone.wait(30)
+        return None
+
+    storage.fault = interrupt_twice
+    with interrupted():
+        place.write(DATA)
+    gone.set()
+    assert sent == ["POST", "PUT"]
+    wait_for(lambda: place.read() == DATA, 60)
+
+
+def test_an_upload_whose_thread_is_interrupted_at_its_start_never_begins(
+    storage: Storage, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def interrupt(self: threading.Thread) -> None:
+        start(self)
+        if "ThreadPoolExecutor" in self.name:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, interrupted():
+        patched.setattr(threading.Thread, "start", interrupt)
+        place.write(DATA)
+    for thread in threading.enumerate():
+        if "ThreadPoolExecutor" in thread.name:
+            thread.join(30)
+    assert place.read() is None

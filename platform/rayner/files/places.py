@@ -81,10 +81,8 @@ class Place:
             # Arrow's streams cannot be given up: they put what they have in place, also when dropped.
             with tempfile.TemporaryFile() as whole:
                 yield whole
-                whole.seek(0)
-                # In a thread, where no Ctrl-C comes between.
-                with ThreadPoolExecutor(1) as apart:
-                    apart.submit(self._upload, whole).result()
+                whole.flush()
+                self._upload_apart(os.dup(whole.fileno()))
             return
         self.filesystem.create_dir(folder or "/", recursive=True)
         partial = f"{folder}/{partial_name(name)}"
@@ -97,9 +95,18 @@ class Place:
                 self.filesystem.delete_file(partial)
             raise
 
-    def _upload(self, whole: IO[bytes]) -> None:
-        with self.filesystem.open_output_stream(self.path, compression=None) as stream:
-            shutil.copyfileobj(whole, stream)
+    def _upload_apart(self, descriptor: int) -> None:
+        """In a thread, where no Ctrl-C comes between, and which owns the file that it reads."""
+        with ThreadPoolExecutor(1) as apart:
+            # The pool does not wait for a thread whose start was interrupted: it starts with nothing to do.
+            apart.submit(int).result()
+            apart.submit(self._upload, descriptor).result()
+
+    def _upload(self, descriptor: int) -> None:
+        with open(descriptor, "rb") as whole:
+            whole.seek(0)
+            with self.filesystem.open_output_stream(self.path, compression=None) as stream:
+                shutil.copyfileobj(whole, stream)
 
     def drop_partials(self, recursive: bool = False) -> None:
         """Remove from this folder what writers that were killed left of their files."""
