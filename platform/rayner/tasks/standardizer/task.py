@@ -23,6 +23,7 @@ from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
 from rayner.losses.distances import distances
 from rayner.losses.infonce import infonce
+from rayner.losses.marginal_likelihood import marginal_likelihood
 from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
 from rayner.losses.triplet import batch_all, batch_hard
@@ -205,6 +206,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         found = pairs(entities[own], entities, own)
         if settings.mining == "infonce":
             return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
+        if settings.mining == "marginal_likelihood":
+            asked = (settings.temperature, settings.candidates)
+            return {"contrast": marginal_likelihood(anchors, candidates, found, *asked)}
         if settings.mining == "multi_similarity":
             scales = (settings.base, settings.positive_scale, settings.negative_scale)
             return {"contrast": multi_similarity(anchors, candidates, found, settings.margin, *scales)}
