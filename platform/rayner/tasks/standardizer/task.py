@@ -27,6 +27,7 @@ from rayner.losses.marginal_likelihood import marginal_likelihood
 from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
 from rayner.losses.triplet import batch_all, batch_hard
+from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
@@ -234,7 +235,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def scorer(self, model: nn.Module) -> Standardizer:
         """As `predictor`; what `fit` has encoded is not encoded again."""
         known, self._encoded = self._encoded, {}
-        found = self.predictor(model)
+        found = self.predictor(model, StandardizerOptions(top_k=RANKS))
 
         def encode(texts: Sequence[str]) -> np.ndarray:
             new = [text for text in dict.fromkeys(texts) if text not in known]
