@@ -2,7 +2,9 @@
 
 A name that shares none of the n-grams that were looked up has at most the cosine that the length of the rest
 of the query allows (the bound behind MaxScore, Turtle and Flood 1995; here by Cauchy and Schwarz): where the
-names found are nearer than that, no other one is.
+names found are nearer than that, none of those is. Of the names that share some, those with the highest
+cosines by these n-grams alone are scored exactly. One that is left out may be nearer by as much as the rest:
+the nearest are found nearly always, not always, and docs/results has the recall.
 """
 
 from __future__ import annotations

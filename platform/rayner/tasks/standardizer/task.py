@@ -224,7 +224,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return encode_texts(model, texts, self._tokenized, self.padded)
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
-        """Fit the weight of the lexical side and the calibration of NIL on dev."""
+        """Fit what combines the sides of the index, and the calibration of NIL, on dev."""
         # The predictor that scores the same model next takes over the index and the vectors.
         self._index = self._build_index(model)
         texts = [" ".join(mention.text.split()) for mention in dev]
@@ -233,7 +233,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self.fitted = from_first(lambda index=self._index: fit(index, dev, vectors))
 
     def scorer(self, model: nn.Module) -> Standardizer:
-        """As `predictor`; what `fit` has encoded is not encoded again."""
+        """As `predictor`, but each mention of dev is asked by what was fitted without it; what `fit` has
+        encoded is not encoded again."""
         known, self._encoded = self._encoded, {}
         found = self.predictor(model, StandardizerOptions(top_k=RANKS))
 
@@ -242,7 +243,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             of = {**known, **dict(zip(new, self.encode(model, new), strict=True))} if new else known
             return np.stack([of[text] for text in texts])
 
+        fitted, index = self.fitted, found.index
         found.encode = encode
+        found.search = lambda texts, vectors, k: fitted.search_held_out(index, texts, vectors, k)
         return found
 
     def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:
