@@ -37,6 +37,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.metrics.nil import CANDIDATES, evidence
 from rayner.metrics.reliability import reliability, risk_coverage
 from rayner.retrieval.build import build_index
+from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.checkpoint import load_checkpoint
@@ -109,7 +110,7 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> list[dict
         strange = index.search(texts, encode(texts), CANDIDATES, fitted.weight)
         for way, confidence in ways.items():
             for share in SHARES:
-                others = confidence(_evidence(strange), share).probability
+                others = confidence(_evidence(strange, fitted.weight), share).probability
                 row = {"index": name, "by": way, "nil_share": share}
                 row |= _scores(confidence(given, share), right, is_nil, share, others)
                 rows.append(row)
@@ -144,7 +145,7 @@ def _scores(
 def _with_and_without(
     index: EntityIndex,
     mentions: Sequence[MentionString],
-    weight: float,
+    weight: Weight,
     encode: Callable[[Sequence[str]], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Evidence [2N, 3], whether the first candidate is right, and whether the entity was taken out."""
@@ -157,7 +158,7 @@ def _with_and_without(
     without = index.search(texts, vectors, CANDIDATES, weight, exclude=gold)
     right = [bool(of) and of[0].entity_id in ids for of, ids in zip(found, gold, strict=True)]
     is_nil = np.arange(2 * len(texts)) >= len(texts)
-    return _evidence([*found, *without]), np.append(right, np.zeros(len(texts), bool)), is_nil
+    return _evidence([*found, *without], weight), np.append(right, np.zeros(len(texts), bool)), is_nil
 
 
 def _balanced(given: np.ndarray, right: np.ndarray, _: np.ndarray) -> Way:
@@ -174,8 +175,8 @@ def _balanced(given: np.ndarray, right: np.ndarray, _: np.ndarray) -> Way:
     return lambda given, _: Confidence(probability(given), probability(given), threshold)
 
 
-def _evidence(found: Sequence[Sequence[Found]]) -> np.ndarray:
-    return evidence([[one.score for one in of] for of in found])
+def _evidence(found: Sequence[Sequence[Found]], weight: Weight) -> np.ndarray:
+    return evidence([likeness(of, weight) for of in found])
 
 
 def _encoded(mentions: Sequence[MentionString], encode: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rayner.retrieval.names import Found
 
 FEATURES = ("dense", "lexical", "dense_margin", "lexical_margin")
 
@@ -79,6 +82,16 @@ class Combiner:
 Weight = float | Combiner
 """Of the lexical score beside the dense one: 0 leaves the lexical side out (its score is then 0), infinity
 the dense one; or what combines them."""
+
+
+def likeness(found: Sequence[Found], weight: Weight) -> list[float]:
+    """The sum of both sides' scores of candidates: what NIL is judged by, whatever ranked them.
+
+    Log odds of a combiner hold margins, which a mention without an entity may have too.
+    """
+    if not isinstance(weight, Combiner):
+        return [one.score for one in found]
+    return [float(fuse(np.float64(one.dense), np.float64(one.lexical), weight.weight)) for one in found]
 
 
 def fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:

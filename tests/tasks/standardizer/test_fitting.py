@@ -14,11 +14,13 @@ from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.losses.distances import Distance
-from rayner.metrics.nil import NIL, RIGHT, WRONG
+from rayner.metrics.nil import NIL, RIGHT, WRONG, evidence
 from rayner.retrieval.build import build_index
 from rayner.retrieval.combiner import Combiner
 from rayner.retrieval.entity_index import EntityIndex
+from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.fitting import FEWEST, Fitted, fit
+from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.standardizer.small_index import ENTITIES, encode
 
 UNSEEN = [("Postgre", ("pg",)), ("mysql 5", ("my",)), ("Andriod", ("an",)), ("nginks", ("ng",))]
@@ -165,3 +167,13 @@ def test_a_name_with_two_spaces_is_no_stranger_to_the_index() -> None:
     index = build_index(entities, encode, IndexSettings(), "cosine")
     strings = [MentionString(text, ids) for text, ids in (*MENTIONS, ("postgre enterprise 9", ("pg",)))]
     assert fit(index, strings, encode([m.text for m in strings])).nil is not None
+
+
+def test_nil_is_judged_by_both_sides_and_not_by_what_ranks_them() -> None:
+    index, vectors = index_of(), encode([m.text for m in MANY])
+    fitted = fit(index, MANY, vectors)
+    assert isinstance(fitted.weight, Combiner)
+    assert fitted.nil is not None
+    (answer,) = predict(Standardizer(index, encode, fitted.weight, fitted.nil), ["Postgre 9"])
+    sums = [[f.dense + fitted.weight.weight * f.lexical for f in answer.candidates]]
+    assert answer.probability == pytest.approx(fitted.nil.probability(evidence(sums))[0])

@@ -11,6 +11,7 @@ import numpy as np
 from rayner.data.mention_strings import MentionString
 from rayner.metrics.linking import fold, seen_among
 from rayner.metrics.nil import NIL, RIGHT, WRONG, NilCalibration, evidence, fit_nil
+from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 
@@ -34,6 +35,7 @@ def calibrate(
     mentions: Sequence[MentionString],
     vectors: np.ndarray,
     search: Search,
+    weight: Weight,
 ) -> NilCalibration | None:
     """Fit on the mentions that no name of the index equals, or on all if there are none.
 
@@ -46,6 +48,7 @@ def calibrate(
     Args:
         vectors: [N, D] of the mentions.
         search: of the index, by what was fitted without the mention that is asked.
+        weight: by which it will be asked.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
     unseen = linked & ~seen_among(mentions, _names(index))
@@ -77,7 +80,7 @@ def calibrate(
         answers += of
         outcome += [NIL] * len(of)
         weights += [share / len(of)] * len(of)
-    return fit_nil(evidence([[f.score for f in of] for of in answers]), outcome, weights, groups)
+    return fit_nil(evidence([likeness(of, weight) for of in answers]), outcome, weights, groups)
 
 
 def _impossible(index: EntityIndex, linked: np.ndarray) -> str | None:

@@ -112,7 +112,7 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     ) -> list[list[Found]]:
         return fitted.search_held_out(index, texts, vectors, CANDIDATES, exclude)
 
-    return replace(fitted, nil=calibrate(index, mentions, vectors, search))
+    return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight))
 
 
 def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:

@@ -28,9 +28,9 @@ from rayner.metrics.nil import (
     evidence,
     probability_of,
 )
+from rayner.retrieval.combiner import Weight, likeness
 
 if TYPE_CHECKING:
-    from rayner.retrieval.combiner import Weight
     from rayner.retrieval.entity_index import EntityIndex
     from rayner.retrieval.names import Found
 
@@ -233,7 +233,7 @@ class Standardizer:
         margin = score - found[1].score if len(found) > 1 else float("inf")
         entity_id, probability, reason = found[0].entity_id, None, None
         if self._nil is not None:
-            log_odds = self._nil.log_odds(evidence([[f.score for f in found]]))
+            log_odds = self._nil.log_odds(evidence([likeness(found, self.weight)]))
             probability = float(probability_of(log_odds, self._nil_share)[0])
             if self._threshold is not None and log_odds[0, 1] < self._threshold:
                 entity_id, reason = None, f"below the threshold of {self._point}"
