@@ -91,7 +91,8 @@ def likeness(found: Sequence[Found], weight: Weight) -> list[float]:
     """
     if not isinstance(weight, Combiner):
         return [one.score for one in found]
-    return [float(fuse(np.float64(one.dense), np.float64(one.lexical), weight.weight)) for one in found]
+    dense, lexical = np.array([one.dense for one in found]), np.array([one.lexical for one in found])
+    return fuse(dense, lexical, weight.weight).tolist()
 
 
 def fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:

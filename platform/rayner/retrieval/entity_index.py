@@ -21,8 +21,6 @@ from rayner.retrieval.short_forms import expand
 
 MOST_SCORED = 100_000
 """Names up to which a string is compared with all of them by n-grams; with `search: exact`, it always is."""
-_DEEPER = 8
-"""Names of the dense side for each entity that is needed, in a larger index."""
 _CELLS = 2**24
 """Lexical scores in memory at a time."""
 
@@ -95,8 +93,7 @@ class EntityIndex:
         near = [np.empty(0, np.int64) for _ in texts]
         if weight != math.inf:
             needed = np.array([max(k, 2) + len(numbers) for numbers in barred])
-            depth = 2 if self._scores_all else _DEEPER
-            near = dense_candidates(self.dense, self.names.entity, queries, needed, depth)
+            near = dense_candidates(self.dense, self.names.entity, queries, needed)
         step = max(1, _CELLS // len(self.names)) if weight else len(texts)
         found: list[list[Found]] = []
         for begin in range(0, len(texts), step):

@@ -124,7 +124,8 @@ def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors
     strings = list(dict.fromkeys(_key(texts[i]) for i in told))
     if len(strings) < FEWEST:
         return Fitted()
-    given = [features(*np.array([(f.dense, f.lexical) for f in found[i]]).T, _ONE_QUERY) for i in told]
+    sides = [np.array([(f.dense, f.lexical) for f in found[i]]).T for i in told]
+    given = [features(dense, lexical, _ONE_QUERY) for dense, lexical in sides]
     drawn = np.random.default_rng(0).permutation(len(strings)) % _FOLDS
     fold_of = dict(zip(strings, drawn.tolist(), strict=True))
 
@@ -154,7 +155,8 @@ def _logistic(given: np.ndarray, right: np.ndarray) -> Combiner | None:
         if model.coef_[0].min() >= 0:
             weights = np.zeros(len(FEATURES))
             weights[used] = model.coef_[0] / scales[used]
-            return Combiner(*weights.tolist(), float(model.intercept_[0]))
+            values = dict(zip(FEATURES, weights.tolist(), strict=True))
+            return Combiner(**values, intercept=float(model.intercept_[0]))
         used = np.delete(used, model.coef_[0].argmin())
     return None
 
