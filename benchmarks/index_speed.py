@@ -43,6 +43,14 @@ RECALL = 0.99
 TOGETHER, DEEP, WEIGHT = 100, 64, 1.0
 BLOCK = 65_536
 
+CONDITIONS = {
+    "all": """Clustered synthetic vectors of 384 dimensions, top 10; FAISS in the same process, on one thread;
+times are of the CPU.""",
+    "whole": """Made-up names of two words, a vector of 384 dimensions for each; asked by 100 misspelled names
+together, then by 20 of them one by one, on one thread; times are of the CPU. Recall is of the 64 highest
+sums of both sides' scores, over all names.""",
+}
+HEADLINES = (f"rayner ivf, recall {RECALL}", "vectors and n-grams, search: auto")
 UNITS = {
     "build_seconds": "s",
     "build_peak_mb": "MB",
@@ -62,24 +70,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Rows of the table of index speeds, as JSON.")
     parser.add_argument("--vectors", type=int, nargs="+", default=[407_600, 1_000_000])
     parser.add_argument("--hnsw", action="store_true", help="also graphs, which take minutes to build")
+    parser.add_argument("--whole", action="store_true", help="the whole search alone, not its dense side")
     add_out(parser, "index_speed")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    rows = [
-        row for number in chosen.vectors for row in (*measure(number, chosen.hnsw), *whole_search(number))
-    ]
+    rows = []
+    for number in chosen.vectors:
+        rows += [] if chosen.whole else measure(number, chosen.hnsw)
+        rows += whole_search(number)
     record(
         "index_speed",
         chosen.out,
-        title=f"Search among {' and '.join(f'{number:,}' for number in chosen.vectors)} vectors",
+        title=f"Search among {' and '.join(f'{number:,}' for number in chosen.vectors)} "
+        + ("names" if chosen.whole else "vectors"),
         section="Linking",
         task="standardizer",
-        conditions="Clustered synthetic vectors of 384 dimensions, top 10; FAISS in the same process, on one "
-        "thread; times are of the CPU.",
+        conditions=CONDITIONS["whole" if chosen.whole else "all"].replace("\n", " "),
         rows=measured(
-            rows, UNITS, headline="queries_per_second", where=lambda row: "rayner ivf" in row["method"]
+            rows, UNITS, headline="queries_per_second", where=lambda row: row["method"] in HEADLINES
         ),
     )
     print(json.dumps({"rows": rows}))

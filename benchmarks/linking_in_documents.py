@@ -3,8 +3,8 @@
     python -m benchmarks.linking_in_documents --only ncbi --by both --runs runs/linking_in_documents
 
 Five folds of the training documents of NCBI-disease or BC5CDR (diseases), linked to MEDIC by the untrained
-encoder and character n-grams, with an index of the names and the mentions of the other folds, and a weight of
-the n-grams that is fitted on strings of theirs. A mention is unseen if its string equals none of them,
+encoder and character n-grams, with an index of the names and the mentions of the other folds, both combined
+as strings of theirs say. A mention is unseen if its string equals none of them,
 ignoring case. Differences are paired, mention by mention, with a 95 % interval of a bootstrap over documents.
 """
 
@@ -31,6 +31,7 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Entity
 from rayner.metrics.linking import fold as folded
 from rayner.retrieval.build import build_index
+from rayner.retrieval.combiner import Weight
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.fitting import fit
@@ -95,7 +96,7 @@ class Linker:
     """What is found for strings, each searched once."""
 
     def __init__(
-        self, index: EntityIndex, encode: Callable[[Sequence[str]], np.ndarray], weight: float
+        self, index: EntityIndex, encode: Callable[[Sequence[str]], np.ndarray], weight: Weight
     ) -> None:
         self.index, self.encode, self.weight = index, encode, weight
         self._found: dict[str, tuple[str, float]] = {}
@@ -148,7 +149,6 @@ def ask(
             ]
             linkers[kind, composites] = _linker(mentions, entities, task, encode)
             linkers[kind, composites].search(strings)
-            result[f"weight {kind} {composites}"] = [linkers[kind, composites].weight]
     for name, way in WAYS.items():
         linker, right, whole = linkers[way.indexed, way.composites], [], []
         for one in test:
@@ -161,7 +161,8 @@ def ask(
 
 
 def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any) -> Linker:
-    """With all strings in the index, and a weight fitted on a tenth of them. No `encode`: n-grams alone."""
+    """With all strings in the index, both sides combined as a tenth of them says; by n-grams without
+    `encode`."""
     if encode is None:
         with_all = with_mentions(entities, mentions)
         return Linker(build_index(with_all, _nothing, task.recipe.index, "cosine"), _nothing, math.inf)
@@ -202,9 +203,7 @@ def _encoder(
 
 def rows(of_folds: Sequence[Mapping[str, list]]) -> list[dict[str, Any]]:
     """A row for each group of mentions and way."""
-    columns = {
-        name: np.concatenate([of[name] for of in of_folds]) for name in of_folds[0] if "weight" not in name
-    }
+    columns = {name: np.concatenate([of[name] for of in of_folds]) for name in of_folds[0]}
     unseen = columns["unseen"].astype(bool)
     groups = {
         "all": np.ones(len(unseen), bool),

@@ -6,8 +6,10 @@
 For each fold and seed it trains the corpus's recipe on what the fold leaves, in a process of its own with one
 thread, and asks the held-out mentions of two indexes: of the names alone (as published), and of the names and
 the mentions that were trained on. Each is asked by vectors alone, by n-grams alone, and by both, with the
-weight fitted on training mentions that the recipe held out. "untrained" is the encoder as it is. NIL is the
-area under the ROC, against the names of entities that are not in the index and mentions of other domains.
+what combines them fitted on training mentions that the recipe held out. "untrained" is the encoder as it is.
+NIL is the area under the ROC, against the names of entities that are not in the index and mentions of other
+domains. What each mention got is kept beside the scores, so that gains are paired mention by mention: of the
+trained encoder to the untrained one, both with n-grams, and to the runs of --against, trained otherwise.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ from torch import nn
 
 from benchmarks.command import call_main
 from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.linking_in_documents import interval
 from benchmarks.linking_material import Material, load_material
 from benchmarks.results_page import table as tables
 from rayner.config import StandardizerRecipe
 from rayner.config.recipe_files import changed_keys
 from rayner.data.mention_strings import MentionString
-from rayner.metrics.linking import score_linking
+from rayner.metrics.linking import RANKS, judge, score_linking
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.checkpoint import load_checkpoint
@@ -68,8 +71,12 @@ LINKED = ("top1", "top3", "top5", "mrr")
 SCORES = (*LINKED, "nil_auc", "nil_auc_entities", "nil_auc_strangers")
 FIGURES, SETTINGS = "figures.json", "settings"
 """A finished run's file, and its key of the recipe as it was then, which files of earlier runs lack."""
+INDEXES = ("names", "names and mentions")
 WAYS = {"vectors": 0.0, "n-grams": math.inf, "both": None}
 """The weight of the lexical side; None is fitted."""
+UNCERTAINTY = """± is the standard deviation over seeds, each the mean of its folds; n is folds x seeds.
+Gains are of top 1 in points, paired mention by mention, with the 95 % interval of a bootstrap over
+mentions."""
 
 
 class Run(NamedTuple):
@@ -120,7 +127,8 @@ def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> i
         return status
     loaded = load_checkpoint(out / "run" / "best")
     seconds = json.loads((out / "run" / "result.json").read_text("utf-8"))["seconds"]
-    found = {"seconds": seconds, "trained": ask(loaded.task, loaded.model, material, run.fold)}
+    found: dict[str, Any] = {"seconds": seconds, "asked": [m.text for m in material.folds[run.fold].test]}
+    found["trained"] = ask(loaded.task, loaded.model, material, run.fold)
     found[SETTINGS] = settings_of(run, changes).model_dump(mode="json")
     if run.seed == 1:
         task = StandardizerTask(recipe_of(run, set_))
@@ -157,10 +165,11 @@ def train_fold(run: Run, runs: Path, material: Material, changes: Sequence[str])
 
 
 def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str, Any]:
-    """The scores of a fold's queries: index -> way -> metrics.
+    """The scores of a fold's queries: index -> way -> metrics, and `ranks`, that of the first right candidate
+    of each, 0 where none is right.
 
-    The weight is fitted, and NIL calibrated, on training mentions that the recipe held out, with an index
-    that does not have them; then they join it.
+    Both sides are combined, and NIL is calibrated, on training mentions that the recipe held out, with an
+    index that does not have them; then they join it.
     """
     train, test = material.folds[fold]
     held_out = hold_out(train, material.entities, task.recipe.mentions.dev_fraction)
@@ -183,13 +192,15 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str,
         for way, weight in WAYS.items():
             weight = fitted.weight if weight is None else weight
             nil = fitted.nil if way == "both" else None
-            standardizer = Standardizer(index, encode, weight, nil)
+            standardizer = Standardizer(index, encode, weight, nil, RANKS)
             answers = list(predict(standardizer, test))
+            rank = judge(test, answers).rank
             metrics = {key: score_linking(test, answers)[key] for key in LINKED}
             for key, strange in kinds.items():
                 of_both = [*answers, *predict(standardizer, strange)]
                 metrics[key] = score_linking([*test, *strange], of_both)["nil_auc"]
-            scores.setdefault(name, {})[way] = metrics | {"weight": fitted.weight}
+            ranks = np.where(np.isfinite(rank), rank, 0).astype(int).tolist()
+            scores.setdefault(name, {})[way] = {**metrics, "ranks": ranks}
     return scores
 
 
@@ -197,9 +208,8 @@ def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
     """One row for each corpus, index, encoder and way: the mean over folds and seeds."""
     table = []
     for corpus in dict.fromkeys(run.corpus for run in planned):
-        files = {run: run.out(runs) / FIGURES for run in planned if run.corpus == corpus}
-        found = {run: json.loads(file.read_text("utf-8")) for run, file in files.items() if file.exists()}
-        for name in ("names", "names and mentions"):
+        found = _figures([run for run in planned if run.corpus == corpus], runs)
+        for name in INDEXES:
             for encoder in ("untrained", "trained"):
                 for way in WAYS:
                     got = {run: f[encoder][name][way] for run, f in found.items() if encoder in f}
@@ -232,10 +242,49 @@ def _row(
     }
 
 
-def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path) -> None:
+def gains(planned: Sequence[Run], runs: Path, against: Path | None = None) -> list[dict[str, Any]]:
+    """What the trained encoder gains in top 1, with n-grams, over all mentions that both were asked."""
+    found = _figures(planned, runs)
+    others = {"untrained": _hits(found, "untrained")}
+    if against is not None:
+        others[against.name] = _hits(_figures(planned, against), "trained")
+    table = []
+    for corpus, name in dict.fromkeys((run.corpus, name) for name in INDEXES for run in planned):
+        new = _hits(found, "trained")
+        for other, base in others.items():
+            keys = [key for key in new if key in base and key[:2] == (corpus, name)]
+            if not keys:
+                continue
+            gain = np.array([new[key] - base[key] for key in keys])
+            row = {"corpus": corpus, "index": name, "encoder": "trained", "against": other}
+            row |= {"mentions": len(keys), "gain": float(gain.mean())}
+            table.append(row | {"gain_interval": interval(gain, np.arange(len(gain)))})
+    return table
+
+
+def _figures(planned: Sequence[Run], runs: Path) -> dict[Run, dict[str, Any]]:
+    files = {run: run.out(runs) / FIGURES for run in planned}
+    return {run: json.loads(file.read_text("utf-8")) for run, file in files.items() if file.exists()}
+
+
+def _hits(found: Mapping[Run, Mapping[str, Any]], encoder: str) -> dict[tuple[str, str, str], float]:
+    """By corpus, index and mention, how many of its seeds have the right entity first."""
+    hits: dict[tuple[str, str, str], list[bool]] = {}
+    for run, figures in found.items():
+        for name in INDEXES if encoder in figures and "asked" in figures else ():
+            ranks = figures[encoder][name]["both"]["ranks"]
+            for text, rank in zip(figures["asked"], ranks, strict=True):
+                hits.setdefault((run.corpus, name, text), []).append(rank == 1)
+    return {key: statistics.mean(map(float, of_seeds)) for key, of_seeds in hits.items()}
+
+
+def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path, against: Path | None = None) -> None:
     """The file of a corpus."""
     finished = [run for run in planned if (run.out(runs) / FIGURES).exists()]
-    found = [{k: v for k, v in row.items() if k != "corpus"} for row in rows(finished, runs)]
+    found, gained = (
+        [{k: v for k, v in row.items() if k != "corpus"} for row in table]
+        for table in (rows(finished, runs), gains(finished, runs, against))
+    )
     shown = measured(
         found,
         dict.fromkeys(SCORES, "%"),
@@ -243,6 +292,7 @@ def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path) -> None:
         headline="top1",
         where=lambda row: (row["encoder"], row["by"]) == ("trained", "both"),
     )
+    shown += measured(gained, {"gain": "%"})
     record(
         "linking_results",
         out / f"linking_{corpus}.json",
@@ -252,7 +302,7 @@ def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path) -> None:
         task="standardizer",
         conditions=CONDITIONS[corpus].replace("\n", " "),
         seeds=tuple(sorted({run.seed for run in finished})),
-        uncertainty="± is the standard deviation over seeds, each the mean of its folds; n is folds x seeds.",
+        uncertainty=UNCERTAINTY.replace("\n", " "),
         rows=shown,
     )
 
@@ -268,6 +318,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], help="key=value changes of the recipes")
+    parser.add_argument("--against", type=Path, help="the --runs of another training, for paired gains")
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
     )
@@ -295,8 +346,10 @@ def main() -> None:
             failed = [run for run, code in zip(planned, codes, strict=True) if code]
     table = rows(planned, runs)
     for corpus in () if options.table else dict.fromkeys(row["corpus"] for row in table):
-        write(corpus, [run for run in planned if run.corpus == corpus], runs, options.out)
-    shown = measured(table, dict.fromkeys(SCORES, "%"))
+        of_corpus = [run for run in planned if run.corpus == corpus]
+        write(corpus, of_corpus, runs, options.out, options.against)
+    table += gains(planned, runs, options.against)
+    shown = measured(table, dict.fromkeys((*SCORES, "gain"), "%"))
     print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
     for run in failed:
         print(f"failed: see {run.out(runs) / 'train.log'}", file=sys.stderr)

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.metrics.nil import CANDIDATES, evidence
 from rayner.metrics.reliability import reliability, risk_coverage
 from rayner.retrieval.build import build_index
+from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.checkpoint import load_checkpoint
@@ -50,15 +51,28 @@ ENCODERS = ("untrained", "trained")
 SCORES = ("accuracy", "best", "regret", "ece", "ece_pooled", "aurc", "auc_own", "auc_strangers")
 CONDITIONS = """Five folds as in linking_esappmod: a fifth of the mentions that equal no name and no other
 mention, less the 15 % most like another name. Each is asked with its entity in the index and, as NIL, with
-it taken out; both are weighted to the share of NIL. best: the accuracy of the best threshold in hindsight,
-fold by fold; regret: what the operating point lacks of it. ece: expected calibration error of the
-probability that the first candidate is right, ten bins of equal weight, mean of folds (ece_pooled: of all
-folds together). aurc: area under the risk-coverage curve. auc: under the ROC, mentions in the index against
-the same without their entity (own) and against mentions of diseases (strangers)."""
+it taken out; both are weighted to the share of NIL. best: the accuracy of the best threshold in hindsight
+on what the operating point cuts, fold by fold; regret: what the operating point lacks of it. ece: expected
+calibration error of the probability that the first candidate is right, ten bins of equal weight, mean of
+folds (ece_pooled: of all folds together). aurc: area under the risk-coverage curve. auc: under the ROC,
+mentions in the index against the same without their entity (own) and against mentions of diseases
+(strangers)."""
 
-Confidence = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
-"""From evidence [N, 3] and a share of NIL: the probability that the first candidate is right, and whether the
-answer is an entity."""
+
+class Confidence(NamedTuple):
+    """How sure an operating point is of N first candidates.
+
+    `probability` that it is right; `cut`, what is compared with `threshold`: at or above it, the answer is an
+    entity.
+    """
+
+    probability: np.ndarray
+    cut: np.ndarray
+    threshold: float
+
+
+Way = Callable[[np.ndarray, float], Confidence]
+"""From evidence [N, 3] and a share of NIL."""
 
 
 def ask(task: Any, model: nn.Module, material: Material, fold: int) -> list[dict[str, Any]]:
@@ -84,11 +98,10 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> list[dict
         index = index_of(fitting)
         fitted = fit(index, held_out, _encoded(held_out, encode))
         assert fitted.nil is not None
-        ways: dict[str, Confidence] = {
+        ways: dict[str, Way] = {
             "balanced": _balanced(*_with_and_without(index, held_out, fitted.weight, encode)),
-            "accuracy": lambda given, share, nil=fitted.nil: (
-                nil.probability(given, share),
-                nil.log_odds(given)[:, 1] >= nil.threshold("accuracy", share),
+            "accuracy": lambda given, share, nil=fitted.nil: Confidence(
+                nil.probability(given, share), nil.log_odds(given)[:, 1], nil.threshold("accuracy", share)
             ),
         }
         index = index_of(indexed)
@@ -96,27 +109,22 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> list[dict
         texts = [mention.text for mention in strangers]
         strange = index.search(texts, encode(texts), CANDIDATES, fitted.weight)
         for way, confidence in ways.items():
-            others = confidence(_evidence(strange), 0.1)[0]
             for share in SHARES:
-                probability, linked = confidence(given, share)
+                others = confidence(_evidence(strange, fitted.weight), share).probability
                 row = {"index": name, "by": way, "nil_share": share}
-                row |= _scores(probability, linked, right, is_nil, share, others)
+                row |= _scores(confidence(given, share), right, is_nil, share, others)
                 rows.append(row)
     return rows
 
 
 def _scores(
-    probability: np.ndarray,
-    linked: np.ndarray,
-    right: np.ndarray,
-    is_nil: np.ndarray,
-    share: float,
-    strangers: np.ndarray,
+    given: Confidence, right: np.ndarray, is_nil: np.ndarray, share: float, strangers: np.ndarray
 ) -> dict[str, Any]:
+    probability, cut, threshold = given
     weight = np.where(is_nil, share / is_nil.sum(), (1 - share) / (~is_nil).sum())
-    accuracy = float(weight @ np.where(linked, right, is_nil))
-    # One by one, the most probable first: what linking each adds to the accuracy of linking none.
-    distinct, place = np.unique(-probability, return_inverse=True)
+    accuracy = float(weight @ np.where(cut >= threshold, right, is_nil))
+    # What linking each adds to the accuracy of linking none, the surest first.
+    distinct, place = np.unique(-cut, return_inverse=True)
     gained = np.bincount(place, weight * (right.astype(float) - is_nil), len(distinct))
     best = float(weight @ is_nil + max(0.0, np.cumsum(gained).max()))
     known = probability[~is_nil]
@@ -124,7 +132,8 @@ def _scores(
     return {
         "accuracy": accuracy,
         "best": best,
-        "regret": max(0.0, best - accuracy),
+        # The sums differ in their last bit: no minus zero.
+        "regret": round(best - accuracy, 9) + 0.0,
         "ece": reliability(probability, right, weight).error,
         "aurc": risk_coverage(probability, right, weight).area,
         "auc_own": float(roc_auc_score(~is_nil, probability)),
@@ -136,7 +145,7 @@ def _scores(
 def _with_and_without(
     index: EntityIndex,
     mentions: Sequence[MentionString],
-    weight: float,
+    weight: Weight,
     encode: Callable[[Sequence[str]], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Evidence [2N, 3], whether the first candidate is right, and whether the entity was taken out."""
@@ -149,10 +158,10 @@ def _with_and_without(
     without = index.search(texts, vectors, CANDIDATES, weight, exclude=gold)
     right = [bool(of) and of[0].entity_id in ids for of, ids in zip(found, gold, strict=True)]
     is_nil = np.arange(2 * len(texts)) >= len(texts)
-    return _evidence([*found, *without]), np.append(right, np.zeros(len(texts), bool)), is_nil
+    return _evidence([*found, *without], weight), np.append(right, np.zeros(len(texts), bool)), is_nil
 
 
-def _balanced(given: np.ndarray, right: np.ndarray, _: np.ndarray) -> Confidence:
+def _balanced(given: np.ndarray, right: np.ndarray, _: np.ndarray) -> Way:
     """As it was: one logistic model, and the threshold with most right kept plus most wrong refused."""
     model = LogisticRegression().fit(given[:, :2], right)
 
@@ -162,12 +171,12 @@ def _balanced(given: np.ndarray, right: np.ndarray, _: np.ndarray) -> Confidence
     found = probability(given)
     cuts = np.append(0.0, np.unique(found))
     kept, refused = ((found[which] >= cuts[:, None]).mean(1) for which in (right, ~right))
-    cut = cuts[np.argmax(kept - refused)]
-    return lambda given, _: (probability(given), probability(given) >= cut)
+    threshold = float(cuts[np.argmax(kept - refused)])
+    return lambda given, _: Confidence(probability(given), probability(given), threshold)
 
 
-def _evidence(found: Sequence[Sequence[Found]]) -> np.ndarray:
-    return evidence([[one.score for one in of] for of in found])
+def _evidence(found: Sequence[Sequence[Found]], weight: Weight) -> np.ndarray:
+    return evidence([likeness(of, weight) for of in found])
 
 
 def _encoded(mentions: Sequence[MentionString], encode: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:

@@ -80,3 +80,34 @@ def test_a_file_has_the_mean_and_deviation_of_what_is_finished(tmp_path: Path) -
     assert (row["folds"], row["seeds"]) == (2, 2)
     assert row["top1"] == Figure(value=65.0, unit="%", deviation=7.1, n=4, headline=True)
     assert row["mrr"] == Figure(value=60.0, unit="%", n=4)
+
+
+def of_ranks(texts: str, *encoders: tuple[str, list[int]]) -> str:
+    figures: dict[str, object] = {"asked": list(texts)}
+    for encoder, ranks in encoders:
+        ways = {way: {**SCORES, "ranks": ranks} for way in linking_results.WAYS}
+        figures[encoder] = dict.fromkeys(linking_results.INDEXES, ways)
+    return json.dumps(figures)
+
+
+def test_gains_are_paired_mention_by_mention(tmp_path: Path) -> None:
+    planned = [Run("ncbi", fold, seed) for seed in (1, 2) for fold in (0, 1)]
+    for run, texts in zip(planned, ("abcd", "ef") * 2, strict=True):
+        run.out(tmp_path).mkdir()
+        trained = {1: {0: [1, 1, 2, 0], 1: [1, 1]}, 2: {0: [1, 2, 1, 0], 1: [1, 1]}}[run.seed][run.fold]
+        untrained = ("untrained", {0: [1, 2, 2, 1], 1: [1, 0]}[run.fold])
+        encoders = [("trained", trained), *([untrained] if run.seed == 1 else [])]
+        (run.out(tmp_path) / "figures.json").write_text(of_ranks(texts, *encoders))
+    own, other = (
+        {row["against"]: row for row in linking_results.gains(planned, tmp_path, tmp_path)}[name]
+        for name in ("untrained", tmp_path.name)
+    )
+    # a: 0, b: a half, c: a half, d: -1, e: 0, f: 1.
+    assert (own["mentions"], own["gain"]) == (6, pytest.approx(1 / 6))
+    low, high = own["gain_interval"]
+    assert -1 <= low < 1 / 6 < high <= 1
+    assert (other["gain"], other["gain_interval"]) == (0, (0, 0))
+    linking_results.write("ncbi", planned, tmp_path, tmp_path)
+    row = read_result(tmp_path / "linking_ncbi.json").rows[-1]
+    assert isinstance(row["gain"], Figure)
+    assert row["gain"].interval == (pytest.approx(100 * low, abs=0.1), pytest.approx(100 * high, abs=0.1))

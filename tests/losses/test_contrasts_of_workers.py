@@ -12,6 +12,7 @@ from torch import Tensor
 from rayner.losses.gather import gather_rows
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.infonce import infonce
+from rayner.losses.marginal_likelihood import marginal_likelihood
 from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
 from tests.runtime.training.several_workers import spawn
@@ -37,7 +38,12 @@ def names(rows: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return multi_similarity(rows[own], rows, pairs(entities[own], entities, own), 0.1, 0.5, 2.0, 50.0)
 
 
-LOSSES = {"names": names, "chains": chains, "gaussians": gaussians}
+def likelihoods(rows: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    entities = KEYS[:, 0]
+    return marginal_likelihood(rows[own], rows, pairs(entities[own], entities, own), 0.05, 6)
+
+
+LOSSES = {"names": names, "likelihoods": likelihoods, "chains": chains, "gaussians": gaussians}
 
 
 def work(share: int, out: Path) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc, label_ranking_average_precision_score, precision_score, recall_score
 
-from rayner.metrics.linking import coverage_points, judge, roc_points, score_linking
+from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points, score_linking
+from rayner.metrics.linking_intervals import linking_intervals
 from tests.metrics.given_answers import Found, Given, Gold, answer
 
 ENTITIES = "abcdefg"
@@ -92,6 +93,14 @@ def test_top_is_of_candidates_and_nil_of_answers():
     )
     assert (scores["top1"], scores["accuracy"], scores["nil_precision"]) == (1.0, 0.0, 0.0)
     assert (scores["nil_recall"], scores["nil_auc"]) == (0.0, 0.0)
+
+
+def test_reciprocal_ranks_are_of_the_first_ten_however_many_candidates_there_are():
+    ids = "abcdefghijkl"
+    gold = [Gold(str(rank), (ids[rank - 1],)) for rank in (1, RANKS, RANKS + 1)]
+    answers = [answer(ids, 0.5)] * 3
+    assert score_linking(gold, answers)["mrr"] == pytest.approx((1 + 1 / RANKS) / 3)
+    assert linking_intervals(gold, answers)["mrr"] == [0.0, 1.0]
 
 
 def test_what_has_no_candidate_and_what_has_no_mention():

@@ -77,6 +77,7 @@ def test_search_equals_scoring_every_entity(base, text, k, weight, distance, exc
 
 def test_small_pools_give_enough_entities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "POOL", 2)
+    monkeypatch.setattr(candidates, "DEPTH", 1)
     crowd = Entity("crowd", "aaaa", tuple("a" * n for n in range(5, 60)))
     others = [Entity(f"E{i}", f"b{i} c") for i in range(9)]
     index = build_index([crowd, *others], Letters(), PLAIN, "cosine")
@@ -90,11 +91,24 @@ def test_small_pools_give_enough_entities(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_candidates_of_one_side_are_scored_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "POOL", 1)
+    monkeypatch.setattr(candidates, "DEPTH", 1)
     base = [Entity(str(i), name) for i, name in enumerate(["abcd", "dcba", "acbd", "xyz", "zyx"])]
     index = build_index(base, Letters(), PLAIN, "cosine")
     expected = slow(base, "abcd", 1.0, "cosine")
     for found in search(index, ["abcd"], 2, 1.0)[0]:
         assert found.score == pytest.approx(expected[found.entity_id], abs=1e-5)
+
+
+def test_the_best_by_both_sides_are_found_where_each_side_has_others_first() -> None:
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcdefgh"), 12)) for _ in range(3000)]
+    vectors = rng.normal(size=(len(texts), 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    entities = [Entity(str(i), text) for i, text in enumerate(texts)]
+    index = build_index(entities, lambda _: vectors, PLAIN, "cosine")
+    sums = vectors @ vectors[0] + index.lexical.scores([texts[1]])[0]
+    (found,) = index.search([texts[1]], vectors[:1], 64, 1.0)
+    assert len({f.entity_id for f in found} & {str(i) for i in np.argsort(-sums)[:64]}) >= 63
 
 
 def test_the_name_that_matches_is_the_one_told() -> None:

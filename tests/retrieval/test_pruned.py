@@ -53,7 +53,7 @@ def test_enough_entities_are_found_and_without_a_last_bound_the_nearest_are_amon
 
 def test_a_small_pool_grows_until_there_are_enough_entities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruned, "POOL", 1)
-    monkeypatch.setattr(pruned, "_NAMES_PER_ENTITY", 1)
+    monkeypatch.setattr(pruned, "DEPTH", 1)
     (found,) = PrunedScores(SIDE, [["balo"]], np.zeros(len(NAMES), np.int32)).candidates(np.array([1]))
     assert found.tolist() == [0]
     (found,) = PrunedScores(SIDE, [["balo"]], OWNER).candidates(np.array([5]))

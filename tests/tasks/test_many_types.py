@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayner.config.recipe_files import load_types
 from rayner.data.schema import Document
+from rayner.errors import InputError
 from rayner.tasks.document_windows import known_rows, known_types
 from rayner.tasks.recognizer.dev_spans import tuned_thresholds
+from rayner.tasks.recognizer.task import RecognizerOptions
+from rayner.tasks.registry import parse_recipe
+from rayner.tasks.typer.task import TyperOptions
 from tests.tasks.small import TYPES, built, corpus, recognizer, tagger
 
 MANY = 2_000
@@ -105,3 +113,32 @@ def test_thresholds_of_many_types_are_tuned_in_a_few_passes() -> None:
     assert thresholds[:, 2].isfinite().all()
     assert len(set(thresholds[:, 2].tolist())) > 100
     assert names.looked_at <= 20 * len(names)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda given: RecognizerOptions.of({"types": given}, "recognizer"),
+        lambda given: TyperOptions.of({"types": given}, "typer"),
+        lambda given: parse_recipe({"task": "recognizer", "corpus": {"train": ["x"]}, "types": given}, ""),
+        lambda given: parse_recipe({"task": "tagger", "corpus": {"train": ["x"]}, "types": given}, ""),
+        lambda given: parse_recipe({"task": "typer", "corpus": {"train": ["x"]}, "types": given}, ""),
+    ],
+    ids=["options of a recognizer", "options of a typer", "recognizer", "tagger", "typer"],
+)
+def test_two_equal_types_of_many_are_named_at_once(read: Callable[[Any], Any]) -> None:
+    begin = time.perf_counter()
+    with pytest.raises(InputError) as error:
+        read([*types(100_000), {"name": "T7"}])
+    assert "the type 'T7' occurs twice, as entries 11 and 100001" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert time.perf_counter() - begin < 20
+
+
+def test_two_equal_types_of_a_file_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "types.yaml"
+    # JSON is YAML.
+    file.write_text(json.dumps([{"name": "PER"}, {"name": "LOC"}, {"name": "PER", "description": "people"}]))
+    with pytest.raises(InputError) as error:
+        load_types(file)
+    assert str(error.value) == f"{file}: the type 'PER' occurs twice, as entries 1 and 3"

@@ -18,6 +18,7 @@ from rayner.config.documents import (
     DocumentRecipe,
     DocumentTraining,
     LabelSettings,
+    Types,
     TypeSettings,
     WindowSettings,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "TypeSettings",
     "TyperRecipe",
     "TyperSettings",
+    "Types",
     "VariantSettings",
     "WindowSettings",
 ]

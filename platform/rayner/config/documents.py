@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, PositiveInt, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
 
@@ -30,6 +31,28 @@ class TypeSettings(Settings):
     def guidelines(self) -> tuple[str, ...]:
         """All descriptions that say something; none where the type has only its name."""
         return tuple(text for text in (self.description or "", *self.descriptions) if text.strip())
+
+
+def first_repeated(names: Iterable[str]) -> tuple[int, int] | None:
+    """The places of the first two equal names; None if all differ."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if (before := places.setdefault(name, place)) != place:
+            return before, place
+    return None
+
+
+def _distinct(types: tuple[TypeSettings, ...]) -> tuple[TypeSettings, ...]:
+    if twice := first_repeated(t.name for t in types):
+        first, second = twice
+        raise ValueError(
+            f"the type {types[second].name!r} occurs twice, as entries {first + 1} and {second + 1}"
+        )
+    return types
+
+
+Types = Annotated[tuple[TypeSettings, ...], AfterValidator(_distinct)]
+"""Types, each with its own name."""
 
 
 class LabelSettings(Settings):
@@ -144,22 +167,13 @@ class DocumentRecipe(BaseRecipe):
     """A run over annotated documents. With `context` they are read sentence by sentence."""
 
     corpus: CorpusSettings
-    types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)]
+    types: Annotated[Types, Field(min_length=1)]
     """The types to learn: a list, or the name of a YAML file with the list, relative to the recipe."""
     windows: WindowSettings = WindowSettings()
     context: ContextSettings | None = None
     """With it, documents are read sentence by sentence, each with other sentences of its document. Null: in
     windows of running text."""
     training: DocumentTraining = DocumentTraining()
-
-    @model_validator(mode="after")
-    def _distinct_types(self) -> DocumentRecipe:
-        names = [t.name for t in self.types]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"the type {next(n for n in names if names.count(n) > 1)!r} occurs twice in `types`"
-            )
-        return self
 
     @model_validator(mode="after")
     def _contexts_have_room(self) -> DocumentRecipe:

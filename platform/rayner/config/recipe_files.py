@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rayner.config.base import BaseRecipe, ScalingSettings, Settings
-from rayner.config.documents import TypeSettings
+from rayner.config.documents import Types, TypeSettings
 from rayner.errors import RecipeError
 from rayner.files.fetching import local
 from rayner.files.uris import check_uris, uri_of
@@ -124,13 +124,13 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
     """The types in a YAML list of `name`, `description` and so on.
 
     Raises:
-        RecipeError: the file, the entry and the key that is wrong.
+        RecipeError: the file, the entry and the key that is wrong, or two entries of one name.
     """
     values = read_yaml(path, "a YAML list of types")
     if not isinstance(values, list) or not values:
         raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
     try:
-        return TypeAdapter(tuple[TypeSettings, ...]).validate_python(values)
+        return TypeAdapter(Types).validate_python(values)
     except ValidationError as error:
         raise explain(error, TypeSettings, str(path)) from None
 

@@ -105,16 +105,21 @@ class GroupSettings(Settings):
 class MiningSettings(Settings):
     """The objective (papers/002, section 3.3)."""
 
-    mining: Literal["batch_all", "batch_hard", "hybrid", "infonce", "multi_similarity"] = "batch_all"
+    mining: Literal[
+        "batch_all", "batch_hard", "hybrid", "infonce", "multi_similarity", "marginal_likelihood"
+    ] = "batch_all"
     """Which triplets count; `hybrid` is batch_all for the first half of the epochs, then batch_hard.
     `infonce` takes cosines over the `temperature`, whatever the distance; so does `multi_similarity` (Wang et
-    al. 2019), whose `margin` chooses the pairs."""
+    al. 2019), whose `margin` chooses the pairs, and `marginal_likelihood` (Sung et al. 2020), which needs
+    `groups.neighbours`: of the names in a step, the nearest `candidates` count."""
     distance: Literal["cosine", "euclidean", "squared_euclidean"] = "cosine"
     """What is made small between names of an entity."""
     margin: Rate = 0.2
     """Of the triplets, in the unit of the distance."""
     temperature: Rate = 0.05
-    """Of `infonce`."""
+    """Of `infonce` and `marginal_likelihood`."""
+    candidates: Annotated[int, Field(ge=2)] = 20
+    """Of `marginal_likelihood`: names beside which those of the entity are to be the more probable."""
     base: Annotated[float, Field(ge=-1, le=1)] = 0.5
     """Of `multi_similarity`: the cosine around which pairs are weighed."""
     positive_scale: Rate = 2.0
@@ -125,7 +130,8 @@ class MiningSettings(Settings):
     @property
     def learned_distance(self) -> Literal["cosine", "euclidean", "squared_euclidean"]:
         """What the training makes small between the names of an entity, and an index should measure."""
-        return "cosine" if self.mining in ("infonce", "multi_similarity") else self.distance
+        has_cosines = self.mining in ("infonce", "multi_similarity", "marginal_likelihood")
+        return "cosine" if has_cosines else self.distance
 
 
 class VariantSettings(Settings):
@@ -186,3 +192,9 @@ class StandardizerRecipe(BaseRecipe):
     augmentation: VariantSettings = VariantSettings()
     index: IndexSettings = IndexSettings()
     training: ContrastiveTraining = ContrastiveTraining()
+
+    @model_validator(mode="after")
+    def _candidates_are_near(self) -> StandardizerRecipe:
+        if self.loss.mining == "marginal_likelihood" and not self.groups.neighbours:
+            raise ValueError("loss.mining marginal_likelihood needs groups.neighbours, its candidates")
+        return self

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Settings
-from rayner.config.documents import CorpusSettings, DocumentTraining, TypeSettings, WindowSettings
+from rayner.config.documents import CorpusSettings, DocumentTraining, Types, WindowSettings
 
 MentionEncoding = Literal["head", "span_markers", "head_markers", "mask", "prompt", "triple"]
 
@@ -51,7 +51,7 @@ class TyperRecipe(BaseRecipe):
 
     task: Literal["typer"]
     corpus: CorpusSettings
-    types: tuple[TypeSettings, ...] = ()
+    types: Types = ()
     """The types. Empty or `auto`: the lines of `type_list`, or else those of the training corpus."""
     type_list: str | None = None
     """A file with a type a line."""
@@ -71,10 +71,6 @@ class TyperRecipe(BaseRecipe):
     def _one_source_of_types(self) -> TyperRecipe:
         if self.types and self.type_list is not None:
             raise ValueError("has both types and type_list: drop one")
-        names = [t.name for t in self.types]
-        if len(set(names)) < len(names):
-            twice = next(n for n in names if names.count(n) > 1)
-            raise ValueError(f"the type {twice!r} occurs twice in `types`")
         return self
 
     @model_validator(mode="after")

@@ -11,6 +11,8 @@ import numpy as np
 from rayner.data.mention_strings import is_right
 
 TOP = (1, 3, 5)
+RANKS = 10
+"""Candidates of a mention that `mrr` looks at; who is scored by it asks for so many."""
 
 
 class GoldMention(Protocol):
@@ -99,10 +101,11 @@ def score_linking(
 
     Returns:
         `top1, top3, top5, mrr`: by the candidates of mentions that have an entity, whatever was judged NIL;
-        None where no mention has one. `nil_precision, nil_recall, nil_auc`: of NIL, the last one the area
-        under the ROC curve for telling mentions with an entity from those without; None where no mention is
-        NIL (the area also where all are). `accuracy`: answers that are right, NIL included. `mentions`,
-        `linkable`, `nil`: how many there are. `seen`, `unseen`: the same.
+        None where no mention has one. `mrr` is the mean of 1 over the rank of the first right candidate, 0
+        where none of the first `RANKS` is right. `nil_precision, nil_recall, nil_auc`: of NIL, the last one
+        the area under the ROC curve for telling mentions with an entity from those without; None where no
+        mention is NIL (the area also where all are). `accuracy`: answers that are right, NIL included.
+        `mentions`, `linkable`, `nil`: how many there are. `seen`, `unseen`: the same.
     """
     judged = judge(gold, answers)
     scores = _scores(judged)
@@ -160,7 +163,7 @@ def coverage_points(judged: Judged, points: int = 200) -> list[dict[str, float]]
 def _scores(judged: Judged) -> dict[str, Any]:
     rank, nil = judged.rank[judged.linkable], ~judged.linkable
     scores: dict[str, Any] = {f"top{k}": _mean(rank <= k) for k in TOP}
-    scores["mrr"] = _mean(1 / rank)
+    scores["mrr"] = _mean(reciprocal(rank))
     refused = ~judged.linked
     scores |= dict.fromkeys(("nil_precision", "nil_recall", "nil_auc"))
     if nil.any():
@@ -173,6 +176,11 @@ def _scores(judged: Judged) -> dict[str, Any]:
     scores["accuracy"] = _mean(judged.right)
     counts: Mapping[str, int] = {"mentions": len(nil), "linkable": len(rank), "nil": int(nil.sum())}
     return scores | counts
+
+
+def reciprocal(rank: np.ndarray) -> np.ndarray:
+    """1 over ranks [N] up to `RANKS`, 0 beyond."""
+    return np.where(rank <= RANKS, 1 / rank, 0.0)
 
 
 def _mean(values: np.ndarray) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, fold, judge
+from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, fold, judge, reciprocal
 
 METRICS = (*(f"top{k}" for k in TOP), "mrr", "nil_precision", "nil_recall", "nil_auc", "accuracy")
 _CELLS_PER_BATCH = 4_000_000
@@ -56,7 +56,13 @@ class _Scores:
         self._string = string
         linkable, nil, refused = judged.linkable, ~judged.linkable, ~judged.linked
         hits = [linkable & (judged.rank <= k) for k in TOP]
-        parts = [*hits, np.where(linkable, 1 / judged.rank, 0), nil & refused, nil & refused, judged.right]
+        parts = [
+            *hits,
+            np.where(linkable, reciprocal(judged.rank), 0),
+            nil & refused,
+            nil & refused,
+            judged.right,
+        ]
         wholes = [linkable] * (len(TOP) + 1) + [refused, nil, np.ones(len(string))]
         # One matrix product for all ratios; the area comes between the last two.
         self._parts = np.stack(parts, 1).astype(np.float64)

@@ -11,7 +11,9 @@ from torch import Tensor
 from rayner.retrieval.dense import DenseSide
 
 POOL = 64
-"""Candidates of a side, where the caller needs no more."""
+"""Candidates of a side, where the caller needs few."""
+DEPTH = 8
+"""Candidates of a side for each entity that is needed: the best by both are seldom the best by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,11 @@ class Candidates:
 
 
 def dense_candidates(
-    dense: DenseSide, entity_of_name: np.ndarray, queries: Tensor, needed: np.ndarray, names_per_entity: int
+    dense: DenseSide, entity_of_name: np.ndarray, queries: Tensor, needed: np.ndarray
 ) -> list[np.ndarray]:
-    """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all.
-
-    Args:
-        names_per_entity: names that are asked for, for each entity that is needed.
-    """
+    """The entities of the nearest vectors: at least `needed` [Q] distinct ones, or all."""
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(needed)
-    pending, rows = np.arange(len(needed)), max(POOL, names_per_entity * int(needed.max()))
+    pending, rows = np.arange(len(needed)), max(POOL, DEPTH * int(needed.max()))
     approximately = True
     while len(pending):
         nearest = dense.nearest(queries[pending], rows, approximately)
@@ -64,7 +62,7 @@ def dense_candidates(
 
 def lexical_candidates(scores: np.ndarray, needed: np.ndarray) -> list[np.ndarray]:
     """The entities with the highest scores [Q, E]: at least `needed` [Q] of them, or all."""
-    pool = max(POOL, int(needed.max()))
+    pool = max(POOL, DEPTH * int(needed.max()))
     if pool >= scores.shape[1]:
         return [np.arange(scores.shape[1])] * len(scores)
     return list(np.argpartition(-scores, pool, axis=1)[:, :pool])

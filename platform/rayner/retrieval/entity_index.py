@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rayner.config import IndexSettings
 from rayner.retrieval.candidates import Candidates, dense_candidates
+from rayner.retrieval.combiner import Combiner, Weight, fuse
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import AllScores, LexicalSide
@@ -20,8 +21,6 @@ from rayner.retrieval.short_forms import expand
 
 MOST_SCORED = 100_000
 """Names up to which a string is compared with all of them by n-grams; with `search: exact`, it always is."""
-_DEEPER = 8
-"""Names of the dense side for each entity that is needed, in a larger index."""
 _CELLS = 2**24
 """Lexical scores in memory at a time."""
 
@@ -67,7 +66,7 @@ class EntityIndex:
         texts: Sequence[str],
         vectors: np.ndarray,
         k: int,
-        weight: float,
+        weight: Weight,
         exclude: Sequence[Collection[str]] | None = None,
     ) -> list[list[Found]]:
         """The k best entities for each text, best first, none twice; fewer where the index has fewer.
@@ -79,7 +78,7 @@ class EntityIndex:
             texts: the strings, for the lexical side; abbreviations in them are expanded there.
             vectors: [Q, D], of the texts, by the encoder of the index.
             weight: of the lexical score beside the dense one. 0 leaves the lexical side out (its score
-                is then 0), infinity the dense one: the score is then the lexical one.
+                is then 0), infinity the dense one: the score is then the lexical one. Or a combiner of both.
             exclude: for each text the ids of entities that are not to be found.
 
         Raises:
@@ -92,10 +91,9 @@ class EntityIndex:
         queries = self.dense.prepare(vectors)
         barred = self._barred(exclude or [()] * len(texts))
         near = [np.empty(0, np.int64) for _ in texts]
-        if not math.isinf(weight):
-            needed = np.array([k + len(numbers) for numbers in barred])
-            depth = 2 if self._scores_all else _DEEPER
-            near = dense_candidates(self.dense, self.names.entity, queries, needed, depth)
+        if weight != math.inf:
+            needed = np.array([max(k, 2) + len(numbers) for numbers in barred])
+            near = dense_candidates(self.dense, self.names.entity, queries, needed)
         step = max(1, _CELLS // len(self.names)) if weight else len(texts)
         found: list[list[Found]] = []
         for begin in range(0, len(texts), step):
@@ -110,12 +108,12 @@ class EntityIndex:
         near: Sequence[np.ndarray],
         barred: Sequence[np.ndarray],
         k: int,
-        weight: float,
+        weight: Weight,
     ) -> list[list[Found]]:
         alike: AllScores | PrunedScores | None = self._lexical_scores(texts) if weight else None
         candidates = list(near)
         if alike is not None:
-            others = alike.candidates(np.array([k + len(numbers) for numbers in barred]))
+            others = alike.candidates(np.array([max(k, 2) + len(numbers) for numbers in barred]))
             candidates = [np.union1d(*pair) for pair in zip(near, others, strict=True)]
         kept = [np.setdiff1d(of, out) if len(out) else of for of, out in zip(candidates, barred, strict=True)]
         pairs = Candidates.of(kept, self._first, self._count)
@@ -124,13 +122,17 @@ class EntityIndex:
         if alike is not None:
             cosines = alike.of(pairs.query_of_name, pairs.name)
         dense, lexical = (_best_names(scores, pairs) for scores in (similarities, cosines))
-        score = _fuse(dense, lexical, weight)
+        if isinstance(weight, Combiner):
+            score = weight.score(dense, lexical, np.flatnonzero(np.diff(pairs.query, prepend=-1)))
+            weight = weight.weight
+        else:
+            score = fuse(dense, lexical, weight)
         found: list[list[Found]] = [[] for _ in texts]
         for i in _best(pairs, score, k):
             query, entity = int(pairs.query[i]), int(pairs.entity[i])
             mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
             names = pairs.name[mine]
-            matched = self.names.text(names[np.argmax(_fuse(similarities[mine], cosines[mine], weight))])
+            matched = self.names.text(names[np.argmax(fuse(similarities[mine], cosines[mine], weight))])
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
             id_, name = self.entities.entity_id(entity), self.entities.name(entity)
             found[query].append(Found(id_, name, matched, *scores))
@@ -166,7 +168,3 @@ def _best(pairs: Candidates, score: np.ndarray, k: int) -> np.ndarray:
     query = pairs.query[order]
     place = np.arange(len(order)) - np.searchsorted(query, query)
     return order[place < k]
-
-
-def _fuse(dense: np.ndarray, lexical: np.ndarray, weight: float) -> np.ndarray:
-    return lexical if math.isinf(weight) else dense + weight * lexical

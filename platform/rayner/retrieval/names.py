@@ -27,7 +27,7 @@ class Found:
 
     `name` is that of the entity, `matched` the one of its name and aliases that matches best. `dense` is a
     similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams, and `score` the
-    two together.
+    two together: a weighted sum, or log odds by a combiner.
     """
 
     entity_id: str

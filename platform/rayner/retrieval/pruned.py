@@ -2,7 +2,9 @@
 
 A name that shares none of the n-grams that were looked up has at most the cosine that the length of the rest
 of the query allows (the bound behind MaxScore, Turtle and Flood 1995; here by Cauchy and Schwarz): where the
-names found are nearer than that, no other one is.
+names found are nearer than that, none of those is. Of the names that share some, those with the highest
+cosines by these n-grams alone are scored exactly. One that is left out may be nearer by as much as the rest:
+the nearest are found nearly always, not always, and docs/results has the recall.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from rayner.retrieval.candidates import DEPTH
 from rayner.retrieval.lexical import LexicalSide
 
-RESTS = (0.6, 0.5, 0.4, 0.3)
+RESTS = (0.5, 0.4, 0.3)
 """Lengths of the part of a query of length 1 that is not looked up, tried in this order."""
 MOST_POSTINGS = 2_000_000
 """Postings that are looked up for a string, beside those of its rarest n-gram."""
 POOL = 256
 """Names whose cosines with the rare n-grams alone are highest, and which are scored exactly."""
-_NAMES_PER_ENTITY = 8
 
 
 class PrunedScores:
@@ -82,7 +84,7 @@ class PrunedScores:
 
     def _nearest(self, scores: np.ndarray, names: np.ndarray, needed: int) -> tuple[np.ndarray, float]:
         """Entities of the highest scores, and the score of the last one that is needed."""
-        count, least = max(POOL, _NAMES_PER_ENTITY * needed), 0.0
+        count, least = max(POOL, DEPTH * needed), 0.0
         while True:
             values, places = torch.from_numpy(scores).topk(min(count, len(scores)))
             entities, first = np.unique(self._entity[names[places.numpy()]], return_index=True)

@@ -140,8 +140,8 @@ class Versions(Reply):
 class CandidateOut(Reply):
     """An entity that a mention may be, and its name.
 
-    `score` is the similarity of the vectors and the weighted one of the n-grams together: it ranks
-    candidates, may exceed 1, and is no probability.
+    `score` is what the similarities of vectors and n-grams make together, as the checkpoint learned: it ranks
+    candidates, may lie outside 0 to 1, and is no probability.
     """
 
     entity_id: str

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from rayner.config.documents import first_repeated
 from rayner.data.batches import tokens_per_batch
 from rayner.errors import InputError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
@@ -239,9 +240,9 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
     if request.types is not None:
         learned = recognizer.known
         names = [given.name for given in request.types]
-        twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
-        if twice is not None:
-            raise InputError(f"types.{twice}.name", f"{names[twice]!r} occurs twice", "name each type once")
+        if twice := first_repeated(names):
+            _, second = twice
+            raise InputError(f"types.{second}.name", f"{names[second]!r} occurs twice", "name each type once")
         types = tuple(
             learned[given.name] if given.is_bare and given.name in learned else given.settings()
             for given in request.types

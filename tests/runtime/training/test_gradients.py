@@ -56,9 +56,12 @@ def share_of_one_worker(values: dict[str, Any], folder: Path, holder: int) -> No
     torch.save(gradients(task, task.build().double(), batches), folder / f"{rank}.pt")
 
 
-@pytest.mark.parametrize("mining", ["batch_all", "batch_hard", "infonce", "multi_similarity"])
+@pytest.mark.parametrize(
+    "mining", ["batch_all", "batch_hard", "infonce", "multi_similarity", "marginal_likelihood"]
+)
 def test_two_passes_equal_one(tmp_path: Path, mining: str) -> None:
-    task, examples = made(small_recipe(tmp_path, loss={"mining": mining}), tmp_path)
+    groups = {"group_size": 3, "groups_per_step": 4, "neighbours": 2}
+    task, examples = made(small_recipe(tmp_path, loss={"mining": mining}, groups=groups), tmp_path)
     whole = gradients(task, task.build().double(), [batch_of(task, examples, range(24))])
     parts = [range(9), range(9, 10), range(10, 24)]
     model = task.build().double()

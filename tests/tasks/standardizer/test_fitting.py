@@ -13,10 +13,14 @@ import pytest
 from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
-from rayner.metrics.nil import NIL, RIGHT, WRONG
+from rayner.losses.distances import Distance
+from rayner.metrics.nil import NIL, RIGHT, WRONG, evidence
 from rayner.retrieval.build import build_index
+from rayner.retrieval.combiner import Combiner
 from rayner.retrieval.entity_index import EntityIndex
-from rayner.tasks.standardizer.fitting import WEIGHTS, Fitted, fit
+from rayner.tasks.predict import predict
+from rayner.tasks.standardizer.fitting import FEWEST, Fitted, fit
+from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.standardizer.small_index import ENTITIES, encode
 
 UNSEEN = [("Postgre", ("pg",)), ("mysql 5", ("my",)), ("Andriod", ("an",)), ("nginks", ("ng",))]
@@ -28,28 +32,47 @@ MENTIONS = [
     ("redhat linux", ("rh",)),
     ("nginx server", ("ng",)),
 ]
+MANY = [
+    MentionString(f"{name[:-1]}{end}", (entity.entity_id,))
+    for entity in ENTITIES
+    for name in (entity.name, *entity.aliases)
+    for end in ("x", " 9", " server")
+]
 
 
 @pytest.mark.parametrize("unit", [1.0, 100.0])
-def test_the_weight_has_the_unit_of_distances(unit: float) -> None:
-    settings = IndexSettings(distance="euclidean")
-    index = build_index(ENTITIES, lambda texts: unit * encode(texts), settings, "euclidean")
-    strings = [MentionString(text, ids) for text, ids in MENTIONS]
-    vectors = unit * encode([m.text for m in strings])
-    found = index.search([m.text for m in strings], vectors, 32, 1.0)
-    spread = np.median([np.std([f.dense for f in of]) for of in found])
-    scale = spread / np.median([np.std([f.lexical for f in of]) for of in found])
-    weight = fit(index, strings, vectors).weight
-    assert np.isclose(weight / scale, WEIGHTS, rtol=1e-3).any()
-    assert scale == pytest.approx(unit * _scale_of_unit_vectors(), rel=1e-3)
+def test_what_combines_the_sides_has_the_unit_of_distances(unit: float) -> None:
+    index = build_index(ENTITIES, lambda texts: unit * encode(texts), IndexSettings(), "euclidean")
+    found = fit(index, MANY, unit * encode([m.text for m in MANY])).weight
+    assert isinstance(found, Combiner)
+    plain = fitted_on(index_of(distance="euclidean"), [(m.text, m.entity_ids) for m in MANY]).weight
+    assert isinstance(plain, Combiner)
+    assert found.dense == pytest.approx(plain.dense / unit, rel=1e-2)
+    assert found.lexical == pytest.approx(plain.lexical, rel=1e-2)
+    assert min(found.dense, found.lexical, found.dense_margin, found.lexical_margin) >= 0
 
 
-def _scale_of_unit_vectors() -> float:
-    index = build_index(ENTITIES, encode, IndexSettings(distance="euclidean"), "euclidean")
-    texts = [text for text, _ in MENTIONS]
-    found = index.search(texts, encode(texts), 32, 1.0)
-    spreads = [[np.std([getattr(f, side) for f in of]) for of in found] for side in ("dense", "lexical")]
-    return float(np.median(spreads[0]) / np.median(spreads[1]))
+def test_a_mention_is_asked_by_what_was_fitted_without_it() -> None:
+    index, vectors = index_of(), encode([m.text for m in MANY])
+    fitted = fit(index, MANY, vectors)
+    assert sorted(fitted.fold_of) == sorted(m.text.casefold() for m in MANY)
+    texts = [m.text.upper() for m in MANY]
+    found = fitted.search_held_out(index, texts, vectors, 3)
+    for number, without in enumerate(fitted.without):
+        rows = [i for i, m in enumerate(MANY) if fitted.fold_of[m.text.casefold()] == number]
+        others = [i for i in range(len(MANY)) if i not in rows]
+        assert without == fit(index, [MANY[i] for i in others], vectors[others]).weight
+        asked = index.search([texts[i] for i in rows], vectors[rows], 3, without)
+        assert [found[i] for i in rows] == asked
+    (other,) = fitted.search_held_out(index, ["Zug"], encode(["Zug"]), 3, [["pg"]])
+    assert [other] == index.search(["Zug"], encode(["Zug"]), 3, fitted.weight, [["pg"]])
+
+
+def test_few_mentions_fit_no_more_than_nil() -> None:
+    fitted = fitted_on(index_of(), [(m.text, m.entity_ids) for m in MANY[: FEWEST - 1]])
+    assert (fitted.weight, fitted.without) == (Fitted().weight, ())
+    assert fitted.nil is not None
+    assert isinstance(fitted_on(index_of(), [(m.text, m.entity_ids) for m in MANY]).weight, Combiner)
 
 
 def fitted_on(index: EntityIndex, mentions: Sequence[tuple[str, tuple[str, ...]]]) -> Fitted:
@@ -58,8 +81,8 @@ def fitted_on(index: EntityIndex, mentions: Sequence[tuple[str, tuple[str, ...]]
     return fit(index, strings, vectors)
 
 
-def index_of(entities: Sequence[Entity] = ENTITIES) -> EntityIndex:
-    return build_index(entities, encode, IndexSettings(), "cosine")
+def index_of(entities: Sequence[Entity] = ENTITIES, distance: Distance = "cosine") -> EntityIndex:
+    return build_index(entities, encode, IndexSettings(), distance)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +153,11 @@ def test_a_calibration_of_an_earlier_version_is_left_out_and_said(
     assert "train again" in said
 
 
-def test_what_was_fitted_is_read_as_it_was(tmp_path: Path) -> None:
-    fitted = fitted_on(index_of(), [*UNSEEN, *STRANGERS])
+@pytest.mark.parametrize("mentions", [[*UNSEEN, *STRANGERS], [(m.text, m.entity_ids) for m in MANY]])
+def test_what_was_fitted_is_read_as_it_was(
+    tmp_path: Path, mentions: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    fitted = fitted_on(index_of(), mentions)
     fitted.save(tmp_path)
     assert Fitted.load(tmp_path) == fitted
 
@@ -141,3 +167,13 @@ def test_a_name_with_two_spaces_is_no_stranger_to_the_index() -> None:
     index = build_index(entities, encode, IndexSettings(), "cosine")
     strings = [MentionString(text, ids) for text, ids in (*MENTIONS, ("postgre enterprise 9", ("pg",)))]
     assert fit(index, strings, encode([m.text for m in strings])).nil is not None
+
+
+def test_nil_is_judged_by_both_sides_and_not_by_what_ranks_them() -> None:
+    index, vectors = index_of(), encode([m.text for m in MANY])
+    fitted = fit(index, MANY, vectors)
+    assert isinstance(fitted.weight, Combiner)
+    assert fitted.nil is not None
+    (answer,) = predict(Standardizer(index, encode, fitted.weight, fitted.nil), ["Postgre 9"])
+    sums = [[f.dense + fitted.weight.weight * f.lexical for f in answer.candidates]]
+    assert answer.probability == pytest.approx(fitted.nil.probability(evidence(sums))[0])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from rayner.errors import RecipeError
 from rayner.losses.distances import Distance, distances
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
@@ -33,6 +34,16 @@ def test_entities_of_equal_names_are_no_neighbours_of_themselves() -> None:
     found = hard_neighbours(np.ones((9, 4), np.float32), "cosine", 2)
     assert found.shape == (9, 2)
     assert (found != torch.arange(9)[:, None]).all()
+
+
+def test_a_marginal_likelihood_has_neighbours_for_candidates(tmp_path: Path) -> None:
+    values = small_recipe(tmp_path, loss={"mining": "marginal_likelihood", "candidates": 6})
+    with pytest.raises(RecipeError, match=r"marginal_likelihood needs groups\.neighbours"):
+        parse_recipe(values, "recipe")
+    values["groups"]["neighbours"] = 3
+    values["training"]["epochs"] = 4
+    metrics = train(parse_recipe(values, "recipe"), tmp_path / "run")["metrics"]
+    assert metrics["top1"] >= 0.7
 
 
 def test_the_table_is_part_of_what_is_stored(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ import torch
 
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.metrics.linking import RANKS
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.task import LONGEST, StandardizerOptions, StandardizerTask
@@ -54,6 +56,12 @@ def test_it_learns_what_is_written_otherwise_and_a_checkpoint_answers_alike(
     (tmp_path / "run/best/standardizer.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"standardizer\.json"):
         load_checkpoint(tmp_path / "run/best")
+
+
+def test_a_training_is_scored_by_as_many_candidates_as_an_evaluation(tmp_path: Path) -> None:
+    task = task_of(small_recipe(tmp_path))
+    (answer,) = predict(task.scorer(task.build().eval()), ["My-SQL base"])
+    assert len(answer.candidates) == RANKS == Mentions().evaluation_options["top_k"]
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:

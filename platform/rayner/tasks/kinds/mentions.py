@@ -18,7 +18,7 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
-from rayner.metrics.linking import coverage_points, judge, roc_points
+from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, Predictor
@@ -64,8 +64,7 @@ class Mentions:
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_auc"), "max"
     )
-    evaluation_options: Mapping[str, Any] = {"top_k": 10}
-    """What `mrr` looks at."""
+    evaluation_options: Mapping[str, Any] = {"top_k": RANKS}
 
     def read(
         self,
@@ -130,7 +129,7 @@ class Mentions:
                 "## Entities",
                 "",
                 "It places names; the entities come with an index, which can be of another knowledge base.",
-                "`standardizer.json` holds the weight of the lexical side and the calibration of NIL.",
+                "`standardizer.json` holds what combines vectors and n-grams, and the calibration of NIL.",
             ],
             commands=[
                 _build_command(recipe),

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from rayner.config import RecognizerRecipe, TypeSettings
+from rayner.config import RecognizerRecipe, Types, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
@@ -51,7 +51,7 @@ class RecognizerOptions(Options):
     threshold: a negative one finds more, a positive one less. `overlap`: whether mentions may be nested.
     """
 
-    types: tuple[TypeSettings, ...] | None = None
+    types: Types | None = None
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     overlap: Literal["flat", "nested"] | None = None
 

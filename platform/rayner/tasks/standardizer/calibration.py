@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from rayner.data.mention_strings import MentionString
 from rayner.metrics.linking import fold, seen_among
-from rayner.metrics.nil import CANDIDATES, NIL, RIGHT, WRONG, NilCalibration, evidence, fit_nil
+from rayner.metrics.nil import NIL, RIGHT, WRONG, NilCalibration, evidence, fit_nil
+from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 
@@ -20,11 +22,20 @@ OWN_SHARE = 0.5
 strangers, where there are some, have the rest in equal parts."""
 
 
+class Search(Protocol):
+    """From texts and their vectors [Q, D] to the best entities of each, none of those that are excluded."""
+
+    def __call__(
+        self, texts: Sequence[str], vectors: np.ndarray, exclude: Sequence[Sequence[str]] | None = None
+    ) -> list[list[Found]]: ...
+
+
 def calibrate(
     index: EntityIndex,
     mentions: Sequence[MentionString],
     vectors: np.ndarray,
-    weight: float,
+    search: Search,
+    weight: Weight,
 ) -> NilCalibration | None:
     """Fit on the mentions that no name of the index equals, or on all if there are none.
 
@@ -36,7 +47,8 @@ def calibrate(
 
     Args:
         vectors: [N, D] of the mentions.
-        weight: of the lexical side.
+        search: of the index, by what was fitted without the mention that is asked.
+        weight: by which it will be asked.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
     unseen = linked & ~seen_among(mentions, _names(index))
@@ -49,15 +61,15 @@ def calibrate(
         unseen = linked
     texts, gold = _columns(mentions, unseen)
     strangers, _ = _columns(mentions, ~linked)
-    found = index.search(texts, vectors[unseen], CANDIDATES, weight)
+    found = search(texts, vectors[unseen])
     right = [bool(of) and of[0].entity_id in ids for of, ids in zip(found, gold, strict=True)]
     if not any(right):
         what = "NIL is not calibrated: no first candidate of %d held-out mentions is right"
         log.warning(what, len(texts))
         return None
-    own = index.search(texts, vectors[unseen], CANDIDATES, weight, exclude=gold)
-    near = _near_misses(index, found, gold, weight)
-    others = [of for of in (near, index.search(strangers, vectors[~linked], CANDIDATES, weight)) if of]
+    own = search(texts, vectors[unseen], gold)
+    near = _near_misses(index, found, gold, search)
+    others = [of for of in (near, search(strangers, vectors[~linked])) if of]
     shares = [1 - OWN_SHARE * bool(others), *[OWN_SHARE / max(len(others), 1)] * len(others)]
     # A mention and itself without its entity are no two witnesses: they are of one group.
     answers, groups = list(found), list(range(len(found)))
@@ -68,7 +80,7 @@ def calibrate(
         answers += of
         outcome += [NIL] * len(of)
         weights += [share / len(of)] * len(of)
-    return fit_nil(evidence([[f.score for f in of] for of in answers]), outcome, weights, groups)
+    return fit_nil(evidence([likeness(of, weight) for of in answers]), outcome, weights, groups)
 
 
 def _impossible(index: EntityIndex, linked: np.ndarray) -> str | None:
@@ -96,7 +108,7 @@ def _columns(mentions: Sequence[MentionString], kept: np.ndarray) -> tuple[list[
 
 
 def _near_misses(
-    index: EntityIndex, found: Sequence[Sequence[Found]], gold: Sequence[Sequence[str]], weight: float
+    index: EntityIndex, found: Sequence[Sequence[Found]], gold: Sequence[Sequence[str]], search: Search
 ) -> list[list[Found]]:
     """What is found for the first wrong names of mentions without their entities."""
     first = (
@@ -107,7 +119,7 @@ def _near_misses(
         return []
     names, own = list(owners), [[entity_id] for entity_id in owners.values()]
     vectors = np.stack([_vector(index, entity_id, name) for name, entity_id in owners.items()])
-    without = index.search(names, vectors, CANDIDATES, weight, exclude=own)
+    without = search(names, vectors, own)
     # An entity that has the very name is no miss.
     return [
         of for name, of in zip(names, without, strict=True) if not of or fold(of[0].matched) != fold(name)

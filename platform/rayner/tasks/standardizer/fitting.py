@@ -1,11 +1,11 @@
-"""What a standardizer fits on held-out mentions: its lexical side's weight, and when an answer is NIL."""
+"""What a standardizer fits on held-out mentions: what combines its two sides, and when an answer is NIL."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError
-from rayner.metrics.nil import NilCalibration
+from rayner.metrics.nil import CANDIDATES, NilCalibration
+from rayner.retrieval.combiner import FEATURES, Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.calibration import calibrate
@@ -22,28 +23,58 @@ from rayner.tasks.standardizer.predictor import unanswerable
 log = logging.getLogger(__name__)
 
 FILE = "standardizer.json"
-WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
-"""In units of the spread of dense scores to that of lexical ones."""
-_CANDIDATES, _SPREAD = 5, 32
+FEWEST = 20
+"""Strings with a right candidate, below which nothing is fitted but NIL."""
+_COMPARED, _FOLDS = 32, 5
+_ONE_QUERY = np.zeros(1, np.int64)
 _EARLIER = "thresholds"
 """A key that calibrations had before there was a share of NIL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """`weight` of the lexical score beside the dense one; `nil` None where there was nothing to fit it on."""
+    """What both sides weigh; `nil` None where there was nothing to fit it on.
 
-    weight: float = 0.5
+    `without` and `fold_of` are not kept in a checkpoint: what was fitted without each fifth of the strings,
+    and which fifth a string is of, ignoring case and spaces.
+    """
+
+    weight: Weight = 0.5
     nil: NilCalibration | None = None
+    without: tuple[Combiner, ...] = field(default=(), compare=False)
+    fold_of: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def search_held_out(
+        self,
+        index: EntityIndex,
+        texts: Sequence[str],
+        vectors: np.ndarray,
+        k: int,
+        exclude: Sequence[Sequence[str]] | None = None,
+    ) -> list[list[Found]]:
+        """As `EntityIndex.search`, each text by what was fitted without it."""
+        number = np.array([self.fold_of.get(_key(text), -1) for text in texts], np.int64)
+        found: list[list[Found]] = [[] for _ in texts]
+        for one in np.unique(number).tolist():
+            rows = np.flatnonzero(number == one).tolist()
+            weight = self.weight if one < 0 else self.without[one]
+            out = None if exclude is None else [exclude[row] for row in rows]
+            of_rows = index.search([texts[row] for row in rows], vectors[rows], k, weight, exclude=out)
+            for row, of in zip(rows, of_rows, strict=True):
+                found[row] = of
+        return found
 
     def save(self, folder: Path) -> None:
         """Write it into a checkpoint."""
-        values = {"weight": self.weight, "nil": None if self.nil is None else self.nil.to_json()}
+        weight = self.weight.to_json() if isinstance(self.weight, Combiner) else self.weight
+        values = {"weight": weight, "nil": None if self.nil is None else self.nil.to_json()}
         (folder / FILE).write_text(json.dumps(values), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Fitted:
-        """What `save` wrote. A calibration of an earlier version is left out, and the log says so.
+        """What `save` wrote; `weight` is a number where nothing combines the sides, as in earlier versions.
+
+        A calibration of an earlier version is left out, and the log says so.
 
         Raises:
             CheckpointError: the file is missing or another's.
@@ -51,7 +82,8 @@ class Fitted:
         path = folder / FILE
         try:
             values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            nil, weight = values["nil"], float(values["weight"])
+            nil, weight = values["nil"], values["weight"]
+            weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
             if nil is not None and _EARLIER in nil:
                 log.warning(
                     "%s: its NIL calibration is of an earlier version: nothing is NIL; train again", path
@@ -64,41 +96,70 @@ class Fitted:
 
 
 def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:
-    """Choose the weight by the first candidates of mentions, then calibrate NIL, as `calibrate` says.
+    """Fit what combines both sides on the candidates of mentions, then calibrate NIL, as `calibrate` says.
+
+    With few mentions the weight stays as it is by default.
 
     Args:
         vectors: [N, D] of the mentions.
     """
     kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
     mentions, vectors = [mentions[i] for i in kept], vectors[kept]
+    fitted = _fit_combiner(index, mentions, vectors)
+
+    def search(
+        texts: Sequence[str], vectors: np.ndarray, exclude: Sequence[Sequence[str]] | None = None
+    ) -> list[list[Found]]:
+        return fitted.search_held_out(index, texts, vectors, CANDIDATES, exclude)
+
+    return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight))
+
+
+def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:
     linked = [i for i, mention in enumerate(mentions) if mention.entity_ids]
-    weight = Fitted().weight
-    if linked:
-        texts, gold = [mentions[i].text for i in linked], [mentions[i].entity_ids for i in linked]
-        is_comparable = index.dense.distance == "cosine"
-        scale = 1.0 if is_comparable else _scale(index.search(texts, vectors[linked], _SPREAD, 1))
-        weights = [scale * weight for weight in WEIGHTS]
-        found = {weight: index.search(texts, vectors[linked], _CANDIDATES, weight) for weight in weights}
-        weight = max(weights, key=lambda w: (*_scores(found[w], gold), -w))
-    return Fitted(weight, calibrate(index, mentions, vectors, weight))
+    texts, gold = [mentions[i].text for i in linked], [mentions[i].entity_ids for i in linked]
+    found = index.search(texts, vectors[linked], _COMPARED, Fitted().weight) if linked else []
+    right = [np.array([f.entity_id in ids for f in of], bool) for of, ids in zip(found, gold, strict=True)]
+    told = [i for i, of in enumerate(right) if of.any() and not of.all()]
+    strings = list(dict.fromkeys(_key(texts[i]) for i in told))
+    if len(strings) < FEWEST:
+        return Fitted()
+    sides = [np.array([(f.dense, f.lexical) for f in found[i]]).T for i in told]
+    given = [features(dense, lexical, _ONE_QUERY) for dense, lexical in sides]
+    drawn = np.random.default_rng(0).permutation(len(strings)) % _FOLDS
+    fold_of = dict(zip(strings, drawn.tolist(), strict=True))
+
+    def fitted(without: int | None = None) -> Combiner | None:
+        rows = [row for row, i in enumerate(told) if fold_of[_key(texts[i])] != without]
+        return _logistic(
+            np.concatenate([given[row] for row in rows]), np.concatenate([right[told[row]] for row in rows])
+        )
+
+    combiner, without = fitted(), [fitted(number) for number in range(_FOLDS)]
+    known = [one for one in without if one is not None]
+    if combiner is None or len(known) < _FOLDS:
+        return Fitted()
+    return Fitted(combiner, None, tuple(known), fold_of)
 
 
-def _scale(found: Sequence[Sequence[Found]]) -> float:
-    """How many times as far apart a mention's candidates lie by their dense scores as by their lexical ones.
+def _logistic(given: np.ndarray, right: np.ndarray) -> Combiner | None:
+    """Log odds of right [N] by features [N, 4]. One that would speak against a candidate is left out, the
+    worst first; None where none is left."""
+    # Imported where it is used: an index that answers has no use for it.
+    from sklearn.linear_model import LogisticRegression
 
-    Cosines of vectors and of n-grams are comparable as they are; distances have the unit of the vectors.
-    """
-    spreads = [(np.std([f.dense for f in of]), np.std([f.lexical for f in of])) for of in found if of]
-    dense, lexical = np.median(spreads, axis=0) if spreads else (0.0, 0.0)
-    return float(dense / lexical) if dense and lexical else 1.0
+    scales = given.std(0)
+    used = np.flatnonzero(scales > 1e-9)
+    while len(used):
+        model = LogisticRegression(max_iter=1000).fit(given[:, used] / scales[used], right)
+        if model.coef_[0].min() >= 0:
+            weights = np.zeros(len(FEATURES))
+            weights[used] = model.coef_[0] / scales[used]
+            values = dict(zip(FEATURES, weights.tolist(), strict=True))
+            return Combiner(**values, intercept=float(model.intercept_[0]))
+        used = np.delete(used, model.coef_[0].argmin())
+    return None
 
 
-def _scores(found: Sequence[Sequence[Found]], gold: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """How often the first candidate is right, and the mean reciprocal rank of the first right one."""
-    ranks = np.array(
-        [
-            next((rank for rank, f in enumerate(of, 1) if f.entity_id in ids), np.inf)
-            for of, ids in zip(found, gold, strict=True)
-        ]
-    )
-    return float((ranks == 1).mean()), float((1 / ranks).mean())
+def _key(text: str) -> str:
+    return " ".join(text.casefold().split())

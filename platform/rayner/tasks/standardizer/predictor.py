@@ -28,6 +28,7 @@ from rayner.metrics.nil import (
     evidence,
     probability_of,
 )
+from rayner.retrieval.combiner import Weight, likeness
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
@@ -112,7 +113,7 @@ class Standardizer:
     Args:
         index: the entities to choose from.
         encode: texts -> [N, D] float32, as for the index.
-        weight: of the lexical score beside the dense one.
+        weight: of the lexical score beside the dense one, or what combines them.
         nil: when an answer is NIL; without it every mention that has a candidate gets an entity.
         top_k: candidates an answer.
         operating_point: of `nil`; by default `accuracy` where there is a calibration. `never` gives the first
@@ -135,7 +136,7 @@ class Standardizer:
         self,
         index: EntityIndex,
         encode: Callable[[Sequence[str]], np.ndarray],
-        weight: float,
+        weight: Weight,
         nil: NilCalibration | None = None,
         top_k: int = TOP_K,
         operating_point: NilChoice | None = None,
@@ -178,6 +179,10 @@ class Standardizer:
         whole = " ".join(text.split())
         return list(dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)]))
 
+    def search(self, texts: Sequence[str], vectors: np.ndarray, k: int) -> list[list[Found]]:
+        """The k best entities for each text, best first, from its vector [Q, D]."""
+        return self.index.search(texts, vectors, k, self.weight)
+
     def length_of(self, window: str) -> int:
         """About how many sub-words it has; `encode` counts them."""
         return 2 + len(window) // _CHARACTERS_PER_TOKEN
@@ -186,7 +191,7 @@ class Standardizer:
         """The candidates of each mention, best first; equal mentions are encoded and searched once."""
         distinct = list(dict.fromkeys(windows))
         # What speaks for a candidate needs those after it, whatever was asked for.
-        found = self.index.search(distinct, self.encode(distinct), max(self._top_k, CANDIDATES), self.weight)
+        found = self.search(distinct, self.encode(distinct), max(self._top_k, CANDIDATES))
         of_text = dict(zip(distinct, found, strict=True))
         return [of_text[text] for text in windows]
 
@@ -228,7 +233,7 @@ class Standardizer:
         margin = score - found[1].score if len(found) > 1 else float("inf")
         entity_id, probability, reason = found[0].entity_id, None, None
         if self._nil is not None:
-            log_odds = self._nil.log_odds(evidence([[f.score for f in found]]))
+            log_odds = self._nil.log_odds(evidence([likeness(found, self.weight)]))
             probability = float(probability_of(log_odds, self._nil_share)[0])
             if self._threshold is not None and log_odds[0, 1] < self._threshold:
                 entity_id, reason = None, f"below the threshold of {self._point}"

@@ -23,9 +23,11 @@ from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
 from rayner.losses.distances import distances
 from rayner.losses.infonce import infonce
+from rayner.losses.marginal_likelihood import marginal_likelihood
 from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
 from rayner.losses.triplet import batch_all, batch_hard
+from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
@@ -205,6 +207,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         found = pairs(entities[own], entities, own)
         if settings.mining == "infonce":
             return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
+        if settings.mining == "marginal_likelihood":
+            asked = (settings.temperature, settings.candidates)
+            return {"contrast": marginal_likelihood(anchors, candidates, found, *asked)}
         if settings.mining == "multi_similarity":
             scales = (settings.base, settings.positive_scale, settings.negative_scale)
             return {"contrast": multi_similarity(anchors, candidates, found, settings.margin, *scales)}
@@ -219,7 +224,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return encode_texts(model, texts, self._tokenized, self.padded)
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
-        """Fit the weight of the lexical side and the calibration of NIL on dev."""
+        """Fit what combines the sides of the index, and the calibration of NIL, on dev."""
         # The predictor that scores the same model next takes over the index and the vectors.
         self._index = self._build_index(model)
         texts = [" ".join(mention.text.split()) for mention in dev]
@@ -228,16 +233,19 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self.fitted = from_first(lambda index=self._index: fit(index, dev, vectors))
 
     def scorer(self, model: nn.Module) -> Standardizer:
-        """As `predictor`; what `fit` has encoded is not encoded again."""
+        """As `predictor`, but each mention of dev is asked by what was fitted without it; what `fit` has
+        encoded is not encoded again."""
         known, self._encoded = self._encoded, {}
-        found = self.predictor(model)
+        found = self.predictor(model, StandardizerOptions(top_k=RANKS))
 
         def encode(texts: Sequence[str]) -> np.ndarray:
             new = [text for text in dict.fromkeys(texts) if text not in known]
             of = {**known, **dict(zip(new, self.encode(model, new), strict=True))} if new else known
             return np.stack([of[text] for text in texts])
 
+        fitted, index = self.fitted, found.index
         found.encode = encode
+        found.search = lambda texts, vectors, k: fitted.search_held_out(index, texts, vectors, k)
         return found
 
     def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:

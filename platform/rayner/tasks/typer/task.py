@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from rayner.config import TyperRecipe, TypeSettings
+from rayner.config import TyperRecipe, Types, TypeSettings
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.fine_types import gold_types, spoken
 from rayner.data.schema import Document, Mention
@@ -48,7 +48,7 @@ class TyperOptions(Options):
     is added to the logit of every threshold: a negative one finds more, a positive one less.
     """
 
-    types: Annotated[tuple[TypeSettings, ...], Field(min_length=1)] | None = None
+    types: Annotated[Types, Field(min_length=1)] | None = None
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
 
 
