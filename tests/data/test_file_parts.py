@@ -57,23 +57,24 @@ def test_parts_of_json_lines_are_the_file(
         assert all(data[end - 1 : end] == b"\n" for _, end in spans[:-1])
         assert [part.first for part in parts] == [data[:begin].count(b"\n") for begin, _ in spans]
     whole = read_unit(unit)
-    nothing = Reject(str(path), "no documents in it", "remove it, or restore its content")
     assert found.documents == whole.documents
     assert found.places == whole.places
-    assert found.rejects == [reject for reject in whole.rejects if len(parts) == 1 or reject != nothing]
+    assert found.rejects == whole.rejects
     assert (found.repaired, found.ignored) == (whole.repaired, whole.ignored)
 
 
-def test_a_part_that_is_not_text_names_the_line_of_the_file(
+def test_a_line_that_is_not_text_is_one_reject_in_parts_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "in.jsonl"
     good = [json.dumps({"document_id": f"d{i}", "text": "x"}).encode() for i in range(20)]
     path.write_bytes(b"\n".join([*good[:12], b'{"text": "\xff"}', *good[12:]]))
     monkeypatch.setattr(files, "PART_BYTES", 100)
-    found = in_parts(Unit("jsonl", (str(path),), "in"))
-    assert [reject.where for reject in found.rejects] == [f"{path}:13"]
-    assert 12 < len(found.documents) < 20
+    unit = Unit("jsonl", (str(path),), "in")
+    hint = "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
+    for found in (in_parts(unit), read_unit(unit)):
+        assert found.rejects == [Reject(f"{path}:13", "byte 0xff is not UTF-8", hint)]
+        assert len(found.documents) == 20
 
 
 @pytest.mark.parametrize("size", [1, 200, 10**9])
@@ -118,4 +119,5 @@ def test_a_damaged_parquet_file_is_a_reject(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:40] + bytes(40) + data[80:])
     (reject,) = read_unit(Unit("parquet", (str(path),), "in")).rejects
-    assert "not a Parquet file that can be read" in reject.what
+    assert (reject.where, reject.hint) == (f"{path}:row 0", "write the file again")
+    assert reject.what.startswith("the rows before row 999 cannot be read (")

@@ -29,7 +29,7 @@ from rayner.errors import FileError
 from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 
-VERSION = 2
+VERSION = 3
 PART_UNITS = 256
 
 SCHEMA = pa.schema(
@@ -63,6 +63,21 @@ class Part:
         units = [(u.format, u.name, u.whole, u.span, u.first, u.paths) for u in self.units]
         return hashlib.sha256(canonical([VERSION, purpose, units, self.stamps]).encode()).hexdigest()[:32]
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(size for size, _ in self.stamps)
+
+    def check_unchanged(self) -> None:
+        """Say that a file was changed since the part was cut.
+
+        Raises:
+            FileError: it was, or is not there any more.
+        """
+        for path, stamp in zip(_paths(self.units), self.stamps, strict=True):
+            if _stamp(path) != stamp:
+                raise FileError(path, "changed while it was read", "start again")
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -94,22 +109,28 @@ class DistinctDocuments(NamedTuple):
     owners: np.ndarray
 
 
-def cut_parts(units: Iterable[Unit]) -> list[Part]:
+def cut_parts(units: Iterable[Unit], part_bytes: int | None = None) -> list[Part]:
     """Units in order, small ones together.
+
+    Args:
+        part_bytes: how much is read together, at least; PART_BYTES if unset.
 
     Raises:
         FileError: a file that is not there.
     """
+    part_bytes = PART_BYTES if part_bytes is None else part_bytes
     parts: list[Part] = []
     gathered: list[Unit] = []
+    stamps: dict[str, Stamp] = {}
     size = 0
     for unit in units:
         gathered.append(unit)
-        size += sum(_stamp(path)[0] for path in unit.paths) if unit.span is None else PART_BYTES
-        if size >= PART_BYTES or len(gathered) == PART_UNITS:
-            parts.append(_part(gathered))
-            gathered, size = [], 0
-    return [*parts, _part(gathered)] if gathered else parts
+        stamps |= {path: stamps.get(path) or _stamp(path) for path in unit.paths}
+        size += PART_BYTES if unit.span else sum(stamps[path][0] for path in unit.paths)
+        if size >= part_bytes or len(gathered) == PART_UNITS:
+            parts.append(Part(tuple(gathered), tuple(stamps.values())))
+            gathered, stamps, size = [], {}, 0
+    return [*parts, Part(tuple(gathered), tuple(stamps.values()))] if gathered else parts
 
 
 def is_large(unit: Unit) -> bool:
@@ -132,11 +153,14 @@ def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
     Raises:
         FileError: a file that cannot be read.
     """
-    if folder is None:
-        return find_parts(unit)
-    path = _cuts(folder, unit)
-    if not path.exists():
-        found = [(part.span, part.first) for part in find_parts(unit)]
+    try:
+        if folder is None:
+            return find_parts(unit)
+        path = _cuts(folder, unit)
+        found = [] if path.exists() else [(part.span, part.first) for part in find_parts(unit)]
+    except OSError as error:
+        raise unreadable(unit.paths[0], error) from None
+    if found:
         with whole_file(path) as partial:
             partial.write_text(json.dumps(found), "utf-8")
     spans = json.loads(path.read_text("utf-8"))
@@ -162,9 +186,7 @@ def scan(change: Change, part: Part) -> Scan:
         FileError: a file that cannot be read, or was changed since the part was cut.
     """
     reading = read_part(part)
-    for path, stamp in zip(_paths(part.units), part.stamps, strict=True):
-        if _stamp(path) != stamp:
-            raise FileError(path, "changed while it was read", "start again")
+    part.check_unchanged()
     types: dict[str, int] = {}
     rows = []
     for document in reading.documents:

@@ -31,14 +31,14 @@ def read_fault(where: str, error: BaseException) -> ReadFault:
     )
 
 
-def pause(failures: int, fault: ReadFault) -> None:
+def pause(failures: int, fault: RaynerError) -> None:
     """Wait before the next try.
 
     Args:
         failures: how often in a row it failed.
 
     Raises:
-        ReadFault: it failed too often.
+        RaynerError: the fault, where it failed too often.
     """
     if failures >= TRIES:
         raise fault

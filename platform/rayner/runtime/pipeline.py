@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, this_node
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -19,7 +19,7 @@ AHEAD = 16
 
 
 def parallel_map(
-    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None
+    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None, *, here: bool = False
 ) -> Iterator[Result]:
     """The result of every part, in the order in which parts get done.
 
@@ -29,22 +29,27 @@ def parallel_map(
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
             grows in the meantime.
+        here: on this node alone, whose folders others do not see.
 
     Raises:
         RaynerError: as `work` raised it.
     """
-    if workers == 0:
+    cpus = cpus_here if here else cluster_cpus
+    # Tasks would wait for ever on a node without CPUs.
+    if workers == 0 or cpus() < 1:
         yield from map(work, parts)
         return
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    ensure_ray()
     shared = ray.put(work)
     task = ray.remote(num_cpus=1)(_result)
+    if here:
+        task = task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(this_node(), soft=False))
     waiting, running = iter(parts), set[Any]()
     try:
         while True:
-            room = (cluster_cpus() + AHEAD if workers is None else workers) - len(running)
+            room = (cpus() + AHEAD if workers is None else workers) - len(running)
             running.update(task.remote(shared, part) for part in itertools.islice(waiting, max(0, room)))
             if not running:
                 return
@@ -58,6 +63,15 @@ def parallel_map(
     finally:
         for unfinished in running:
             ray.cancel(unfinished)
+
+
+def cpus_here() -> int:
+    """The CPUs that this process's cluster has on this node; starts one where there is none."""
+    import ray
+
+    ensure_ray()
+    here = this_node()
+    return int(sum(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["NodeID"] == here))
 
 
 def cluster_cpus() -> int:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.files.places import place_of
+from rayner.runtime import repeated_ids
 from rayner.runtime.annotation import duplicates
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.duplicates import decision, drop_duplicates
@@ -74,8 +75,8 @@ ids_of_a_block = st.lists(st.text(st.sampled_from("ab\u00e9\U0001f642"), max_siz
 def test_all_but_the_first_of_an_id_are_dropped(blocks: Blocks, slots: int, part: int) -> None:
     """Whether few slots make suspects of all, and however small the parts."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(duplicates, "MOST_SLOTS", slots)
-        patch.setattr(duplicates, "PART_BYTES", part)
+        patch.setattr(repeated_ids, "MOST_SLOTS", slots)
+        patch.setattr(repeated_ids, "PART_BYTES", part)
         output, names = write(Path(folder), blocks)
         decided = drop_duplicates(output, names, sum(map(len, blocks)))
         wanted = by_definition(names, blocks)
@@ -98,7 +99,7 @@ def test_all_but_the_first_of_an_id_are_dropped(blocks: Blocks, slots: int, part
 
 def test_ids_are_read_twice_however_many_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output, names = write(tmp_path, [[f"{block}-{row}" for row in range(20)] for block in range(30)])
-    monkeypatch.setattr(duplicates, "PART_BYTES", 100)
+    monkeypatch.setattr(repeated_ids, "PART_BYTES", 100)
     read: list[str] = []
     table = duplicates._table
 

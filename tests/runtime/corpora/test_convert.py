@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from rayner.data import scans
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_parquet
@@ -47,7 +48,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_parts, "PART_UNITS", 6)
+    monkeypatch.setattr(scans, "PART_UNITS", 6)
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -89,7 +90,7 @@ def test_the_same_corpus_whatever_the_workers(files: Path, tmp_path: Path, ray_c
 
 def counting(monkeypatch: pytest.MonkeyPatch, stop_after: int = 10**9) -> list[str]:
     read: list[str] = []
-    original = kept_parts.read_unit
+    original = kept_parts.read_unmerged
 
     def reader(unit: Any) -> Any:
         if len(read) == stop_after:
@@ -97,7 +98,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, stop_after: int = 10**9) -> list[s
         read.append(unit.name)
         return original(unit)
 
-    monkeypatch.setattr(kept_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unmerged", reader)
     return read
 
 
@@ -146,7 +147,7 @@ def test_a_finished_conversion_is_not_done_again(
 
 
 def test_a_document_given_twice_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_parts, "PART_UNITS", 1)
+    monkeypatch.setattr(scans, "PART_UNITS", 1)
     row = {"document_id": "a", "text": "Ekeus", "mentions": [{"start": 0, "end": 5, "type": "PER"}]}
     other = {**row, "text": "Smith"}
     folder = tmp_path / "in"
@@ -173,14 +174,14 @@ def test_a_document_given_twice_is_kept_once(tmp_path: Path, monkeypatch: pytest
 def test_a_reader_that_fails_costs_one_file(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = kept_parts.read_unit
+    original = kept_parts.read_unmerged
 
     def reader(unit: Any) -> Any:
         if "f03" in unit.paths[0]:
             raise ZeroDivisionError("unforeseen")
         return original(unit)
 
-    monkeypatch.setattr(kept_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unmerged", reader)
     assert convert([files], tmp_path / "out", workers=0)["documents"] == 48
     assert "ZeroDivisionError: unforeseen" in (tmp_path / "out" / "rejects.jsonl").read_text()
 
@@ -230,7 +231,7 @@ def test_memory_that_runs_out_is_no_reason_to_reject(
     def reader(unit: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(kept_parts, "read_unit", reader)
+    monkeypatch.setattr(kept_parts, "read_unmerged", reader)
     with pytest.raises(RaynerError, match=r"f00\.conll: cannot be read \(MemoryError"):
         convert([files], tmp_path / "out", workers=0)
 
@@ -257,7 +258,7 @@ def test_documents_of_others_are_left_alone(files: Path, tmp_path: Path) -> None
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime.corpora import kept_parts
+from rayner.data import scans
 from rayner.runtime import faults
 from rayner.runtime.corpora.convert import convert
 
@@ -269,7 +270,7 @@ def waits(document):
         time.sleep(0.02)
     return document, {}
 
-kept_parts.PART_UNITS = 6
+scans.PART_UNITS = 6
 import rayner.runtime.corpora.convert as corpora
 corpora.unchanged = waits
 convert([Path(sys.argv[1])], out, workers=int(sys.argv[3]))

@@ -22,12 +22,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rayner.cli.corpus import convert as command
+from rayner.data import scans
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.data.writers import WRITERS, write_jsonl, write_parquet
 from rayner.errors import CorpusError, InputError
-from rayner.runtime.corpora import kept_parts, taken
+from rayner.runtime.corpora import taken
 from rayner.runtime.corpora.convert import convert
 from tests.data.drawn import corpora, full_documents, ordered, standoff_documents, word_documents
 from tests.waiting import wait_for
@@ -218,7 +219,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_parts, "PART_UNITS", 6)
+    monkeypatch.setattr(scans, "PART_UNITS", 6)
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -261,10 +262,11 @@ def test_an_interrupted_writing_goes_on(files: Path, tmp_path: Path, monkeypatch
 DRIVER = """
 import sys, time
 from pathlib import Path
-from rayner.runtime.corpora import kept_parts, taken
+from rayner.data import scans
+from rayner.runtime.corpora import taken
 from rayner.runtime.corpora.convert import convert
 
-kept_parts.PART_UNITS = 6
+scans.PART_UNITS = 6
 write = taken._write
 
 def slow(to, part):

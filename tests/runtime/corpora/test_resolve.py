@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rayner.data import scans
 from rayner.data.readers import read_corpus
 from rayner.data.schema import chained
 from rayner.errors import CheckpointError, CorpusError, InputError
-from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora import resolve as command
 from rayner.runtime.corpora.resolve import resolve_texts
 from rayner.runtime.training.train import train
@@ -97,7 +97,7 @@ def test_what_only_one_finds_is_dropped_and_counted(texts: Path, tmp_path: Path)
 def test_an_interrupted_run_goes_on_and_a_finished_one_is_not_repeated(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_parts, "PART_UNITS", 1)
+    monkeypatch.setattr(scans, "PART_UNITS", 1)
     whole = resolve_texts([texts], tmp_path / "whole", ["rules"], "rule", workers=0)
     seen: list[str] = []
     original = command.resolve

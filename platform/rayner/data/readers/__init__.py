@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rayner.data.readers.base import Reading, Reject, Unit
-from rayner.data.readers.detect import PathLikes, by_format, detect, files_for, other_files
+from rayner.data.readers.detect import (
+    Listing,
+    PathLikes,
+    by_format,
+    detect,
+    files_for,
+    list_files,
+    other_files,
+)
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
 from rayner.errors import CorpusError
@@ -23,6 +31,7 @@ __all__ = [
     "merge",
     "read_corpus",
     "read_unit",
+    "read_unmerged",
 ]
 
 
@@ -31,29 +40,34 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
 
     The paths may be of several formats, but not the files of one folder.
     """
-    groups = _groups(paths, format)
-    return [unit for name, group in groups.items() for unit in FORMATS[name].units(files_for(group, name))]
+    return _units(_groups(paths, format))
 
 
 def find_parts(unit: Unit) -> list[Unit]:
     """A unit of a large file as parts of it, where its format can be read from the middle.
 
-    Parts hold the same documents with the same names and places. What is wrong with a whole file (text that
-    is not UTF-8) is wrong with the part that has it.
+    Parts hold the same documents with the same names and places, and the same cannot be read. A packed file
+    (`.gz`) has to be read from its start.
 
     Raises:
         FileError: the file cannot be read.
+        OSError: the system fails to read it.
     """
     parts = FORMATS[unit.format].parts
     return [unit] if parts is None else parts(_here(unit))
 
 
 def read_unit(unit: Unit) -> Reading:
-    """What a unit holds; a unit of which nothing can be understood is one reject.
+    """What a unit holds, each document once; a unit of which nothing can be understood is one reject.
 
     Raises:
         FileError: a file that cannot be read.
     """
+    return merge([read_unmerged(unit)])
+
+
+def read_unmerged(unit: Unit) -> Reading:
+    """As `read_unit`, also the documents whose id an earlier one has."""
     try:
         reading = FORMATS[unit.format].read(_here(unit))
     except CorpusError as error:
@@ -61,13 +75,14 @@ def read_unit(unit: Unit) -> Reading:
         reading.reject(error.where, error.what, error.hint)
     if not reading.documents and not reading.rejects and unit.span is None:
         reading.reject(unit.paths[0], "no documents in it", "remove it, or restore its content")
-    return merge([reading])
+    return reading
 
 
 def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
     """All documents of files and folders; an error where there is not one that can be read."""
-    reading = merge(map(read_unit, find_units(paths, format)))
-    for name, group in _groups(paths, format).items():
+    groups = _groups(paths, format)
+    reading = merge(map(read_unit, _units(groups)))
+    for name, group in groups.items():
         if aside := other_files(group, name):
             reading.ignored["file of another kind"] += len(aside)
     if not reading.documents:
@@ -82,9 +97,13 @@ def _here(unit: Unit) -> Unit:
     return unit if paths == unit.paths else replace(unit, paths=paths)
 
 
-def _groups(paths: PathLikes, format: str) -> Mapping[str, PathLikes]:
+def _units(groups: Mapping[str, Sequence[Listing]]) -> list[Unit]:
+    return [unit for name, group in groups.items() for unit in FORMATS[name].units(files_for(group, name))]
+
+
+def _groups(paths: PathLikes, format: str) -> Mapping[str, Sequence[Listing]]:
     if format == "auto":
-        return by_format(paths)
+        return by_format(list_files(paths))
     if format not in FORMATS:
         raise CorpusError("--format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
-    return {format: paths}
+    return {format: list_files(paths)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 from rayner.data.readers import files
 from rayner.data.readers.formats import FORMATS
@@ -45,66 +49,78 @@ _SUFFIXES = {
 }
 
 
-def find_files(paths: PathLikes) -> list[Path]:
-    """The files of paths; folders are searched below, less hidden files and documentation (README, ...)."""
-    found: dict[Path, None] = {}
+class Listing(NamedTuple):
+    """A path as it was given, and its files: itself, or those of the folder that it is."""
+
+    path: Path
+    files: list[Path]
+    is_folder: bool
+
+
+def list_files(paths: PathLikes) -> list[Listing]:
+    """The files of paths, which nobody needs to list again.
+
+    Folders are searched below, less hidden files and documentation (README, ...).
+
+    Raises:
+        CorpusError: no such path.
+        FileError: a folder that cannot be listed.
+    """
+    found = []
     for path in _as_paths(paths):
         if not path.exists():
             raise CorpusError(str(path), "no such file or folder", "correct the path")
-        if path.is_dir():
-            inside = (
-                p for p in sorted(path.rglob("*")) if not _is_aside(p.relative_to(path)) and p.is_file()
-            )
-            found.update(dict.fromkeys(inside))
-        else:
-            found[path] = None
-    if not found:
-        raise CorpusError(_named(paths), "no files", "name a file or a folder that holds some")
-    return list(found)
+        is_folder = path.is_dir()
+        found.append(Listing(path, list(_inside(path)) if is_folder else [path], is_folder))
+    return found
 
 
-def by_format(paths: PathLikes) -> dict[str, list[Path]]:
+def by_format(listings: Sequence[Listing]) -> dict[str, list[Listing]]:
     """The paths by their format, in order; each path by itself must be of one.
 
     Raises:
         CorpusError: as `detect`.
     """
-    named = _as_paths(paths)
-    found, _ = _formats_in(named)
-    if len(found) < 2 or len(named) == 1:
-        return {detect(named): named}
-    groups: dict[str, list[Path]] = {}
-    for path in named:
-        groups.setdefault(detect(path), []).append(path)
+    found, _ = _formats_in(listings)
+    if len(found) < 2 or len(listings) == 1:
+        return {_only_format(listings): list(listings)}
+    groups: dict[str, list[Listing]] = {}
+    for listing in listings:
+        groups.setdefault(_only_format([listing]), []).append(listing)
     return groups
 
 
 def detect(paths: PathLikes) -> str:
     """The format of files or folders; where there is none, or more than one, an error names what was seen."""
-    found, strange = _formats_in(paths)
+    return _only_format(list_files(paths))
+
+
+def _only_format(listings: Sequence[Listing]) -> str:
+    found, strange = _formats_in(listings)
     if len(found) == 1:
         return next(iter(found))
     hint = f"give --format: {', '.join(FORMATS)}"
     if not found:
-        raise CorpusError(_named(paths), f"no known format; looked at {_seen(strange)}", hint)
+        raise CorpusError(_named(listings), f"no known format; looked at {_seen(strange)}", hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
-    raise CorpusError(_named(paths), f"several formats: {several}", f"name one of the folders, or {hint}")
+    raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")
 
 
-def _formats_in(paths: PathLikes) -> tuple[dict[str, Path], list[Path]]:
+def _formats_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path]]:
     """A file of each format, and files of none."""
     found: dict[str, Path] = {}
     strange: list[Path] = []
-    groups: dict[tuple[Path, str], list[Path]] = {}
-    for path in find_files(paths):
-        groups.setdefault((path.parent, files.suffix(path)), []).append(path)
-    for group in groups.values():
-        for path in group[:LOOKED_AT]:
-            name = _format_of(path)
-            if name is None:
-                strange.append(path)
-            else:
-                found.setdefault(name, path)
+    looked_at = Counter[tuple[str, str]]()
+    for path in _all_files(listings):
+        group = os.path.dirname(path), files.suffix(path)
+        looked_at[group] += 1
+        if looked_at[group] > LOOKED_AT:
+            continue
+        name = _format_of(path)
+        if name is None:
+            strange.append(path)
+        else:
+            found.setdefault(name, path)
     if strange and "text" in found:
         # Whatever they are, they are why the texts are there; reading the texts alone would hide it.
         del found["text"]
@@ -114,21 +130,47 @@ def _formats_in(paths: PathLikes) -> tuple[dict[str, Path], list[Path]]:
     return found, strange
 
 
-def files_for(paths: PathLikes, format: str) -> list[Path]:
+def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
     """The files that a format may be in: those that are named, and those of folders with its suffixes."""
-    named = {path for path in _as_paths(paths) if not path.is_dir()}
+    named = {listing.path for listing in listings if not listing.is_folder}
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
-    kept = [path for path in find_files(paths) if path in named or files.suffix(path) in suffixes]
+    kept = [path for path in _all_files(listings) if files.suffix(path) in suffixes or path in named]
     if not kept:
         raise CorpusError(
-            _named(paths), f"no {format} files ({', '.join(filter(None, suffixes))})", "try --format auto"
+            _named(listings), f"no {format} files ({', '.join(filter(None, suffixes))})", "try --format auto"
         )
     return kept
 
 
-def other_files(paths: PathLikes, format: str) -> list[Path]:
+def other_files(listings: Sequence[Listing], format: str) -> list[Path]:
     """The files of folders that `files_for` leaves aside for their suffix."""
-    return sorted(set(find_files(paths)) - set(files_for(paths, format)))
+    return sorted(set(_all_files(listings)) - set(files_for(listings, format)))
+
+
+def _all_files(listings: Sequence[Listing]) -> Iterable[Path]:
+    """Each once, in order."""
+    found: Iterable[Path] = chain.from_iterable(listing.files for listing in listings)
+    if len(listings) > 1:
+        found = dict.fromkeys(found)
+    if not any(listing.files for listing in listings):
+        raise CorpusError(_named(listings), "no files", "name a file or a folder that holds some")
+    return found
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """The files below a folder, in the order of their paths. Links to files are followed, to folders not."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise files.unreadable(folder, error) from None
+    for entry in found:
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _inside(folder / entry.name)
+        elif entry.is_file() and not _is_aside(path := folder / entry.name):
+            yield path
 
 
 def _format_of(path: Path) -> str | None:
@@ -137,17 +179,17 @@ def _format_of(path: Path) -> str | None:
 
 
 def _is_aside(path: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in path.parts)
-    named = files.stem(path).lower() in _DOCUMENTATION or path.name in OF_A_CONVERSION
-    return hidden or named or path.suffix.lower() == ".md"
+    name = path.name
+    documents = files.stem(path).lower() in _DOCUMENTATION or name.lower().endswith(".md")
+    return documents or name in OF_A_CONVERSION
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:
     return [local(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
 
 
-def _named(paths: PathLikes) -> str:
-    return ", ".join(map(str, _as_paths(paths))) or "corpus"
+def _named(listings: Sequence[Listing]) -> str:
+    return ", ".join(str(listing.path) for listing in listings) or "corpus"
 
 
 def _seen(paths: Sequence[Path]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rayner.data.readers.base import Reading, Sample, Unit
@@ -61,8 +61,11 @@ def read_span(path: str | Path, span: tuple[int, int]) -> bytes:
         with local(path).open("rb") as file:
             file.seek(begin)
             data = file.read(end - begin)
-    except OSError as error:
+    except NOT_GIVEN as error:
         raise unreadable(path, error) from None
+    except OSError as error:
+        error.filename = str(path)
+        raise
     if len(data) < end - begin:
         raise FileError(str(path), "changed while it was read", "start again")
     return data
@@ -91,6 +94,32 @@ def read_text(path: str | Path, reading: Reading, *, may_be_empty: bool = False)
     if not data and not may_be_empty:
         raise CorpusError(str(path), "an empty file", "remove it, or restore its content")
     return without_mark(decode(data, path), reading.repaired)
+
+
+def text_lines(data: bytes, path: str | Path, reading: Reading, before: int = 0) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; one that is not UTF-8 is rejected, a byte-order mark removed and counted.
+
+    Args:
+        before: the lines of the file before the data.
+
+    Raises:
+        CorpusError: nothing of it is UTF-8, but UTF-16 or binary.
+    """
+    try:
+        text = decode(data, path, before)
+    except CorpusError:
+        if _is_utf_16(data):
+            raise
+        text = data.decode(errors="surrogateescape")
+    text = text if before else without_mark(text, reading.repaired)
+    for number, line in enumerate(split_lines(text), before + 1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            what = f"byte 0x{ord(line[error.start]) & 0xFF:02x} is not UTF-8"
+            reading.reject(f"{path}:{number}", what, _hint(b""))
+        else:
+            yield number, line
 
 
 def without_mark(text: str, repaired: Counter[str]) -> str:
@@ -141,12 +170,19 @@ def sample(path: Path) -> Sample:
 
 def suffix(path: Path) -> str:
     """The suffix of a file in lower case, a .gz after it left out."""
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    return _stem_and_suffix(path.name)[1].lower()
 
 
 def stem(path: Path) -> str:
     """The name of a file without its suffix, and without .gz."""
-    return Path(path.name.removesuffix(".gz")).stem
+    return _stem_and_suffix(path.name)[0]
+
+
+def _stem_and_suffix(name: str) -> tuple[str, str]:
+    """As pathlib has them, without making a path for each of a million files."""
+    name = name.removesuffix(".gz")
+    point = name.rfind(".")
+    return (name[:point], name[point:]) if 0 < point < len(name) - 1 else (name, "")
 
 
 def each_file(format: str, paths: Sequence[Path], *, whole: bool = False) -> list[Unit]:
@@ -170,9 +206,13 @@ def names(paths: Sequence[Path]) -> list[str]:
 
 
 def _hint(data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _full_of_nul(data):
+    if _is_utf_16(data):
         return "convert it: iconv -f utf-16 -t utf-8"
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
+
+
+def _is_utf_16(data: bytes) -> bool:
+    return data[:2] in (b"\xff\xfe", b"\xfe\xff") or _full_of_nul(data)
 
 
 def _full_of_nul(data: bytes) -> bool:

@@ -11,6 +11,7 @@ from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import has_fields
 from rayner.data.readers.rows import add_row
+from rayner.errors import CorpusError
 
 
 def units(paths: Sequence[Path]) -> list[Unit]:
@@ -19,21 +20,23 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 
 
 def parts(unit: Unit) -> list[Unit]:
-    """A file as runs of whole lines of about `files.PART_BYTES`; a packed one in one piece."""
+    """A file as runs of whole lines of about `files.PART_BYTES`; a packed or blank one in one piece."""
     (path,) = unit.paths
     size = files.size_of(path)
     if path.endswith(".gz") or size < 2 * files.PART_BYTES:
         return [unit]
     found: list[Unit] = []
     begin = place = before = 0
+    blank = True
     while place < size:
         data = files.read_span(path, (place, min(place + files.PART_BYTES, size)))
+        blank = blank and not data.removeprefix(b"\xef\xbb\xbf").strip()
         end = len(data) if place + len(data) == size else data.rfind(b"\n") + 1
         if end:
             found.append(replace(unit, span=(begin, place + end), first=before))
             begin, before = place + end, before + data.count(b"\n", 0, end)
         place += len(data)
-    return found if len(found) > 1 else [unit]
+    return found if len(found) > 1 and not blank else [unit]
 
 
 def matches(sample: Sample) -> bool:
@@ -45,12 +48,10 @@ def read(unit: Unit) -> Reading:
     """The documents of a file, one a line; rows without an id are named `NAME:LINE`."""
     reading = Reading()
     (path,) = unit.paths
-    if unit.span is None:
-        text = files.read_text(path, reading)
-    else:
-        text = files.decode(files.read_span(path, unit.span), path, unit.first)
-        text = text if unit.first else files.without_mark(text, reading.repaired)
-    lines = enumerate(files.split_lines(text), unit.first + 1)
+    data = files.read_bytes(path) if unit.span is None else files.read_span(path, unit.span)
+    if not data:
+        raise CorpusError(path, "an empty file", "remove it, or restore its content")
+    lines = files.text_lines(data, path, reading, unit.first)
     for number, where, row in json_values(lines, path, reading.reject):
         add_row(row, where, f"{unit.name}:{number}", reading)
     return reading

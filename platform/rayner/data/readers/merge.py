@@ -28,3 +28,15 @@ def merge(readings: Iterable[Reading]) -> Reading:
                 what = f"document {document.document_id!r} differs from the one at {merged.places[first]}"
                 merged.reject(place, what, "give each document an id of its own", document.document_id)
     return merged
+
+
+def join(readings: Iterable[Reading]) -> Reading:
+    """All readings in one, in order."""
+    joined = Reading()
+    for reading in readings:
+        joined.documents += reading.documents
+        joined.places += reading.places
+        joined.rejects += reading.rejects
+        joined.repaired += reading.repaired
+        joined.ignored += reading.ignored
+    return joined

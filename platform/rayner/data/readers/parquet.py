@@ -30,9 +30,12 @@ def parts(unit: Unit) -> list[Unit]:
         return [unit]
     try:
         with pq.ParquetFile(path) as file:
+            _columns(file, path)
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
             sizes = [(group.total_byte_size, group.num_rows) for group in groups]
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, CorpusError) as error:
+        if files.is_fault(error):
+            raise
         # Reading it says what is wrong.
         return [unit]
     found: list[Unit] = []
@@ -52,25 +55,31 @@ def matches(sample: Sample) -> bool:
 
 
 def read(unit: Unit) -> Reading:
-    """The documents of a Parquet file; places are row numbers from 0."""
+    """The documents of a Parquet file; places are row numbers from 0.
+
+    Of a damaged row group, the rows from the first one that cannot be had are one reject.
+    """
     reading = Reading()
     (path,) = unit.paths
+    begin = unit.first
     try:
         with pq.ParquetFile(path) as file:
-            columns = [name for name in DOCUMENT_SCHEMA.names if name in file.schema_arrow.names]
-            for name in ("document_id", "text"):
-                if name not in columns:
-                    found = ", ".join(file.schema_arrow.names)
-                    raise CorpusError(path, f"no column `{name}` among {found}", "name the column so")
-            groups = list(range(*(unit.span or (0, file.metadata.num_row_groups))))
-            rows = sum(file.metadata.row_group(i).num_rows for i in groups)
-            for name in set(file.schema_arrow.names) - set(columns):
-                reading.ignored[f"field {name}"] += rows
-            row_number = unit.first
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=columns):
-                for row in batch.to_pylist():
-                    add_row(row, f"{path}:row {row_number}", f"{unit.name}:{row_number}", reading)
-                    row_number += 1
+            columns = _columns(file, path)
+            for group in range(*(unit.span or (0, file.metadata.num_row_groups))):
+                end = begin + file.metadata.row_group(group).num_rows
+                for name in set(file.schema_arrow.names) - set(columns):
+                    reading.ignored[f"field {name}"] += end - begin
+                try:
+                    for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+                        for number, row in enumerate(batch.to_pylist(), begin):
+                            add_row(row, f"{path}:row {number}", f"{unit.name}:{number}", reading)
+                        begin += len(batch)
+                except (pa.ArrowException, OSError) as error:
+                    if files.is_fault(error):
+                        raise
+                    what = f"the rows before row {end} cannot be read ({error})"
+                    reading.reject(f"{path}:row {begin}", what, "write the file again")
+                begin = end
     except files.NOT_GIVEN as error:
         raise files.unreadable(path, error) from None
     except (pa.ArrowException, OSError) as error:
@@ -78,3 +87,17 @@ def read(unit: Unit) -> Reading:
             raise
         raise CorpusError(path, f"not a Parquet file that can be read ({error})", "write it again") from None
     return reading
+
+
+def _columns(file: pq.ParquetFile, path: str) -> list[str]:
+    """Those that are read.
+
+    Raises:
+        CorpusError: one that a document needs is not there.
+    """
+    columns = [name for name in DOCUMENT_SCHEMA.names if name in file.schema_arrow.names]
+    for name in ("document_id", "text"):
+        if name not in columns:
+            found = ", ".join(file.schema_arrow.names)
+            raise CorpusError(path, f"no column `{name}` among {found}", "name the column so")
+    return columns

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.kept_parts import (
-    PART_BYTES,
     Assembled,
     Change,
     Notes,
@@ -35,9 +34,10 @@ from rayner.runtime.corpora.kept_parts import (
     read_parts,
     remove_parts,
     size_of,
+    split_large,
     unchanged,
 )
-from rayner.runtime.pipeline import code_digest
+from rayner.runtime.pipeline import code_digest, parallel_map
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
@@ -180,7 +180,7 @@ def process(
     fresh: bool,
     to: str = "parquet",
     small: int = SMALL_BYTES,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     """Read units, change their documents, and put them together in `out`: the counts of `convert`, and notes.
 
@@ -188,10 +188,11 @@ def process(
         change: what becomes of a document; a CorpusError rejects it.
         purpose: stands for what is done with the documents; its first word is shown.
         small: inputs below are worked on in this process where `workers` is None.
-        part_bytes: how much of the input is worked on together.
+        part_bytes: how much of the input is worked on together; of a large file, more.
     """
-    with worked_on(out, "writes this corpus", fresh) as (folder, _):
-        return _process_into(units, change, purpose, folder, workers, fresh, to, small, part_bytes)
+    with worked_on(out, "writes this corpus", fresh) as (folder, publication):
+        here = publication is not None
+        return _process_into(units, change, purpose, folder, workers, here, fresh, to, small, part_bytes)
 
 
 def _process_into(
@@ -200,15 +201,17 @@ def _process_into(
     purpose: str,
     out: Path,
     workers: int | None,
+    here: bool,
     fresh: bool,
     to: str,
     small: int,
-    part_bytes: int,
+    part_bytes: int | None,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
     check_out(out)
     _guard(out)
-    parts = cut_parts(units, f"{purpose} {code_digest(*SOURCES)}", part_bytes)
+    doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
+    parts = cut_parts(units, purpose, part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
     if finished.get("key") == key and not fresh:
@@ -221,11 +224,18 @@ def _process_into(
         raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
     if fresh:
         remove_parts(out)
-    workers = _workers(units, workers, small)
-    read_parts(parts, change, out, workers, purpose.split()[0])
+    if workers is None and size_of(parts) < small:
+        workers = 0
+
+    def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+        alone = workers is None and len(parts) < 2
+        return parallel_map(work, parts, 0 if alone else workers, here=here)
+
+    parts = split_large(parts, purpose, out, mapper, part_bytes)
+    read_parts(parts, change, out, mapper, doing)
     # Until all is in its place again, the folder does not count as finished.
     (out / COUNTS).unlink(missing_ok=True)
-    assembled = assemble(parts, out, to, workers)
+    assembled = assemble(parts, out, to, mapper)
     if not assembled.documents:
         remove_parts(out)
         raise _nothing(out, to, assembled)
@@ -286,7 +296,3 @@ def _read_counts(out: Path) -> dict[str, Any]:
         return json.loads((out / COUNTS).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-
-
-def _workers(units: Sequence[Unit], workers: int | None, small: int) -> int | None:
-    return 0 if workers is None and (size_of(units) < small or len(units) == 1) else workers

@@ -10,36 +10,42 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rayner.data import scans
 from rayner.data.example_shards import canonical
-from rayner.data.readers import Reading, Reject, Unit, read_unit
+from rayner.data.readers import Reading, Reject, Unit, read_unmerged
 from rayner.data.readers.files import is_fault
-from rayner.data.readers.merge import TWICE, merge
+from rayner.data.readers.merge import TWICE, join
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import write_parquet
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, FileError, RaynerError, StorageError
+from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
-from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
+from rayner.runtime.repeated_ids import by_block, repeated
+from rayner.tasks.base import ParallelMap
 
 PARTS = ".parts"
-PART_BYTES = 8 * 2**20
-PART_UNITS = 256
+CUTS = "cuts"
+"""The folder among the parts that says where large files were cut."""
+
+T = TypeVar("T")
 
 Notes = Mapping[str, Sequence[int]]
 """Numbers about a document that add up over the corpus."""
@@ -51,10 +57,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Units that are read together."""
+    """Files, or a part of a large file, that are read together; the key is that of what is made of them."""
 
     key: str
-    units: tuple[Unit, ...]
+    of: scans.Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +81,55 @@ def unchanged(document: Document) -> tuple[Document, Notes]:
     return document, {}
 
 
-def cut_parts(units: Sequence[Unit], purpose: str, part_bytes: int = PART_BYTES) -> list[Part]:
+def cut_parts(units: Iterable[Unit], purpose: str, part_bytes: int | None = None) -> list[Part]:
     """Units in order, small ones together. `purpose` stands for what is done with the documents."""
-    parts: list[Part] = []
-    gathered: list[Unit] = []
-    size = 0
-    for unit in units:
-        gathered.append(unit)
-        size += size_of([unit])
-        if size >= part_bytes or len(gathered) == PART_UNITS:
-            parts.append(_part(gathered, purpose))
-            gathered, size = [], 0
-    return [*parts, _part(gathered, purpose)] if gathered else parts
+    return [Part(part.key(purpose), part) for part in scans.cut_parts(units, part_bytes)]
 
 
-def size_of(units: Iterable[Unit]) -> int:
+def split_large(
+    parts: Sequence[Part], purpose: str, out: Path, mapper: ParallelMap, part_bytes: int | None = None
+) -> list[Part]:
+    """The parts, with those of large files cut further. What is not cut yet is read once for that."""
+    folder = out / PARTS / CUTS
+    large = {
+        unit: part.key
+        for part in parts
+        if part.of.size >= 2 * scans.PART_BYTES
+        for unit in part.of.units
+        if scans.is_large(unit)
+    }
+    missing = [unit for unit in large if not scans.are_known(folder, unit)]
+    for _ in track(mapper(partial(_cut, folder), missing), len(missing), "cut large files"):
+        pass
+    again = set(large.values())
+    return [
+        piece
+        for part in parts
+        for piece in (
+            cut_parts(_pieces(folder, part.of.units, large), purpose, part_bytes)
+            if part.key in again
+            else [part]
+        )
+    ]
+
+
+def size_of(parts: Iterable[Part]) -> int:
     """The bytes of all files."""
-    return sum(max(0, _stamp(path)[0]) for unit in units for path in unit.paths)
+    return sum(part.of.size for part in parts)
 
 
-def read_parts(parts: Sequence[Part], change: Change, out: Path, workers: int | None, label: str) -> None:
+def read_parts(parts: Sequence[Part], change: Change, out: Path, mapper: ParallelMap, label: str) -> None:
     """Read and change the documents of those parts that are not there yet."""
     folder = out / PARTS
     folder.mkdir(parents=True, exist_ok=True)
     missing = [part for part in parts if not (folder / f"{part.key}.json").exists()]
     if len(missing) < len(parts):
         log.info("%s: going on after %d of %d parts", label, len(parts) - len(missing), len(parts))
-    for _ in track(parallel_map(partial(_read_part, change, folder), missing, workers), len(missing), label):
+    for _ in track(mapper(partial(_read_part, change, folder), missing), len(missing), label):
         pass
 
 
-def assemble(parts: Sequence[Part], out: Path, to: str = "parquet", workers: int | None = 0) -> Assembled:
+def assemble(parts: Sequence[Part], out: Path, to: str, mapper: ParallelMap) -> Assembled:
     """Put the parts together in `out`, each document once: `documents-*`, or files of other names, in the
     format `to`, and `rejects.jsonl`; what the format cannot hold is in `losses.jsonl`.
     """
@@ -113,23 +137,32 @@ def assemble(parts: Sequence[Part], out: Path, to: str = "parquet", workers: int
     counted = {name: Counter() for name in ("mentions", "repaired", "ignored")}
     notes: dict[str, list[int]] = {}
     rejected = 0
-    seen: dict[str, tuple[bytes, str]] = {}
     taken: list[Taken] = []
-    with whole_file(out / "rejects.jsonl") as path, path.open("w", encoding="utf-8") as rejects:
-        for part in parts:
+    with (
+        TemporaryDirectory(prefix="rayner-ids-") as ids,
+        whole_file(out / "rejects.jsonl") as path,
+        path.open("w", encoding="utf-8") as rejects,
+    ):
+        found = _repeated(parts, folder, Path(ids))
+        upcoming = next(found, None)
+        for number, part in enumerate(parts):
             sidecar = json.loads((folder / f"{part.key}.json").read_text("utf-8"))
             for name, counter in counted.items():
                 counter.update(sidecar[name])
-            ids = pq.read_table(folder / f"{part.key}.ids.parquet")
-            kept, clashes = _judge(ids, seen)
+            told = pq.read_table(folder / f"{part.key}.ids.parquet", columns=["notes"])["notes"]
+            kept, clashes = np.ones(len(told), bool), list[dict[str, Any]]()
+            if upcoming is not None and upcoming["block"][0].as_py() == number:
+                kept[upcoming["row"].to_numpy()] = False
+                clashes = _clashes(upcoming)
+                upcoming = next(found, None)
             for row in chain(sidecar["rejects"], clashes):
                 rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
                 rejected += 1
-            counted["repaired"][TWICE] += len(kept) - sum(kept) - len(clashes)
-            for text in ids["notes"].filter(pa.array(kept, pa.bool_())).to_pylist():
+            counted["repaired"][TWICE] += int((~kept).sum()) - len(clashes)
+            for text in told.filter(pa.array(kept)).to_pylist():
                 _add(notes, json.loads(text))
-            if any(kept):
-                taken.append(Taken(folder / f"{part.key}.parquet", np.array(kept)))
+            if kept.any():
+                taken.append(Taken(folder / f"{part.key}.parquet", kept))
             counted["mentions"].subtract(_left_out(folder / f"{part.key}.parquet", kept))
     mentions, repaired, ignored = (+counter for counter in counted.values())
     documents = sum(int(one.kept.sum()) for one in taken)
@@ -137,7 +170,7 @@ def assemble(parts: Sequence[Part], out: Path, to: str = "parquet", workers: int
     if to == "parquet":
         take_as_parquet(taken, out)
     else:
-        documents, mentions, lost = take_as(to, taken, out, workers)
+        documents, mentions, lost = take_as(to, taken, out, mapper)
     return Assembled(documents, mentions, repaired, ignored, rejected, notes, lost)
 
 
@@ -146,21 +179,18 @@ def remove_parts(out: Path) -> None:
     shutil.rmtree(out / PARTS, ignore_errors=True)
 
 
-def _part(units: Sequence[Unit], purpose: str) -> Part:
-    stamps = [(u.format, u.name, u.whole, [(p, *_stamp(p)) for p in u.paths]) for u in units]
-    return Part(hashlib.sha256(canonical([purpose, stamps]).encode()).hexdigest()[:24], tuple(units))
+def _cut(folder: Path, unit: Unit) -> None:
+    _with_patience(partial(scans.parts_of, folder, unit), unit)
 
 
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return -1, -1
-    return found.st_size, found.st_mtime_ns
+def _pieces(folder: Path, units: Iterable[Unit], large: Collection[Unit]) -> Iterator[Unit]:
+    for unit in units:
+        yield from scans.parts_of(folder, unit) if unit in large else [unit]
 
 
 def _read_part(change: Change, folder: Path, part: Part) -> None:
-    reading = merge(map(_read, part.units))
+    reading = join(map(_read, part.of.units))
+    part.of.check_unchanged()
     changed = _changed(reading, change)
     hashes = [_digest(document) for document in reading.documents]
     write_parquet((document for document, _ in changed), folder / f"{part.key}.parquet")
@@ -201,27 +231,33 @@ def _read(unit: Unit) -> Reading:
     """What a unit holds; a unit that no reader gets through is one reject.
 
     Raises:
-        ReadFault: the bytes of a file cannot be had, or there is no memory for them, try after try.
+        RaynerError: the bytes of a file cannot be had, or there is no memory for them, try after try.
     """
+    return _with_patience(partial(_read_once, unit), unit)
+
+
+def _with_patience(do: Callable[[], T], unit: Unit) -> T:
     failures = 0
     while True:
         try:
-            return _read_once(unit)
-        except (OSError, MemoryError) as error:
+            return do()
+        except (OSError, MemoryError, FileError, StorageError) as error:
             failures += 1
-            pause(failures, read_fault(", ".join(unit.paths), error))
+            fault = error if isinstance(error, RaynerError) else read_fault(", ".join(unit.paths), error)
+            pause(failures, fault)
 
 
 def _read_once(unit: Unit) -> Reading:
     try:
         for path in unit.paths:
             # The driver has listed it: where it is not there, or closed to this worker, that is a fault.
-            Path(path).open("rb").close()
-        return read_unit(unit)
+            local(path).open("rb").close()
+        return read_unmerged(unit)
     except (
         Exception
     ) as error:  # one file must not end the work on all others, whatever is wrong with its content
-        if is_fault(error):
+        # A reader says what is wrong with the content by a CorpusError, which is a reject by now.
+        if is_fault(error) or isinstance(error, RaynerError):
             raise
         log.warning("%s could not be read", unit.paths[0], exc_info=True)
         reading = Reading()
@@ -235,25 +271,38 @@ def _digest(document: Document) -> bytes:
     return hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
 
 
-def _judge(ids: pa.Table, seen: dict[str, tuple[bytes, str]]) -> tuple[list[bool], list[dict[str, Any]]]:
-    """Which documents are kept, and a reject for each that has the id of another one."""
-    kept: list[bool] = []
-    clashes: list[dict[str, Any]] = []
-    for row in ids.to_pylist():
-        name = row["document_id"]
-        kept.append(name not in seen)
-        digest, place = seen.setdefault(name, (row["digest"], row["place"]))
-        if digest != row["digest"]:
-            what = f"document {name!r} differs from the one at {place}"
-            clashes.append(Reject(row["place"], what, "give each document an id of its own", name).to_row())
-    return kept, clashes
+def _repeated(parts: Sequence[Part], folder: Path, temporary: Path) -> Iterator[pa.Table]:
+    """For each part with documents whose id an earlier one has, those, in the order of the parts."""
+    paths = [folder / f"{part.key}.ids.parquet" for part in parts]
+    documents = sum(pq.read_metadata(path).num_rows for path in paths)
+
+    def tables(columns: list[str]) -> Iterator[pa.Table]:
+        return (pq.read_table(path, columns=columns) for path in paths)
+
+    found = repeated(tables, ["digest", "place"], documents, len(parts), temporary)
+    return chain.from_iterable(map(by_block, found))
 
 
-def _left_out(source: Path, kept: Sequence[bool]) -> Counter[str]:
+def _clashes(again: pa.Table) -> list[dict[str, Any]]:
+    """A reject for each document that is another one than the first of its id."""
+    rows = again.filter(pc.not_equal(again["digest"], again["first_digest"])).to_pylist()
+    hint = "give each document an id of its own"
+    return [
+        Reject(
+            row["place"],
+            f"document {row['document_id']!r} differs from the one at {row['first_place']}",
+            hint,
+            row["document_id"],
+        ).to_row()
+        for row in rows
+    ]
+
+
+def _left_out(source: Path, kept: np.ndarray) -> Counter[str]:
     """The mentions of the documents of a part that are not kept, by type."""
-    if all(kept):
+    if kept.all():
         return Counter()
-    table = pq.read_table(source).filter(pa.array([not keep for keep in kept], pa.bool_()))
+    table = pq.read_table(source).filter(pa.array(~kept))
     return Counter(m.type for document in documents_from_table(table) for m in document.mentions)
 
 

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS, write_parquet
 from rayner.files.whole import partial_name, whole_file
-from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
+from rayner.tasks.base import ParallelMap
 
 LOSSES = "losses.jsonl"
 _ROWS = 256
@@ -63,7 +63,7 @@ def take_as_parquet(taken: Sequence[Taken], out: Path) -> None:
 
 
 def take_as(
-    to: str, taken: Sequence[Taken], out: Path, workers: int | None
+    to: str, taken: Sequence[Taken], out: Path, mapper: ParallelMap
 ) -> tuple[int, Counter[str], Counter[str]]:
     """Write the documents in another format, in parts that a later call does not write again.
 
@@ -73,7 +73,7 @@ def take_as(
     missing = [part for part in taken if not part.written(to).exists()]
     if len(missing) < len(taken):
         log.info("%s: going on after %d of %d parts", to, len(taken) - len(missing), len(taken))
-    for _ in track(parallel_map(partial(_write, to), missing, workers), len(missing), f"write {to}"):
+    for _ in track(mapper(partial(_write, to), missing), len(missing), f"write {to}"):
         pass
     _remove_stale(out)
     documents, number = 0, 0

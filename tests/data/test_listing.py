@@ -1,0 +1,75 @@
+"""Files of folders are listed once, in the order of their paths."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rayner.data import scans
+from rayner.data.readers import find_units, read_corpus
+from rayner.errors import FileError
+
+NAMES = ("b.txt", "a/z.txt", "a.txt", "a/b/c.txt", "c.txt/d.txt", "a b.txt", "README.txt", "notes.md")
+HIDDEN = (".git/a.txt", "_work/a.txt", "a/_b.txt", "counts.json", "License", "source.txt.gz")
+
+
+def write(folder: Path) -> None:
+    for name in (*NAMES, *HIDDEN):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Some text.\n")
+    (folder / "a/link.txt").symlink_to(folder / "b.txt")
+    (folder / "linked").symlink_to(folder / "a", target_is_directory=True)
+
+
+def test_what_is_listed_is_as_the_paths_sort(tmp_path: Path) -> None:
+    write(tmp_path)
+    found = [Path(unit.paths[0]) for unit in find_units(tmp_path)]
+    assert found == sorted(tmp_path / name for name in (*NAMES[:6], "a/link.txt"))
+    assert next(unit.name for unit in find_units(tmp_path)) == "c"
+
+
+def test_a_corpus_is_listed_once_and_each_file_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    listed, asked = Counter[str](), Counter[str]()
+    scan, ask = os.scandir, os.stat
+
+    def scandir(path: str | Path) -> object:
+        listed[str(path)] += 1
+        return scan(path)
+
+    def stat(path: str | Path, *arguments: object, **options: object) -> os.stat_result:
+        asked[str(path)] += 1
+        return ask(path, *arguments, **options)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "stat", stat)
+    units = find_units(tmp_path)
+    assert set(listed.values()) == {1}
+    asked.clear()
+    scans.cut_parts(units)
+    assert asked == Counter(unit.paths[0] for unit in units)
+    listed.clear()
+    assert len(read_corpus(tmp_path).documents) == len(units)
+    assert set(listed.values()) == {1}
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    scan = os.scandir
+
+    def scandir(path: str | Path) -> object:
+        if Path(path).name == "b":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(FileError, match=r"/a/b: Permission denied"):
+        find_units(tmp_path)

@@ -1,0 +1,94 @@
+"""Corpora at URIs, converted on nodes that have fetched nothing yet; and what is only here stays here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.data.readers import Unit, find_units
+from rayner.errors import FileError, InputError, RaynerError, StorageError
+from rayner.files import fetching
+from rayner.files.places import place_of
+from rayner.runtime import faults, pipeline
+from rayner.runtime.corpora import kept_parts
+from rayner.runtime.corpora.convert import convert
+from tests.object_storage import BUCKET, Storage
+
+CORPUS = f"s3://{BUCKET}/conversion/in"
+
+
+@pytest.fixture
+def on_another_node(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
+    """A unit that the driver has found, where its file was not fetched."""
+    place_of(f"{CORPUS}/a.jsonl").write(b'{"document_id": "a", "text": "Ann ran."}\n')
+    (unit,) = find_units(CORPUS)
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+    shutil.rmtree(tmp_path / "machine")
+    monkeypatch.setattr(faults, "PAUSE", 0.0)
+    return unit
+
+
+def test_another_node_fetches_what_it_reads(on_another_node: Unit, tmp_path: Path) -> None:
+    (document,) = kept_parts._read(on_another_node).documents
+    assert document.text == "Ann ran."
+    assert list((tmp_path / "other").rglob("a.jsonl"))
+
+
+def test_storage_that_fails_is_no_reason_to_reject(
+    on_another_node: Unit, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "TRIES", 1)
+    monkeypatch.setattr(fetching, "TRIES", 1)
+    failed = storage.fails("503", times=10**9, part="conversion")
+    with pytest.raises(StorageError, match=f"{CORPUS}/a.jsonl: cannot be read"):
+        kept_parts._read(on_another_node)
+    assert failed
+    storage.works()
+    assert kept_parts._read(on_another_node).documents
+
+
+def test_access_that_is_denied_is_no_reason_to_reject(on_another_node: Unit, storage: Storage) -> None:
+    storage.fails("403", times=10**9, part="conversion")
+    with pytest.raises(InputError, match=f"{CORPUS}/a.jsonl: access is denied"):
+        kept_parts._read(on_another_node)
+
+
+def test_a_file_that_is_gone_when_it_is_read_is_no_reason_to_reject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "PAUSE", 0.0)
+
+    def gone(unit: Unit) -> Any:
+        raise FileError(unit.paths[0], "No such file or directory", "name a file that can be read")
+
+    monkeypatch.setattr(kept_parts, "read_unmerged", gone)
+    (tmp_path / "a.jsonl").write_text('{"text": "Ann ran."}\n')
+    with pytest.raises(RaynerError, match=r"a\.jsonl: No such file"):
+        convert([tmp_path / "a.jsonl"], tmp_path / "out", workers=0)
+
+
+@pytest.mark.parametrize("to", ["parquet", "jsonl"])
+def test_what_is_made_for_a_uri_is_made_on_this_node(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """Other nodes have a RAYNER_LOCAL of their own, where nobody would look for their parts."""
+    told: list[bool] = []
+    original: Callable[..., Any] = pipeline.parallel_map
+
+    def mapped(*arguments: Any, here: bool = False, **options: Any) -> Any:
+        told.append(here)
+        return original(*arguments, here=here, **options)
+
+    monkeypatch.setattr("rayner.runtime.corpora.convert.parallel_map", mapped)
+    (tmp_path / "a.jsonl").write_text('{"text": "Ann ran."}\n')
+    uri = Path(f"s3://{BUCKET}/conversion/{to}")
+    assert convert([tmp_path / "a.jsonl"], uri, workers=0, to=to)["documents"] == 1
+    assert told
+    assert all(told)
+    told.clear()
+    convert([tmp_path / "a.jsonl"], tmp_path / "out", workers=0, to=to)
+    assert not any(told)
