@@ -283,7 +283,7 @@ def test_a_ranker_that_answers_no_number_is_a_clear_error(ranker: Path) -> None:
 
 def test_what_is_no_ranker_is_refused(with_ranker: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     values, checkpoint = with_ranker
-    for folder, message in ((checkpoint, "is of a tagger"), (tmp_path, "is no checkpoint of a ranker")):
+    for folder, message in ((checkpoint, "holds a tagger"), (tmp_path, "is no checkpoint of a ranker")):
         context = {**values["context"], "ranker": str(folder)}
         task = train_task(parse_recipe({**values, "context": context}, "recipe"))
         with pytest.raises(CheckpointError, match=message):
