@@ -76,7 +76,7 @@ def unchanged(document: Document) -> tuple[Document, Notes]:
 
 
 def cut_parts(units: Sequence[Unit], purpose: str, part_bytes: int = PART_BYTES) -> list[Part]:
-    """Units in order, small ones together. `purpose` stands for what is done with the documents."""
+    """Units in order, small ones together. `purpose` tells what is done with the documents."""
     parts: list[Part] = []
     gathered: list[Unit] = []
     size = 0

@@ -54,7 +54,7 @@ class Fitted:
             nil, weight = values["nil"], float(values["weight"])
             if nil is not None and _EARLIER in nil:
                 log.warning(
-                    "%s: its NIL calibration is of an earlier version: nothing is NIL; train again", path
+                    "%s: its NIL calibration is from an earlier version: nothing is NIL; train again", path
                 )
                 nil = None
             return cls(weight, None if nil is None else NilCalibration.from_json(nil))
