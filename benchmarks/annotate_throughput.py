@@ -2,7 +2,7 @@
 
     python -m benchmarks.annotate_throughput CHECKPOINT CORPUS... --sentences 20000
 
-One actor stands beside one plain process, and two actors, with half a logical CPU each, beside two plain
+One actor is measured beside one plain process, and two actors, with half a logical CPU each, beside two plain
 processes. Everything has one thread. A plain process has its documents in memory and calls `predict`; it
 reads and writes nothing. The order is reversed in each repetition: a machine that slows down favours none.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -123,10 +124,15 @@ def _tasks(paper: Paper) -> str:
 
 def _ours(claim: Claim, results: Mapping[str, Result]) -> str:
     shown = []
-    for one in claim.ours:
-        labels = [_label(name, value) for name, value in one.row.items() if value != "-"]
-        shown.append(" ".join([*labels, one.key.replace("_", " "), shown_value(one.find(results))]))
+    for file, ours in groupby(claim.ours, key=lambda one: one.file):
+        figures = "; ".join(_figure(one, results) for one in ours)
+        shown.append(f"[{file}](results/{file}.json): {figures}")
     return "; ".join(shown) or "-"
+
+
+def _figure(one: Ours, results: Mapping[str, Result]) -> str:
+    labels = [_label(name, value) for name, value in one.row.items() if value != "-"]
+    return " ".join([*labels, one.key.replace("_", " "), shown_value(one.find(results))])
 
 
 def _label(name: str, value: str | int) -> str:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.plan_speed --examples 100000 1000000 10000000
 
-Lengths are those of sentences, log-normal. Groups hold three examples on average, a third stands alone;
+Lengths are those of sentences, log-normal. Groups hold three examples on average, a third is alone;
 entities have ten names. Times are CPU seconds on one thread. `again` is the part of an example's neighbours
 in a step that it has in the next epoch too.
 """

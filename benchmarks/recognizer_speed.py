@@ -3,7 +3,7 @@
 Every variant runs in this process, in turn, on the same batch, and is divided by the floor of the same round:
 the encoder alone, forward (inference) or forward, backward and optimizer (training). The ratios are medians
 over the rounds, of CPU time (on a GPU: wall time between two synchronizations). A token classification head
-of transformers on the same encoder stands beside it.
+of transformers on the same encoder is measured beside it.
 
     PYTHONPATH=platform python -m benchmarks.recognizer_speed --json
     PYTHONPATH=platform python -m benchmarks.recognizer_speed --device cuda --precision bfloat16

@@ -32,7 +32,8 @@ INTRODUCTION = """\
 Made by `python -m benchmarks.results_page` from the files of [results](results), which the benchmarks
 write: do not edit this page. Scores are of the development parts of public corpora, with the embedded encoder
 (all-MiniLM-L6-v2). "papers/000" and so on are the [papers](papers.md). `RAYNER_DATA` names the folder of the
-corpora. A training that was cut off goes on when its command is given again."""
+corpora. Above the table of each figure is its whole command. A training that was cut off goes on when the
+command is given again."""
 
 
 def page(results: Sequence[Result]) -> str:
@@ -53,9 +54,14 @@ def _headlines(results: Sequence[Result]) -> list[str]:
         keys = dict.fromkeys(key for row in result.rows for key in row if _is_headline(row, key))
         if keys:
             what = f"[{result.title}](#{anchor_of(result.title)})"
-            told = (_machine(result.hardware), result.commit, f"`{result.command}`")
+            told = (_machine(result.hardware), result.commit, f"`{_module(result.command)}`")
             cells.append((result.task, what, "; ".join(_headline(result.rows, key) for key in keys), *told))
     return lines_of(("task", "what", "figures", "hardware", "commit", "command"), cells)
+
+
+def _module(command: str) -> str:
+    """What a command runs; the whole of it is told with its table."""
+    return command.split()[2]
 
 
 def _is_headline(row: Row, key: str) -> bool:
@@ -69,8 +75,12 @@ def _headline(rows: Sequence[Row], key: str) -> str:
     figures = [figure for row in chosen if isinstance(figure := row[key], Figure)]
     plain = {k for row in chosen for k, cell in row.items() if not isinstance(cell, Figure)}
     varied = [k for k in chosen[0] if k in plain and len({str(row.get(k)) for row in chosen}) > 1]
-    # Words tell more than counts of seeds or rounds.
-    labels = [k for k in varied if isinstance(chosen[0][k], str)] or varied[:1]
+    # Words tell more than counts of seeds or rounds, which are told where words alone do not tell rows apart.
+    labels = [k for k in varied if isinstance(chosen[0][k], str)]
+    for number in (k for k in varied if k not in labels):
+        if len({tuple(row[k] for k in labels) for row in chosen}) == len(chosen):
+            break
+        labels.append(number)
     shown = [
         " ".join((*(_told(k, row[k]) for k in labels), _value(figure, _digits(figures), with_unit=False)))
         for row, figure in zip(chosen, figures, strict=True)
@@ -79,7 +89,7 @@ def _headline(rows: Sequence[Row], key: str) -> str:
 
 
 def _told(key: str, label: Figure | float | str) -> str:
-    return label if isinstance(label, str) else f"{label} {key}"
+    return label if isinstance(label, str) else f"{key.replace('_', ' ')} {label}:"
 
 
 def _head(key: str, unit: str) -> str:

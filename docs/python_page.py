@@ -47,11 +47,11 @@ With the extra `spacy`, a checkpoint or a pipeline file is a component of spaCy:
 `doc.spans["sc"]` has all mentions, `doc.ents` those of which no two overlap, both with the entity as
 `kb_id_`. `doc.user_data["rayner"]` has scores, fine types and candidates, in the order of `doc.spans["sc"]`.
 Mentions begin and end at spaCy's tokens. Other keys of `config` are `device`, `spans_key` (null: no
-`doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk` copies the checkpoints, and the
-indexes that the options or the pipeline file name."""
+`doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk` copies the checkpoints, and what the
+options or the pipeline file name."""
 GROUPS = {
     "Loading and predicting": ("load", "Pipeline", "Options", "Answer"),
-    "Documents and entities": ("Document", "Mention", "Context", "Type", "Entity"),
+    "Documents and entities": ("Document", "Mention", "Candidate", "Context", "Type", "Entity"),
     "Corpora": ("read_corpus", "read_dataset", "Reading"),
     "Errors": ("RaynerError", "InputError", "StorageError"),
 }

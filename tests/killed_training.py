@@ -13,7 +13,7 @@ from rayner.tasks.base import Progress
 
 
 class Killed(BaseException):
-    """Stands for a kill -9: nothing catches it."""
+    """In place of a kill -9: nothing catches it."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rayner.config.documents import TypeSettings as Type
     from rayner.data.readers import Reading, read_corpus
     from rayner.data.readers.huggingface import read_dataset
-    from rayner.data.schema import Context, Document, Entity, Mention
+    from rayner.data.schema import Candidate, Context, Document, Entity, Mention
     from rayner.errors import (
         CheckpointError,
         CorpusError,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Candidate",
     "CheckpointError",
     "Context",
     "CorpusError",
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "Answer": "rayner.tasks.standardizer.predictor",
+    "Candidate": "rayner.data.schema",
     "Context": "rayner.data.schema",
     "Document": "rayner.data.schema",
     "Entity": "rayner.data.schema",

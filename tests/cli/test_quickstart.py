@@ -85,8 +85,8 @@ def test_it_links_the_test_part_and_the_new_sentences(result, rows):
     assert 0 < linking["nil_precision"] < 1
     linked = [m for row in result["documents"] for m in row["mentions"] if m["entity_id"]]
     assert linked
-    assert all(m["entity"] and m["type"] in module.LINKED for m in linked)
-    assert all(not m["entity"] for row in result["documents"] for m in row["mentions"] if not m["entity_id"])
+    assert all(m["name"] and m["type"] in module.LINKED for m in linked)
+    assert all(not m["name"] for row in result["documents"] for m in row["mentions"] if not m["entity_id"])
 
 
 def test_its_typer_scores_linked_mentions_and_is_a_stage(result, rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,14 +57,14 @@ def test_a_mention_has_the_colour_of_its_type():
 
 def test_a_label_has_what_is_known_of_a_mention():
     mention = Mention(0, 5, "APP", "e1", score=0.875, types=(("editor", 0.5),), probability=0.25)
-    names = {"e1": "GNU Emacs"}
-    assert label_of(mention, names) == "APP: editor = e1 GNU Emacs"
-    assert label_of(mention, names, scores=True) == "APP 0.88: editor 0.50 = e1 GNU Emacs 0.25"
-    both = Mention(0, 5, "APP", "e1|e2")
-    assert label_of(both, {**names, "e2": "Vim"}) == "APP = e1|e2 GNU Emacs | Vim"
+    mention = replace(mention, name="GNU Emacs")
+    assert label_of(mention) == "APP: editor = e1 GNU Emacs"
+    assert label_of(mention, scores=True) == "APP 0.88: editor 0.50 = e1 GNU Emacs 0.25"
+    both = Mention(0, 5, "APP", "e1|e2", name="GNU Emacs | Vim")
+    assert label_of(both) == "APP = e1|e2 GNU Emacs | Vim"
     unlinked = Mention(0, 5, "APP")
-    assert label_of(unlinked, {}, is_linked=True) == "APP = NIL"
-    assert label_of(unlinked, {}, scores=True) == "APP"
+    assert label_of(unlinked, is_linked=True) == "APP = NIL"
+    assert label_of(unlinked, scores=True) == "APP"
 
 
 def test_no_escape_sequence_of_a_text_or_a_name_reaches_the_terminal():

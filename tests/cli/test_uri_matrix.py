@@ -27,7 +27,7 @@ CREDENTIALS = "s3://AKID:verysecret@tests/thing"
 
 
 class Use(NamedTuple):
-    """A command with URIs: what each of its parameters is given, and what stands in for its work.
+    """A command with URIs: what each of its parameters is given, and what is in place of its work.
 
     `reads` are names below `HOME`, `writes` below `OUTPUTS`; `rest` and `plain` are given as they are. A
     command that starts Ray is tested at URIs elsewhere (`instead`), and here only that it gets as far.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document, Mention, Span
+from rayner.data.schema import Candidate, Document, Mention, Span
 
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TEXTS = st.text(st.one_of(st.sampled_from("ab \n\t\r\u00e9\U0001f600\ufeff\u2028"), LETTERS), max_size=30)
@@ -15,6 +15,9 @@ IDS = st.text(st.sampled_from("abcXYZ019-"), min_size=1, max_size=6)
 NAMES = st.text(LETTERS, min_size=1, max_size=5)
 SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SCORED = st.lists(st.tuples(NAMES, SCORES), max_size=2).map(tuple)
+CANDIDATES = st.lists(
+    st.builds(Candidate, NAMES, SCORES, st.none() | NAMES, st.none() | NAMES), max_size=2
+).map(tuple)
 TYPES = st.sampled_from(["PER", "Disease", "creative-work"])
 ENTITIES = st.sampled_from([None, "D012", "D1|D2", "MESH:D3", "a:b:c"])
 
@@ -42,9 +45,10 @@ def full_documents(draw: st.DrawFn) -> Document:
                     draw(st.none() | spans(len(text))),
                     draw(st.none() | SCORES),
                     draw(SCORED),
-                    draw(SCORED),
+                    draw(CANDIDATES),
                     draw(st.none() | SCORES),
                     draw(st.none() | SCORES),
+                    name=draw(st.none() | NAMES),
                 )
             )
     some = st.none() | (st.lists(spans(len(text)), max_size=3).map(tuple) if text else st.just(()))

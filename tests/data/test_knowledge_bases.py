@@ -212,7 +212,7 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:25")]
 
 
-def test_an_id_that_stands_twice_is_merged_where_names_agree(file):
+def test_an_id_that_is_there_twice_is_merged_where_names_agree(file):
     rows = [
         {"entity_id": "1", "name": "Gout", "aliases": ["podagra"]},
         {"entity_id": "1", "name": "PODAGRA", "aliases": ["gouty"]},

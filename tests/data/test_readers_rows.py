@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
-from rayner.data.schema import MENTION_TYPE, Document, Mention, documents_to_table
+from rayner.data.schema import MENTION_TYPE, Candidate, Document, Mention, documents_to_table
 from rayner.errors import CorpusError
 
 
@@ -57,9 +57,13 @@ def test_binder_rows(tmp_path: Path) -> None:
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "head": {"start": "0", "end": 1}}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "head": {"start": 0, "end": 9}}]}',
         '{"text": "", "mentions": [{"start": 0, "end": 1, "type": "X", "types": [{"name": 3, "score": 1}]}]}',
-        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "candidates": [{"name": "Q1"}]}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X",'
-        ' "candidates": [{"name": "Q1", "score": "high"}]}]}',
+        ' "candidates": [{"entity_id": "Q1"}]}]}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X", "name": 3}]}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X",'
+        ' "candidates": [{"entity_id": "Q1", "score": 1, "name": 3}]}]}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": "X",'
+        ' "candidates": [{"entity_id": "Q1", "score": "high"}]}]}',
         '{"text": "a", "entity_types": ["X"], "entity_start_chars": [0], "entity_end_chars": []}',
         '{"text": "a", "entity_types": ["X"]}',
     ],
@@ -109,13 +113,16 @@ def test_parquet_of_others(tmp_path: Path) -> None:
 
 
 def test_parquet_of_mentions_without_the_later_fields(tmp_path: Path) -> None:
-    linked = Mention(0, 2, "X", "Q1", candidates=(("Q1", 0.5),))
+    linked = Mention(0, 2, "X", "Q1", candidates=(Candidate("Q1", 0.5),))
     table = documents_to_table([Document("d", "ab", (linked,))])
-    older = pa.struct([field for field in MENTION_TYPE if field.name not in ("margin", "probability")])
+    added = ("margin", "probability", "name", "candidates")
+    named = pa.list_(pa.struct([("name", pa.string()), ("score", pa.float32())]))
+    older = pa.struct([*(field for field in MENTION_TYPE if field.name not in added), ("candidates", named)])
     schema = table.schema.set(table.schema.get_field_index("mentions"), pa.field("mentions", pa.list_(older)))
     rows = table.to_pylist()
     for mention in rows[0]["mentions"]:
-        del mention["margin"], mention["probability"]
+        del mention["margin"], mention["probability"], mention["name"]
+        mention["candidates"] = [{"name": "Q1", "score": 0.5}]
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "a.parquet")
     reading = read_corpus(tmp_path / "a.parquet")
     assert reading.documents == [Document("d", "ab", (linked,))]

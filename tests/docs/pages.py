@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its page, the line of its first line, what stands behind its fence, and its text."""
+    """A block of code: its page, the line of its first line, what is behind its fence, and its text."""
 
     page: Path
     line: int

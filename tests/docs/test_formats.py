@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT, Block, blocks
 
 
 def told(block: Block) -> dict[str, str]:
-    """What stands behind the language of a block: `reader=columns name=a.conll documents=2`."""
+    """What is behind the language of a block: `reader=columns name=a.conll documents=2`."""
     return dict(pair.split("=") for pair in block.info.split()[1:])
 
 

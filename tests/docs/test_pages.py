@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,7 @@ def validate(block: Block) -> None:
     elif set(value) == {"stages"}:
         for stage in value["stages"]:
             assert isinstance(stage["checkpoint"], str), block.where
-            known = {name for task in tasks_of_stages() for name in task.options.model_fields}
-            assert set(stage) - {"checkpoint"} <= known, block.where
+        assert makes_a_pipeline(value["stages"]), f"{block.where}: no tasks have these options, in this order"
     elif "kinds" in value:
         parse_settings(PromptSettings, value, block.where)
     elif {"checkpoint", "knowledge_bases"} & set(value):
@@ -147,10 +147,33 @@ def validate(block: Block) -> None:
         raise AssertionError(f"{block.where}: what is this YAML? keys {sorted(value)}")
 
 
-def tasks_of_stages() -> list[Any]:
+def makes_a_pipeline(stages: list[dict[str, Any]]) -> bool:
+    """Whether for each stage there is a task with all its options, the tasks in the order of a pipeline."""
     from rayner.tasks.registry import tasks
+    from rayner.tasks.stages import ORDER
 
-    return [task for task in tasks().values() if task.stage]
+    places = [
+        {
+            ORDER.index(task.stage)
+            for task in tasks().values()
+            if task.stage and set(stage) - {"checkpoint"} <= set(task.options.model_fields)
+        }
+        for stage in stages
+    ]
+    return any(list(chosen) == sorted(chosen) and 1 in chosen for chosen in product(*places))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "[{checkpoint: a, shift: 0.1, index: b}]",
+        "[{checkpoint: a, top_k: 3}, {checkpoint: b, overlap: flat}]",
+        "[{checkpoint: a, index: b}]",
+    ],
+)
+def test_a_pipeline_that_no_tasks_make_is_seen(wrong: str) -> None:
+    with pytest.raises(AssertionError, match="no tasks have these options"):
+        validate(Block(ROOT / "README.md", 1, "yaml", f"stages: {wrong}"))
 
 
 def of_language(*names: str) -> list[Any]:

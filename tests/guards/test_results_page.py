@@ -201,6 +201,26 @@ def test_the_top_shows_the_headlines() -> None:
     assert "Made up" not in page([quiet]).split("## Speed")[0]
 
 
+def test_the_top_tells_the_figures_of_a_column_apart() -> None:
+    def head(*rows: dict) -> str:
+        given = [{**row, "regret": Figure(value=0.5, unit="%", headline=True)} for row in rows]
+        return page([result(rows=tuple(given))]).split("## Speed")[0]
+
+    words = head({"encoder": "untrained", "seeds": 1}, {"encoder": "trained", "seeds": 3})
+    assert "regret (%): untrained 0.5, trained 0.5 |" in words
+    shares = [{"encoder": encoder, "nil_share": share} for encoder in ("a", "b") for share in (0.0, 0.1)]
+    assert (
+        "regret (%): a nil share 0.0: 0.5, a nil share 0.1: 0.5, b nil share 0.0: 0.5, b nil share 0.1: 0.5 |"
+    ) in head(*shares)
+
+
+def test_the_top_has_commands_short() -> None:
+    long = result(command="python -m benchmarks.made_up --runs runs/x --seeds 1 2 3")
+    top, _, below = page([long]).partition("## Speed")
+    assert "| `benchmarks.made_up` |" in top
+    assert long.command in below
+
+
 def test_a_command_names_no_place_of_this_machine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYNER_DATA", "/some/data")
     given = [

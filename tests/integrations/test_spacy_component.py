@@ -16,9 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document, mention_from_row
+from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, InputError
+from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
+from tests.tasks.gaussian.test_gaussian import SUPPORT, gaussian, learned
+from tests.tasks.small import corpus
 
 spacy = pytest.importorskip("spacy")
 WORDS = st.sampled_from(
@@ -102,6 +106,10 @@ def test_entities_are_linked_in_batches_and_the_folder_can_be_moved(
         [(m.start, m.end, m.type, m.entity_id or "") for m in document.mentions] for document in expected
     ]
     assert any(kb_id for doc in answers for *_, kb_id in doc)
+    names = {entity.entity_id: entity.name for entity in PEOPLE}
+    assert [row["name"] for doc in docs for row in doc.user_data["rayner"]] == [
+        names.get(kb_id) for doc in answers for *_, kb_id in doc
+    ]
     assert [e.kb_id_ for doc in docs for e in doc.ents] == [kb_id for doc in answers for *_, kb_id in doc]
     assert [known(nlp(text)) for text in TEXTS] == answers
     nlp.to_disk(tmp_path / "saved")
@@ -143,3 +151,17 @@ def test_importing_the_component_imports_no_model(root: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "rayner.integrations.spacy_component" in done.stdout
     assert {"ray", "transformers", "rayner.tasks", "rayner.models"}.isdisjoint(done.stdout.split())
+
+
+def test_a_file_that_an_option_names_moves_along(factory: Any, tmp_path: Path) -> None:
+    task = gaussian()
+    save_checkpoint(tmp_path / "best", task.recipe, task, learned(task, corpus(), 10), {})
+    support = tmp_path / "support.jsonl"
+    write_jsonl(corpus(SUPPORT), support)
+    nlp = nlp_with(tmp_path / "best", options={"support": str(support)})
+    text = corpus(SUPPORT)[0].text
+    answer = known(nlp(text))
+    assert answer
+    nlp.to_disk(tmp_path / "saved")
+    support.unlink()
+    assert known(spacy.load(tmp_path / "saved")(text)) == answer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Candidate, Document, Mention
 from rayner.metrics.counts import count_spans
 from rayner.metrics.error_kinds import categorize
 from rayner.metrics.outcomes import OUTCOMES, Outcome, Truth, outcomes
@@ -26,7 +26,7 @@ def truth_of(mention: Mention) -> Truth:
 def mention(
     start: int, end: int, type: str = "T", entity: str | None = None, candidates: str = ""
 ) -> Mention:
-    return Mention(start, end, type, entity, candidates=tuple((name, 0.5) for name in candidates))
+    return Mention(start, end, type, entity, candidates=tuple(Candidate(name, 0.5) for name in candidates))
 
 
 def judged(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rayner.data.schema import Document, Mention
-from rayner.metrics.typed_mentions import typed_items
+from rayner.metrics.typed_mentions import judge_types, typed_items
 
 
 def mention(start: int, *names: str, type: str = "mention") -> Mention:
@@ -26,6 +26,19 @@ def test_types_that_a_document_was_not_annotated_for_do_not_count() -> None:
     gold = document(mention(0, "x"), annotated=("x", "y"))
     _, (answered,) = typed_items([gold], [document(mention(0, "x", "z"))])
     assert answered == {"x"}
+
+
+def test_each_predicted_type_is_right_or_wrong() -> None:
+    of = ("x", "y", "w", "PER")
+    gold = document(mention(0, "x", "y"), mention(4), mention(6, type="PER"), annotated=of)
+    found = document(mention(0, "x", "w", "z"), mention(4, "x"), mention(1, "w"), mention(6, "PER"))
+    judged = judge_types([gold], [found])
+    assert list(zip(judged.type, judged.right, strict=True)) == [
+        *(("x", True), ("w", False)),
+        ("w", False),
+        ("PER", True),
+    ]
+    assert set(judged.score) == {0.5}
 
 
 def test_documents_come_in_pairs() -> None:

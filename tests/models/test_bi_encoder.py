@@ -93,7 +93,7 @@ def test_several_texts_of_a_type_are_averaged_before_they_are_normalised() -> No
     torch.testing.assert_close(vectors.span[1], F.normalize(rows[1], dim=0))
 
 
-def test_the_anchor_is_the_state_that_stands_for_the_text() -> None:
+def test_the_anchor_is_the_state_that_represents_the_text() -> None:
     model = make()
     assert model.type_encoder is not None
     anchored = TYPES._replace(anchor=torch.tensor([2, 0, 1]))

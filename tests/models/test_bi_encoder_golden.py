@@ -18,7 +18,7 @@ LENGTH, HIDDEN, TYPES = GOLDEN["length"], GOLDEN["hidden"], GOLDEN["types"]
 
 
 class Given(nn.Module):
-    """Stands in for an encoder: its hidden states are given."""
+    """In place of an encoder: its hidden states are given."""
 
     max_length = LENGTH
     hidden_size = HIDDEN

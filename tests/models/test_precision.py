@@ -108,7 +108,7 @@ def test_nobody_is_timed_who_did_not_ask(model: nn.Module) -> None:
     assert choose("auto", model.double()) == Choice("float32")
 
 
-def test_a_clock_that_stands_still_chooses_nothing(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_without_time_chooses_nothing(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision_choice, "_seconds", lambda *_: 0.0)
     assert choose("auto", model) == Choice("float32", None)
 

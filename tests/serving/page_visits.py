@@ -56,7 +56,7 @@ def select(page: Page, id_: str, value: str) -> None:
 
 
 def fulfilling(answer: dict[str, Any]) -> Callable[[Route], None]:
-    """What stands between the page and the service, and answers itself."""
+    """What is between the page and the service, and answers itself."""
 
     def fulfill(route: Route) -> None:
         route.fulfill(**answer)

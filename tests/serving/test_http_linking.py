@@ -136,7 +136,7 @@ def test_annotate_links_as_a_pipeline_does(client: TestClient, folders: Folders,
                 m.type,
                 m.entity_id,
                 close([m.probability]),
-                [(c, pytest.approx(s, abs=1e-4)) for c, s in m.candidates],
+                [(c.entity_id, pytest.approx(c.score, abs=1e-4)) for c in m.candidates],
             )
             for m in document.mentions
         ]

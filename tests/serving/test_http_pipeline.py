@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from fastapi.testclient import TestClient
 
 import rayner
-from rayner.data.schema import Document
+from rayner.data.schema import Document, context_to_row
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
@@ -79,8 +80,8 @@ def replied(documents: list[Document], linked: bool) -> list[list[dict[str, Any]
                 row |= {"entity_id": mention.entity_id, "probability": near(mention.probability)}
                 row["name"] = NAMES.get(mention.entity_id)
                 row["candidates"] = [
-                    {"entity_id": entity_id, "name": NAMES[entity_id], "score": near(score)}
-                    for entity_id, score in mention.candidates
+                    {**asdict(one), "name": NAMES[one.entity_id], "score": near(one.score)}
+                    for one in mention.candidates
                 ]
             rows[-1].append(row)
     return rows
@@ -105,9 +106,11 @@ def test_recognize_has_them_without_entities_and_on_request_contexts(
     for document, found in zip(reply["documents"], expected, strict=True):
         assert [(s["start"], s["end"]) for s in document["sentences"]] == list(found.sentences or ())
         assert [s["contexts"] for s in document["sentences"]] == [
-            [{"text": c.text, "score": near(c.score), "before": c.before} for c in contexts]
+            [{**context_to_row(context), "score": near(context.score)} for context in contexts]
             for contexts in found.sentence_contexts or ()
         ]
+        read = [context for contexts in found.sentence_contexts or () for context in contexts]
+        assert [found.text[context.start : context.end] for context in read] == [c.text for c in read]
     assert ask(client, "/v1/recognize")["documents"][0]["sentences"] is None
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Candidate, Document, Mention
 from rayner.serving.replies import annotate_reply
 from rayner.serving.schemas import Versions
 from rayner.tasks.predict import Predicted
 
 
 def test_a_mention_of_several_entities_has_the_names_of_all() -> None:
-    found = (("ada", 1.0), ("curie", 0.9), ("bell", 0.1))
+    ids = ("ada", "curie", "bell")
+    found = tuple(map(Candidate, ids, (1.0, 0.9, 0.1), ids, ids))
     mentions = (Mention(0, 5, "PER", "ada|curie", candidates=found), Mention(6, 7, "PER", candidates=found))
     names = {("PER", "ada"): "Ada Lovelace", ("PER", "curie"): "Marie Curie", ("PER", "bell"): "A. Bell"}
     reply = annotate_reply([Predicted(Document("1", "A & B C", mentions), 1)], names, {}, Versions())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
@@ -17,6 +18,7 @@ from rayner.data.schema import Context, Document
 from rayner.data.sections import Section, part_of
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.retrieval.contexts import Candidate
+from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.train import train
@@ -251,6 +253,14 @@ def test_a_pipeline_with_a_ranker_before_answers_as_the_recipe_with_it(
     )
     alone, chained = load_pipeline(checkpoint, "cpu"), load_pipeline(tmp_path / "pipeline.yaml", "cpu")
     assert [d.mentions for d in alone.predict([text])] == [d.mentions for d in chained.predict([text])]
+    (tmp_path / "text.txt").write_text(text)
+    read = []
+    for number, model in enumerate((checkpoint, tmp_path / "pipeline.yaml")):
+        out = tmp_path / f"out-{number}"
+        annotate(model, [tmp_path / "text.txt"], out, also=["contexts"], workers=0)
+        read.append(pq.read_table(out)["sentences"].to_pylist())
+    assert read[0] == read[1]
+    assert all(sentence["contexts"] for sentence in read[0][0])
     corpus = parse_recipe(with_ranker[0], "recipe").corpus.train[0]
     one, other = (
         evaluate(c, Path(corpus), intervals=False)["f1"] for c in (checkpoint, tmp_path / "pipeline.yaml")
@@ -283,7 +293,7 @@ def test_a_ranker_that_answers_no_number_is_a_clear_error(ranker: Path) -> None:
 
 def test_what_is_no_ranker_is_refused(with_ranker: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     values, checkpoint = with_ranker
-    for folder, message in ((checkpoint, "is of a tagger"), (tmp_path, "is no checkpoint of a ranker")):
+    for folder, message in ((checkpoint, "holds a tagger"), (tmp_path, "is no checkpoint of a ranker")):
         context = {**values["context"], "ranker": str(folder)}
         task = train_task(parse_recipe({**values, "context": context}, "recipe"))
         with pytest.raises(CheckpointError, match=message):

@@ -25,6 +25,13 @@ def annotate(
         bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts, to _jsonl/.")
     ] = False,
     brat: Annotated[bool, typer.Option("--brat", help="Write brat files too, to _brat/.")] = False,
+    contexts: Annotated[
+        bool,
+        typer.Option(
+            "--contexts",
+            help="Add a column of what each sentence was read with, which JSON lines have anyway.",
+        ),
+    ] = False,
     types: Types = None,
     shift: Shift = None,
     overlap: Overlap = None,
@@ -47,7 +54,11 @@ def annotate(
     ] = 1.0,
     gpus: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="N", help="GPUs of a worker; if unset, 1 where there are any."),
+        typer.Option(
+            min=0.0,
+            metavar="N",
+            help="GPUs of a worker; if unset, 1 where there are any. Not run on a GPU yet.",
+        ),
     ] = None,
     tokens_per_batch: Annotated[
         int | None,
@@ -62,8 +73,9 @@ def annotate(
     """Annotate whole corpora; continue where a killed run stopped. Rejects are listed in _rejects.jsonl."""
     with logs_on_stderr():
         from rayner.config.recipe_files import load_types
-        from rayner.runtime.annotation.annotate import annotate
+        from rayner.runtime.annotation.annotate import Also, annotate
 
+        also: dict[Also, bool] = {"jsonl": jsonl, "brat": brat, "contexts": contexts}
         counts = annotate(
             checkpoint,
             inputs,
@@ -74,7 +86,7 @@ def annotate(
                 "overlap": overlap,
                 "support": support,
             },
-            also=(*(["jsonl"] if jsonl else []), *(["brat"] if brat else [])),
+            also=[name for name, asked in also.items() if asked],
             workers=workers,
             max_workers=max_workers,
             cpus=cpus,

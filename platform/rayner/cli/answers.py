@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
@@ -66,27 +67,19 @@ class ShownDocuments:
         self._documents += 1
         self._types.update(mention.type for mention in document.mentions)
         self._linked += sum(mention.entity_id is not None for mention in document.mentions)
-        row = json_row(document)
         if self._contexts:
-            row["sentences"] = [
-                {"start": start, "end": end, "contexts": [_row_of(context) for context in contexts]}
-                for (start, end), contexts in self._read(document)
-            ]
-        return row
+            return json_row(self._pipeline.with_contexts(document))
+        return json_row(replace(document, sentence_contexts=None))
 
     def show(self, document: Document) -> None:
         """Print the text with its mentions, and below it what its sentences were read with."""
-        from rayner.data.mention_strings import SEVERAL
-
         for name in [*getattr(self._pipeline.predictor, "names", ()), *(m.type for m in document.mentions)]:
             self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
-        answered = [m.entity_id for m in document.mentions if m.entity_id]
-        names = self._pipeline.entity_names({id_ for of in answered for id_ in (of, *of.split(SEVERAL))})
         self._lines.print(
             marked_text(
                 document,
                 self._colours,
-                lambda mention: label_of(mention, names, self._is_linked(mention.type), self._scores),
+                lambda mention: label_of(mention, self._is_linked(mention.type), self._scores),
                 self._lines.are_plain,
             )
         )
@@ -139,7 +132,3 @@ class ShownNames:
             score = f"{candidate.score:.2f} " if self._scores else ""
             shown = visible(f"{candidate.entity_id} {candidate.name}", True)
             self._lines.print(Text(f"  {score}{shown}", "dim"))
-
-
-def _row_of(context: Context) -> dict[str, Any]:
-    return {"text": context.text, "score": context.score, "before": context.before}

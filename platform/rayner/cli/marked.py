@@ -66,18 +66,13 @@ def marked_text(
     return marked
 
 
-def label_of(
-    mention: Mention, names: Mapping[str, str], is_linked: bool = False, scores: bool = False
-) -> str:
+def label_of(mention: Mention, is_linked: bool = False, scores: bool = False) -> str:
     """`TYPE: FINE, FINE = ID NAME` of a mention, as far as it has them.
 
     Args:
-        names: the entities' names by id.
         is_linked: whether the mention was looked up in a knowledge base, and so may be NIL.
         scores: add the score of the mention and of each fine type, and the probability of its entity.
     """
-
-    from rayner.data.mention_strings import name_of
 
     def scored(text: str, score: float | None) -> str:
         return f"{text} {score:.2f}" if scores and score is not None else text
@@ -86,7 +81,7 @@ def label_of(
     if mention.types:
         label += ": " + ", ".join(scored(name, score) for name, score in mention.types)
     if mention.entity_id is not None:
-        shown = f"{mention.entity_id} {name_of(mention.entity_id, names)}".rstrip()
+        shown = f"{mention.entity_id} {mention.name or ''}".rstrip()
         return f"{label} = " + scored(shown, mention.probability)
     return f"{label} = {scored(NIL, mention.probability)}" if is_linked else label
 

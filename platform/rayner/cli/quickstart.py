@@ -64,13 +64,12 @@ def show(result: Mapping[str, Any]) -> None:
     colours = colours_of(result["metrics"]["per_type"])
     for row in result["documents"]:
         mentions = tuple(
-            Mention(m["start"], m["end"], m["type"], m["entity_id"], types=tuple(m["types"]))
+            Mention(m["start"], m["end"], m["type"], m["entity_id"], types=tuple(m["types"]), name=m["name"])
             for m in row["mentions"]
         )
-        names = {m["entity_id"]: m["entity"] for m in row["mentions"] if m["entity"]}
 
-        def label(mention: Mention, names: Mapping[str, str] = names) -> str:
-            return label_of(mention, names, mention.type in LINKED)
+        def label(mention: Mention) -> str:
+            return label_of(mention, mention.type in LINKED)
 
         console.print(marked_text(Document("", row["text"], mentions), colours, label), soft_wrap=True)
     console.print()

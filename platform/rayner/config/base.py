@@ -72,7 +72,7 @@ class ScalingSettings(Settings):
     resize_seconds: PositiveInt = 60
     """Seconds between two looks whether the cluster has room for more workers of an elastic run."""
     gpus_per_worker: Annotated[float, Field(ge=0)] = 0
-    """GPUs of a worker."""
+    """GPUs of a worker. rayner has not run on a GPU yet."""
     cpus_per_worker: Annotated[float, Field(gt=0)] = 1
     """CPUs of a worker. A job without workers asks the cluster for what one worker has."""
     memory_per_worker: Annotated[float, Field(gt=0)] | None = None

@@ -48,7 +48,7 @@ def plan(
 
     Args:
         lengths: [N] tokens of each example.
-        groups: [N] names of groups, None for an example that stands alone; or an array of integers, negative
+        groups: [N] names of groups, None for an example that is alone; or an array of integers, negative
             for such an example; or None for no groups at all.
         budget: padded tokens a step.
     """

@@ -45,10 +45,10 @@ class Plan(Sequence[np.ndarray]):
 
 
 def group_codes(groups: Sequence[str | None] | np.ndarray) -> np.ndarray:
-    """[N] int32 codes of groups: 0, 1, ... in the order in which they first occur; -1 stands alone.
+    """[N] int32 codes of groups: 0, 1, ... in the order in which they first occur; -1 is alone.
 
     Args:
-        groups: [N] names, None for an example that stands alone; or an array of integers, negative for such
+        groups: [N] names, None for an example that is alone; or an array of integers, negative for such
             an example.
     """
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iu":

@@ -13,13 +13,28 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a mention may be.
+
+    `name` is that of the entity, `matched` the one of its name and aliases that the mention is most like;
+    None where that is not known.
+    """
+
+    entity_id: str
+    score: float
+    name: str | None = None
+    matched: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Mention:
     """A typed span of a document.
 
-    `start` and `end` count Unicode code points of the document's text, half-open. `types` and
-    `candidates` hold (fine type, score) and (entity id, score), best first. `margin` is how far the span's
+    `start` and `end` count Unicode code points of the document's text, half-open. `name` is that of the
+    entity; several ids are joined by `|`, and so are their names. `types` holds (fine type, score), best
+    first, as `candidates` are. `margin` is how far the span's
     score lies over its threshold (None without one), `probability` that the first candidate is right (None
-    where nothing is calibrated). `uncertainty` is the entropy of what stands for its words (None where that
+    where nothing is calibrated). `uncertainty` is the entropy of what represents its words (None where that
     is no distribution): it tells what was seldom seen, whatever the score.
     """
 
@@ -31,22 +46,26 @@ class Mention:
     head: Span | None = None
     score: float | None = None
     types: tuple[tuple[str, float], ...] = ()
-    candidates: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
     margin: float | None = None
     probability: float | None = None
     uncertainty: float | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Another text that is read with a document, before or after it, and how relevant it is (None: unknown).
 
-    It helps to decide about the document's own text; nothing is found in it.
+    It helps to decide about the document's own text; nothing is found in it. `start` and `end` say where in
+    the document it is; None where it is not from there.
     """
 
     text: str
     score: float | None = None
     before: bool = True
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,7 @@ class Document:
     a patient). `annotated_types` are the types that the document was annotated for; None means all.
     `contexts` are read with it, those before it and those after it each in their order. With
     `sentence_contexts`, as many as `sentences`, it is read sentence by sentence, each with its own; they are
-    passed from stage to stage, and not stored.
+    passed from stage to stage, and stored with answers (`sentence_rows`), from which no reader takes them.
     """
 
     document_id: str
@@ -96,8 +115,25 @@ def chained(document: Document) -> list[Mention]:
 
 
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
-_CONTEXT = pa.struct([("text", pa.string()), ("score", pa.float32()), ("before", pa.bool_())])
+_CONTEXT = pa.struct(
+    [
+        ("text", pa.string()),
+        ("score", pa.float32()),
+        ("before", pa.bool_()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+SENTENCE_TYPE = pa.struct([*_SPAN, ("contexts", pa.list_(_CONTEXT))])
 _SCORED = pa.struct([("name", pa.string()), ("score", pa.float32())])
+_CANDIDATE = pa.struct(
+    [
+        ("entity_id", pa.string()),
+        ("score", pa.float32()),
+        ("name", pa.string()),
+        ("matched", pa.string()),
+    ]
+)
 
 MENTION_TYPE = pa.struct(
     [
@@ -105,11 +141,12 @@ MENTION_TYPE = pa.struct(
         ("end", pa.int32()),
         ("type", pa.string()),
         ("entity_id", pa.string()),
+        ("name", pa.string()),
         ("chain", pa.string()),
         ("head", _SPAN),
         ("score", pa.float32()),
         ("types", pa.list_(_SCORED)),
-        ("candidates", pa.list_(_SCORED)),
+        ("candidates", pa.list_(_CANDIDATE)),
         ("margin", pa.float32()),
         ("probability", pa.float32()),
         ("uncertainty", pa.float32()),
@@ -153,7 +190,7 @@ def document_to_row(document: Document) -> dict[str, Any]:
         "language": document.language,
         "group": document.group,
         "annotated_types": None if document.annotated_types is None else list(document.annotated_types),
-        "contexts": [{"text": c.text, "score": c.score, "before": c.before} for c in document.contexts],
+        "contexts": [context_to_row(context) for context in document.contexts],
     }
 
 
@@ -169,9 +206,26 @@ def document_from_row(row: dict[str, Any]) -> Document:
         group=row.get("group"),
         annotated_types=None if row.get("annotated_types") is None else tuple(row["annotated_types"]),
         contexts=tuple(
-            Context(c["text"], c.get("score"), bool(c.get("before", True))) for c in row.get("contexts") or ()
+            Context(c["text"], c.get("score"), bool(c.get("before", True)), c.get("start"), c.get("end"))
+            for c in row.get("contexts") or ()
         ),
     )
+
+
+def context_to_row(context: Context) -> dict[str, Any]:
+    """The context as it is stored."""
+    return {name: getattr(context, name) for name in ("text", "score", "before", "start", "end")}
+
+
+def sentence_rows(document: Document) -> list[dict[str, Any]] | None:
+    """The sentences as values of `SENTENCE_TYPE`, with their contexts; None where there are none."""
+    if document.sentence_contexts is None:
+        return None
+    read = zip(document.sentences or (), document.sentence_contexts, strict=True)
+    return [
+        {"start": start, "end": end, "contexts": [context_to_row(context) for context in contexts]}
+        for (start, end), contexts in read
+    ]
 
 
 def mention_to_row(mention: Mention) -> dict[str, Any]:
@@ -181,11 +235,12 @@ def mention_to_row(mention: Mention) -> dict[str, Any]:
         "end": mention.end,
         "type": mention.type,
         "entity_id": mention.entity_id,
+        "name": mention.name,
         "chain": mention.chain,
         "head": None if mention.head is None else {"start": mention.head[0], "end": mention.head[1]},
         "score": mention.score,
         "types": [{"name": name, "score": score} for name, score in mention.types],
-        "candidates": [{"name": name, "score": score} for name, score in mention.candidates],
+        "candidates": [_candidate_row(candidate) for candidate in mention.candidates],
         "margin": mention.margin,
         "probability": mention.probability,
         "uncertainty": mention.uncertainty,
@@ -204,11 +259,28 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         head=None if head is None else (head["start"], head["end"]),
         score=row.get("score"),
         types=tuple((t["name"], t["score"]) for t in row.get("types") or ()),
-        candidates=tuple((c["name"], c["score"]) for c in row.get("candidates") or ()),
+        candidates=tuple(_candidate(c) for c in row.get("candidates") or ()),
         margin=row.get("margin"),
         probability=row.get("probability"),
         uncertainty=row.get("uncertainty"),
+        name=row.get("name"),
     )
+
+
+def _candidate_row(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "entity_id": candidate.entity_id,
+        "score": candidate.score,
+        "name": candidate.name,
+        "matched": candidate.matched,
+    }
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    if "entity_id" not in row:
+        # Rows of before candidates had names: the id was called `name`.
+        return Candidate(row["name"], row["score"])
+    return Candidate(row["entity_id"], row["score"], row.get("name"), row.get("matched"))
 
 
 def documents_to_table(documents: Iterable[Document]) -> pa.Table:

@@ -9,7 +9,7 @@ import regex
 
 from rayner.data.schema import Document, Span
 
-# Scripts without spaces between words: a grapheme cluster stands alone, so that a mention may begin anywhere.
+# Scripts without spaces between words: a grapheme cluster is a word, so that a mention may begin anywhere.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 _LETTERS = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(

@@ -87,7 +87,7 @@ class RaynerComponent:
                 yield doc
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Copy the checkpoints, and the indexes that are named, so that the folder can be moved."""
+        """Copy the checkpoints, and what options name, so that the folder can be moved."""
         settings = self.settings
 
         def write(folder: Path) -> None:
@@ -96,8 +96,10 @@ class RaynerComponent:
                 options = stage.options.model_dump(mode="json")
                 sources = {name: getattr(stage.options, name) for name in stage.options.paths()}
                 for name, source in {"checkpoint": stage.checkpoint, **sources}.items():
-                    options[name] = f"{number}-{name}"
-                    shutil.copytree(local(source), folder / options[name])
+                    source = local(source)
+                    # How a file is read may go by the end of its name.
+                    options[name] = f"{number}-{name}{'' if source.is_dir() else source.suffix}"
+                    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / options[name])
                 stages.append(options)
             content = {"is_file": settings.is_file, "stages": stages}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -69,7 +69,7 @@ def span_contrast(
     window, kind, first, last = targets.gold.unbind(1)
     widths = scores.span.shape[3]
     inside = last - first < widths
-    # The cell of [CLS] stands in for what is too wide to have one: it is no candidate of anything.
+    # The cell of [CLS] is in place of what is too wide to have one: it is no candidate of anything.
     cell = torch.where(inside, first * widths + last - first, 0)
 
     counted = targets.known[window, kind]

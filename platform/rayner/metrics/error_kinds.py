@@ -44,7 +44,7 @@ def categorize(
     Mentions that match exactly are set aside. Of the rest, overlapping gold and predicted mentions are paired
     one to one, best first: "type" (same span), "boundary" (same type), "boundary_and_type"; within a category
     by the share of common characters. What is left over is "missed" or "spurious". So each paired mistake
-    stands for a false positive and a false negative, the others for one of them.
+    is a false positive and a false negative, the others for one of them.
 
     Raises:
         CorpusError: the ids of gold and predicted documents do not agree.

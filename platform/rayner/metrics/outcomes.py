@@ -118,7 +118,7 @@ def _judged(
     truth = _joined(gold, truth_of)
     if truth is None:
         return Outcome(document_id, "right", key, key)
-    ranks = (place for place, (id_, _) in enumerate(answer.candidates, 1) if id_ in truth.ids)
+    ranks = (place for place, one in enumerate(answer.candidates, 1) if one.entity_id in truth.ids)
     rank = next(ranks, None)
     outcome = _of_entity(truth, answer.entity_id, rank)
     return Outcome(document_id, outcome, key, key, truth, answer.entity_id, rank)

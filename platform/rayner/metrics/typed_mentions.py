@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document
+from rayner.metrics.judged_mentions import JudgedMentions
 
 Items = list[Collection[str]]
 
@@ -37,3 +40,25 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
         right += [()] * len(extra)
         answered += extra
     return right, answered
+
+
+def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> JudgedMentions:
+    """Whether each predicted fine type of a mention is right; without margins.
+
+    Gold mentions whose types nobody said are left out, as are types that a document was not annotated for.
+
+    Raises:
+        ValueError: the numbers of documents differ.
+    """
+    rows: list[tuple[str, float, bool]] = []
+    for one, other in zip(gold, predicted, strict=True):
+        annotated = None if one.annotated_types is None else set(one.annotated_types)
+        right = {(mention.start, mention.end): gold_types(mention) for mention in one.mentions}
+        for mention in other.mentions:
+            names = right.get((mention.start, mention.end))
+            if names != ():
+                kept = [(n, s) for n, s in mention.types if annotated is None or n in annotated]
+                rows += [(name, score, name in (names or ())) for name, score in kept]
+    names, scores, is_right = zip(*rows, strict=True) if rows else ((), (), ())
+    margins = np.full(len(rows), np.nan)
+    return JudgedMentions(np.array(names, object), np.array(scores, float), margins, np.array(is_right, bool))

@@ -22,7 +22,7 @@ _RANDOM = re.compile(r"random:(\d+)x(\d+)")
 
 
 class Source(NamedTuple):
-    """What a name stands for; `folder` holds its files, except for `hub`, and `shape` is (hidden, layers)."""
+    """What a name means; `folder` holds its files, except for `hub`, and `shape` is (hidden, layers)."""
 
     kind: Literal["embedded", "random", "checkpoint", "folder", "hub"]
     name: str

@@ -47,7 +47,7 @@ def split_short_form(name: str) -> tuple[str, str] | None:
 def expansions(entities: Iterable[Entity]) -> dict[str, str]:
     """Short form -> long form, for each short form that only one entity of the knowledge base has.
 
-    A short form is an alias that abbreviates another name of its entity, or stands in brackets after it; the
+    A short form is an alias that abbreviates another name of its entity, or is in brackets after it; the
     long form is the name where it abbreviates that, else the first alias that it abbreviates.
     """
     found: dict[str, str | None] = {}

@@ -60,8 +60,7 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     Returns:
         `checkpoint, typer, standardizer, index, pipeline` (paths), `steps` of all trainings, `seconds` of
         everything, `metrics`, `typing` and `linking` of the test part, `annotated` (what `annotate` returns,
-        and `out`), and `documents`: rows `text, mentions` of sentences that are in no part of the corpus; a
-        mention's `entity` is the name of its entity.
+        and `out`), and `documents`: rows `text, mentions` of sentences that are in no part of the corpus.
 
     Raises:
         InputError: before any work, an override that the recipes do not take, or an `out` that is a file or a
@@ -79,7 +78,6 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     standardizer, index, linking = _standardizer(out, recipes["standardizer"])
     pipeline = _write_pipeline(out, recognizer, typer, standardizer, index)
     annotated = _annotated(out, pipeline)
-    names = {entity["entity_id"]: entity["name"] for entity in index["listed"]}
     return {
         "checkpoint": recognizer["checkpoint"],
         "typer": typer["checkpoint"],
@@ -95,7 +93,7 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         "documents": [
             {
                 "text": document.text,
-                "mentions": [asdict(m) | {"entity": names.get(m.entity_id or "")} for m in document.mentions],
+                "mentions": [asdict(mention) for mention in document.mentions],
             }
             for document in rayner.load(pipeline).predict(SENTENCES)
         ],

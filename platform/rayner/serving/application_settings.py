@@ -85,7 +85,7 @@ class ReplicaSettings(Settings):
     cpus: NonNegativeFloat = 1
     """CPUs of a replica."""
     gpus: NonNegativeFloat = 0
-    """GPUs of a replica."""
+    """GPUs of a replica. rayner has not run on a GPU yet."""
     threads: PositiveInt | None = None
     """Threads of torch in a replica. Null: torch's own choice."""
     accelerator_type: str | None = None

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
-import pyarrow.compute as pc
-
 from rayner.config.base import AskedPrecision
 from rayner.data.schema import Document
 from rayner.errors import InputError
@@ -57,9 +55,7 @@ class ServedKnowledgeBase:
 
     def names_of(self, entity_ids: Collection[str]) -> dict[str, str]:
         """The names of some entities of its index."""
-        table = self.base.index.entities.table.select(["entity_id", "name"])
-        found = table.filter(pc.field("entity_id").isin(list(entity_ids)))
-        return dict(zip(found["entity_id"].to_pylist(), found["name"].to_pylist(), strict=True))
+        return self.base.index.entities.names_of(entity_ids)
 
     def describe(self) -> KnowledgeBaseOut:
         """For `GET /v1/models`."""
@@ -167,7 +163,7 @@ def entity_names(
     ids: dict[str, set[str]] = defaultdict(set)
     for document in documents:
         for mention in document.mentions:
-            ids[mention.type].update(entity_id for entity_id, _ in mention.candidates)
+            ids[mention.type].update(one.entity_id for one in mention.candidates)
     names: dict[tuple[str, str], str] = {}
     for type_, wanted in ids.items():
         if wanted:

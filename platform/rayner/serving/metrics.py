@@ -47,7 +47,7 @@ _TOKENS: list[float] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 
 class RayMeter:
-    """Counts with Ray, beside Serve's own metrics; `ray_` stands before each name on the metrics port."""
+    """Counts with Ray, beside Serve's own metrics; `ray_` is before each name on the metrics port."""
 
     def __init__(self) -> None:
         from ray.serve.metrics import Counter, Gauge, Histogram

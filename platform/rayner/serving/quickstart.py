@@ -17,7 +17,7 @@ from rayner.errors import RaynerError
 from rayner.runtime.quickstart import SENTENCES
 from rayner.runtime.quickstart import quickstart as prepare
 from rayner.serving.application_settings import HttpSettings, ReplicaSettings, ServeSettings
-from rayner.serving.gate import api_keys
+from rayner.serving.gate import KEYS_VARIABLE, api_keys
 from rayner.serving.launch import Served, signals
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,11 @@ def ask(address: str, body: Mapping[str, Any]) -> dict[str, Any]:
     url, data = f"{address}/v1/annotate", json.dumps(body)
     headers = {"Content-Type": "application/json"}
     request = ["curl", "-s", url, *(f"-H{name}: {value}" for name, value in headers.items()), "-d", data]
+    command = shlex.join(request)
     if keys := api_keys():
         headers["Authorization"] = f"Bearer {keys[0]}"
+        # For the shell to fill in: a key is printed nowhere.
+        command += f' -H "Authorization: Bearer ${{{KEYS_VARIABLE}%%,*}}"'
     # A proxy of the environment does not know this machine's ports.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -67,7 +70,7 @@ def ask(address: str, body: Mapping[str, Any]) -> dict[str, Any]:
             answer = json.load(reply)
     except OSError as error:
         raise RaynerError(f"{url} does not answer: {error}") from None
-    return {"address": address, "request": shlex.join(request), "answer": answer}
+    return {"address": address, "request": command, "answer": answer}
 
 
 def wait_until_stopped() -> None:

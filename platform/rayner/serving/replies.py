@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rayner.data.mention_strings import name_of
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Mention, context_to_row
 from rayner.serving.schemas import (
     AnnotateReply,
     AnswerOut,
@@ -82,8 +83,8 @@ def standardize_reply(answers: Sequence[Answer], versions: Versions) -> Standard
 
 def _linked(document: Document, mention: Mention, names: Names) -> LinkedMentionOut:
     candidates = [
-        CandidateOut(entity_id=entity_id, name=names[mention.type, entity_id], score=score)
-        for entity_id, score in mention.candidates
+        CandidateOut.model_validate(asdict(one) | {"name": names[mention.type, one.entity_id]})
+        for one in mention.candidates
     ]
     return LinkedMentionOut(
         **_fields(document, mention),
@@ -116,7 +117,7 @@ def _sentences(document: Document) -> list[SentenceOut] | None:
         SentenceOut(
             start=start,
             end=end,
-            contexts=[ContextOut(text=c.text, score=c.score, before=c.before) for c in contexts],
+            contexts=[ContextOut(**context_to_row(context)) for context in contexts],
         )
         for (start, end), contexts in zip(document.sentences or (), document.sentence_contexts, strict=True)
     ]

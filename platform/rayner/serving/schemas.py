@@ -138,7 +138,7 @@ class Versions(Reply):
 
 
 class CandidateOut(Reply):
-    """An entity that a mention may be, and its name.
+    """An entity that a mention may be; `matched` is the one of its names that the mention is most like.
 
     `score` is what the similarities of vectors and n-grams make together, as the checkpoint learned: it ranks
     candidates, may lie outside 0 to 1, and is no probability.
@@ -146,6 +146,7 @@ class CandidateOut(Reply):
 
     entity_id: str
     name: str
+    matched: str
     score: float
 
 
@@ -157,8 +158,9 @@ class FineTypeOut(Reply):
 
 
 class MentionOut(Reply):
-    """A mention found in a text. `score` lies between 0 and 1: where the checkpoint is calibrated, how
-    probable it is that the mention is right, elsewhere 0.5 at the threshold. `margin` is how far the model's
+    """A mention found in a text. `score` lies between 0 and 1. Of a recognizer: where it is calibrated, how
+    probable it is that the mention is right, else the logistic function of the margin; of a tagger: the mean
+    probability of the labels of its words. `margin` is how far the model's
     own score lies over the threshold, null for a model without thresholds. `uncertainty` tells what was
     seldom seen, null for a model that does not know. `types` are fine types, best first, empty without a
     stage that finds them."""
@@ -184,11 +186,14 @@ class LinkedMentionOut(MentionOut):
 
 
 class ContextOut(Reply):
-    """A sentence that was read with another one, before or after it; `score` is how relevant it is."""
+    """A sentence that was read with another one, before or after it: how relevant it is (`score`), and where
+    it is in the text."""
 
     text: str
     score: float | None
     before: bool
+    start: int | None
+    end: int | None
 
 
 class SentenceOut(Reply):
@@ -231,12 +236,6 @@ class AnnotateReply(Reply):
     versions: Versions
 
 
-class MatchOut(CandidateOut):
-    """A candidate for a string. `matched`: the one of its name and aliases that the string is most like."""
-
-    matched: str
-
-
 class AnswerOut(Reply):
     """The entity of a mention; null is NIL, ids joined by `|` are those of a mention of several entities.
     `matched`: the one of its names that the mention is most like.
@@ -250,7 +249,7 @@ class AnswerOut(Reply):
     margin: float | None
     probability: float | None
     reason: str | None
-    candidates: list[MatchOut]
+    candidates: list[CandidateOut]
 
 
 class StandardizeReply(Reply):

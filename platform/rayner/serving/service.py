@@ -231,7 +231,7 @@ def check_texts(request: RecognizeRequest, limits: LimitSettings) -> None:
 
 
 def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Options:
-    """What the request asks of the predictor; a bare name of a learned type stands for that type.
+    """What the request asks of the predictor; a bare name of a learned type means that type.
 
     Raises:
         InputError: a type that occurs twice.

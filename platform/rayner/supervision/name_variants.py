@@ -70,7 +70,7 @@ def abbreviate(name: str, rng: Draw) -> str:
 def reorder(name: str, rng: Draw) -> str:
     """The words turned around at one place: `Internet Information Server` as `Server Internet Information`.
 
-    A comma stands there for some: `Server, Internet Information`.
+    Some have a comma there: `Server, Internet Information`.
     """
     words = name.split()
     if len(words) < 2:

@@ -105,7 +105,7 @@ def check_extractor(checkpoint: Checkpoint) -> tuple[DocumentTask[Any], KnowsGol
     where = str(checkpoint.folder)
     extractor = checkpoint.predictor()
     if not isinstance(extractor, KnowsGold):
-        what = f"is of a {checkpoint.recipe.task}, which finds no mentions"
+        what = f"holds a {checkpoint.recipe.task}, which finds no mentions"
         raise CheckpointError(where, what, "name the checkpoint of a recognizer or a tagger")
     # What knows gold mentions was made by a task over documents.
     task = cast("DocumentTask[Any]", checkpoint.task)

@@ -134,9 +134,10 @@ class ContextStage:
             ordered = sorted(range(len(scores)), key=lambda place: -scores[place])
             places = [place for place in ordered if scores[place] > self._settings.minimum]
             scored = {candidates[place].sentence: scores[place] for place in places[:count]}
-        texts = found.sentences.texts
+        texts, spans = found.sentences.texts, found.document.sentences or ()
         return tuple(
-            Context(texts[place], score, before=place < sentence) for place, score in sorted(scored.items())
+            Context(texts[place], score, place < sentence, *spans[place])
+            for place, score in sorted(scored.items())
         )
 
 
@@ -200,7 +201,7 @@ def check_ranker(folder: Path) -> None:
         what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
         raise CheckpointError(str(folder), what, hint) from None
     if task not in _RANKERS:
-        raise CheckpointError(str(folder), f"is of a {task}, which ranks no contexts", "name a ranker")
+        raise CheckpointError(str(folder), f"holds a {task}, which ranks no contexts", "name a ranker")
 
 
 def in_turn(candidates: Sequence[Candidate], count: int) -> list[Candidate]:

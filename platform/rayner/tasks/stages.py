@@ -263,7 +263,7 @@ def read_pipeline(
     `index` and `types` of a standardizer. Paths count from the file's folder.
 
     Args:
-        options: in place of the checkpoint's defaults, by name; None stands for what is not asked for.
+        options: in place of the checkpoint's defaults, by name; None means that it is not asked for.
         precision: what encoders compute in.
 
     Raises:

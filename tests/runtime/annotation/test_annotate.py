@@ -161,7 +161,7 @@ def test_an_id_in_two_blocks_is_kept_where_it_comes_first(tmp_path: Path) -> Non
         assert {d.document_id: d.text for d in reading.documents} == texts
 
 
-def test_dropping_what_stands_twice_can_be_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropping_what_comes_twice_can_be_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write_jsonl(tmp_path / "a.jsonl", TEXTS)
     again = write_jsonl(tmp_path / "b.jsonl", ["Else " + text for text in TEXTS[:20]])
 

@@ -61,11 +61,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def command(run: Path, capsys: pytest.CaptureFixture[str]):
-    """Run a verb with the checkpoint and the index: (exit status, standard output, standard error)."""
+    """Run a command with the checkpoint and the index: (exit status, standard output, standard error)."""
 
-    def command(verb: str, *arguments: object) -> tuple[object, str, str]:
+    def command(name: str, *arguments: object) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as exited:
-            cli.main([verb, str(run / "run" / "best"), *map(str, arguments)])
+            cli.main([name, str(run / "run" / "best"), *map(str, arguments)])
         printed = capsys.readouterr()
         return exited.value.code, printed.out, printed.err
 
@@ -295,7 +295,8 @@ def test_texts_go_straight_to_entities(run: Path, tmp_path: Path):
             if mention.type == "PER":
                 (answer,) = standardizer.predict(document.text[mention.start : mention.end])
                 assert mention.entity_id == answer.entity_id
-                assert [id_ for id_, _ in mention.candidates] == [f.entity_id for f in answer.candidates]
+                candidates = [one.entity_id for one in mention.candidates]
+                assert candidates == [found.entity_id for found in answer.candidates]
     with pytest.raises(RecipeError, match=r"stages\.1\.types: .* the types are LOC, ORG, PER"):
         rayner.load(piped({"checkpoint": found}, {**last, "types": ["Drug"]}))
     with pytest.raises(RecipeError, match="no stage that finds mentions"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,10 @@ from tests.waiting import below, command_of, is_alive, wait_for
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
+RAYS_OWN = re.compile(
+    r"^.*(?:core_worker|raylet|Token auth|(?:INFO|WARNING) \w+\.py:\d+ -- ).*$", re.MULTILINE
+)
+"""Lines in the forms that Ray gives its own."""
 RATES = (1e-3, 1e-2, 3e-2, 0.1)
 SPACE = f'def space(): return {{"training.head_learning_rate": {[*RATES]}}}\n'
 
@@ -96,6 +101,7 @@ class Tuning:
             text=True,
         )
         self.told = done.stderr
+        assert not RAYS_OWN.findall(self.told)
         return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -31,7 +31,11 @@ from rayner.runtime.sweeps.trials import (
 )
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
 from rayner.tasks.base import Metric
+from tests.browser import Visit
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> None:
@@ -120,6 +124,23 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 400)])
+def test_a_browser_shows_the_page_of_a_sweep_without_a_network(
+    plan: Plan, browser: Browser, dark: bool, width: int
+) -> None:
+    fill(plan)
+    page = report(plan.out)
+    visit = Visit(browser, "file://", width=width, dark=dark)
+    visit.page.goto(page.as_uri())
+    assert visit.violations() == []
+    assert visit.page.locator("figure svg").count() == 4
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()
+    assert [request.url for request in visit.asked] == [page.as_uri()]
+    assert visit.complaints == []
 
 
 def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:

@@ -42,7 +42,7 @@ def out(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def test_a_run_leaves_what_the_other_verbs_need(out: Path, values: dict[str, Any]) -> None:
+def test_a_run_leaves_what_the_other_commands_need(out: Path, values: dict[str, Any]) -> None:
     result = json.loads((out / "result.json").read_text())
     told = {"checkpoint", "metrics", "steps", "seconds", "compute_precision"}
     assert told == result.keys() - {"bfloat16_time"}

@@ -277,7 +277,7 @@ def test_what_cannot_be_added_is_said(tmp_path: Path) -> None:
         adding(tmp_path, TYPES[2:])
     other = tagger()
     save_checkpoint(tmp_path / "tagger", other.recipe, other, built(other), {})
-    with pytest.raises(CheckpointError, match="is of a tagger; types are added to a recognizer"):
+    with pytest.raises(CheckpointError, match="holds a tagger; types are added to a recognizer"):
         adding(tmp_path / "tagger", TYPES[2:])
     with pytest.raises(InputError, match=r"^task: types cannot be added to a tagger; train a recognizer"):
         adding_types(other.recipe, base)

@@ -124,7 +124,7 @@ def test_mentions_without_any_word_are_refused_and_not_forgotten() -> None:
     assert list(TASK.examples([Document("d2", " \n")])) == []
 
 
-def test_a_mention_that_stands_twice_counts_once() -> None:
+def test_a_mention_that_is_there_twice_counts_once() -> None:
     twice = Document(
         "d", "Ada wrote", (Mention(0, 3, "PER", "Q1"), Mention(0, 3, "PER", "Q2"), Mention(0, 2, "PER"))
     )

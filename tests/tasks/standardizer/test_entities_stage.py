@@ -79,8 +79,11 @@ def test_texts_become_mentions_of_entities(tokens: int):
         [("MySQL", "my"), ("Toothbrush", None), ("MySQL", "my")],
     ]
     mention = linked[0].mentions[1]
-    assert (mention.score, mention.candidates[0][0]) == (0.8, "my")
+    assert (mention.score, mention.candidates[0].entity_id) == (0.8, "my")
     assert len(mention.candidates) == 5
+    assert [m.name for m in linked[0].mentions] == [None, "MySQL", "PostgreSQL", "Android"]
+    first = linked[0].mentions[2].candidates[0]
+    assert (first.entity_id, first.name, first.matched) == ("pg", "PostgreSQL", "Postgres")
     (answer,) = predict(standardizer(SmallIndex()), ["MySQL"])
     assert mention.probability == pytest.approx(answer.probability, abs=1e-4)
     assert linked[0].mentions[0].candidates
@@ -184,7 +187,7 @@ def test_a_real_recognizer_finds_the_same_mentions_with_and_without_linking():
     alone = list(predict(task.predictor(model), texts))
     linked = list(predict(Chain((task.predictor(model), Entities(Standardizer(small, encode, 0.0)))), texts))
     bare = [
-        replace(d, mentions=tuple(replace(m, entity_id=None, candidates=()) for m in d.mentions))
+        replace(d, mentions=tuple(replace(m, entity_id=None, name=None, candidates=()) for m in d.mentions))
         for d in linked
     ]
     assert bare == alone

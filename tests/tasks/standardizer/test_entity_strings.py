@@ -58,7 +58,7 @@ def test_strings_are_held_out_whatever_the_others_are() -> None:
     assert twice == [MentionString("z", ("1", "2"))]
 
 
-def test_what_stands_for_two_entities_is_found_but_not_learned(tmp_path: Path) -> None:
+def test_what_means_two_entities_is_found_but_not_learned(tmp_path: Path) -> None:
     values = small_recipe(tmp_path)
     rows = [
         {"mention": "Server", "entity_id": "1"},

@@ -149,7 +149,7 @@ def test_a_calibration_of_an_earlier_version_is_left_out_and_said(
     (tmp_path / "standardizer.json").write_text(json.dumps({"weight": 0.7, "nil": nil}))
     assert Fitted.load(tmp_path) == Fitted(0.7, None)
     (said,) = caplog.messages
-    assert "standardizer.json: its NIL calibration is of an earlier version" in said
+    assert "standardizer.json: its NIL calibration is from an earlier version" in said
     assert "train again" in said
 
 

@@ -165,5 +165,7 @@ def _names(document: Document) -> Iterator[str]:
     """The other strings of a document."""
     yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
     for mention in document.mentions:
-        yield from filter(None, (mention.type, mention.entity_id, mention.chain))
-        yield from (name for name, _ in (*mention.types, *mention.candidates))
+        yield from filter(None, (mention.type, mention.entity_id, mention.name, mention.chain))
+        yield from (name for name, _ in mention.types)
+        for one in mention.candidates:
+            yield from filter(None, (one.entity_id, one.name, one.matched))

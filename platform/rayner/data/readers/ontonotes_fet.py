@@ -65,7 +65,7 @@ def _document(row: Sequence[str], document_id: str) -> Document:
 
 
 def _head(features: str, mention: Sequence[str]) -> int | None:
-    """The place of the head word that the features name, its last if it stands there twice."""
+    """The place of the head word that the features name, its last if it is there twice."""
     word = next((f.removeprefix(_HEAD) for f in features.split() if f.startswith(_HEAD)), None)
     places = [place for place, own in enumerate(mention) if own == word]
     return places[-1] if places else None

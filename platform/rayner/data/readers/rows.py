@@ -73,7 +73,7 @@ def _fault(document: Document) -> str:
             return f"mention offsets {mention.start!r} {mention.end!r} are not integers"
         if not isinstance(mention.type, str):
             return f"mention type {mention.type!r} is not a string"
-        for name in ("entity_id", "chain"):
+        for name in ("entity_id", "name", "chain"):
             if not isinstance(getattr(mention, name), str | None):
                 return f"{name} {getattr(mention, name)!r} is not a string"
         for name in ("score", "margin", "probability", "uncertainty"):
@@ -81,9 +81,14 @@ def _fault(document: Document) -> str:
                 return f"{name} {getattr(mention, name)!r} is not a number"
         if mention.head is not None and not _is_within(*mention.head, document.text):
             return f"head {list(mention.head)} is not a span of the text"
-        for name, score in (*mention.types, *mention.candidates):
+        scored = [*mention.types, *((one.entity_id, one.score) for one in mention.candidates)]
+        for name, score in scored:
             if not isinstance(name, str) or not isinstance(score, float | int):
                 return f"name {name!r} with score {score!r} are not a string and a number"
+        for one in mention.candidates:
+            for name in (one.name, one.matched):
+                if not isinstance(name, str | None):
+                    return f"name {name!r} of the candidate {one.entity_id!r} is not a string"
     for name in ("words", "sentences"):
         for start, end in getattr(document, name) or ():
             if not _is_within(start, end, document.text):
@@ -94,6 +99,8 @@ def _fault(document: Document) -> str:
     for context in document.contexts:
         if not isinstance(context.text, str) or not isinstance(context.score, float | int | None):
             return f"context {context.text!r} with score {context.score!r} are not a string and a number"
+        if not isinstance(context.start, int | None) or not isinstance(context.end, int | None):
+            return f"context offsets {context.start!r} {context.end!r} are not integers"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""

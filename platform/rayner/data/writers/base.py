@@ -20,6 +20,7 @@ COLUMNS_OF_A_MENTION = (
     "margin",
     "probability",
     "uncertainty",
+    "name",
 )
 COLUMNS_OF_A_DOCUMENT = ("words", "sentences", "language", "group", "annotated_types", "contexts")
 

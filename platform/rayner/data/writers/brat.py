@@ -71,6 +71,6 @@ def _entity(mention: Mention, number: int, surface: str, losses: Losses) -> Iter
     if entity_of(id_) is None or id_.split() != [id_]:
         losses.drop_mentions("entity_id", [mention])
     elif _RESOURCE_ID.fullmatch(id_):
-        yield f"N{number}\tReference T{number} {id_}\t{surface}\n"
+        yield f"N{number}\tReference T{number} {id_}\t{one_line(mention.name or surface)}\n"
     else:
         yield f"#{number}\tAnnotatorNotes T{number}\t{id_}\n"

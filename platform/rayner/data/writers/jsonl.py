@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rayner.data.schema import Document, document_to_row
+from rayner.data.schema import Document, document_to_row, sentence_rows
 from rayner.data.writers.base import Written
 from rayner.files.whole import text_file
 
@@ -24,10 +24,16 @@ def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Wri
 
 
 def json_row(document: Document) -> dict[str, Any]:
-    """The document as a JSON object, without what is null."""
+    """The document as a JSON object, without what is null; its sentences with what was read with each."""
     row = {name: value for name, value in document_to_row(document).items() if value is not None}
-    row["mentions"] = [
-        {name: value for name, value in mention.items() if value is not None and value != []}
-        for mention in row["mentions"]
-    ]
+    row["contexts"] = [_known(context) for context in row["contexts"]]
+    if (sentences := sentence_rows(document)) is not None:
+        row["sentences"] = [{**one, "contexts": [_known(c) for c in one["contexts"]]} for one in sentences]
+    for mention in row["mentions"]:
+        mention["candidates"] = [_known(candidate) for candidate in mention["candidates"]]
+    row["mentions"] = [_known(mention) for mention in row["mentions"]]
     return row
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None and value != []}

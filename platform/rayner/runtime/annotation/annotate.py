@@ -22,7 +22,7 @@ from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.execution import Pool, ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
-from rayner.runtime.annotation.output_folder import WORK, Output
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, WORK, Output
 from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
@@ -64,7 +64,8 @@ def annotate(
         out: a local folder or a URI.
         options: of the checkpoint's task, by name: other types, thresholds or nesting than the recipe's; only
             with a checkpoint folder.
-        also: write JSONL with the texts, or brat, beside Parquet.
+        also: write JSONL with the texts, or brat, beside Parquet; with `contexts`, Parquet has a column
+            `sentences` of what each sentence was read with, which JSONL has anyway.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
         cpus: logical CPUs of an actor; the whole ones are also its threads, at least one, and with a fraction
@@ -105,7 +106,7 @@ def annotate(
         log.warning("%d files of other kinds are left aside", aside)
     output = Output(place_of(out))
     place = output.place
-    # Of a URI such as file:///texts, what it stands for.
+    # Of a URI such as file:///texts, the path that it means.
     check_apart([place_of(str(given)).shown for given in inputs], place.shown)
     if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
         raise InputError(f"--out {place.shown}", "is a file", "name a folder")
@@ -115,6 +116,7 @@ def annotate(
         "model": version,
         "set of options": _digest(chosen),
         "cut into blocks": LAYOUT,
+        "set of columns": _digest(str(ANNOTATION_SCHEMA)),
         **({"precision": asked_precision} if asked_precision else {}),
     }
     with output.locked() as check_writer:

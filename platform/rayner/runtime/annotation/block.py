@@ -8,7 +8,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,18 +19,18 @@ import pyarrow.parquet as pq
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Reject
 from rayner.data.readers.rows import add_row
-from rayner.data.schema import Document, mention_to_row
+from rayner.data.schema import Document, mention_to_row, sentence_rows
 from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
 from rayner.runtime.annotation.answering import Answering, DocumentPredictor
 from rayner.runtime.annotation.attempts import Attempts, note_fault
-from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, Output
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, SENTENCES, Output
 from rayner.runtime.annotation.reading import Block, Row
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.predict import Predicted, has_spare_core
 from rayner.tasks.stages import PipelineSettings
 
-Also = Literal["jsonl", "brat"]
+Also = Literal["jsonl", "brat", "contexts"]
 
 _SLICE = 2**16
 
@@ -94,9 +94,14 @@ class BlockAnnotator:
         run: str = "",
         cpus: float | None = None,
     ) -> None:
+        self._with_contexts: Callable[[Document], Document] = lambda document: document
         if isinstance(model, PipelineSettings):
             model = model.decided(device)
-        self._answering = Answering(model.load(device), tokens_per_batch, has_spare_core(cpus))
+            pipeline = model.pipeline(device)
+            predictor, self._with_contexts = pipeline.predictor, pipeline.with_contexts
+        else:
+            predictor = model.load(device)
+        self._answering = Answering(predictor, tokens_per_batch, has_spare_core(cpus))
         self._version = model.version
         self._output, self._also = output, tuple(also)
         self._run = run
@@ -175,6 +180,8 @@ class BlockAnnotator:
         if not predicted:
             return
         found = [answer.out for answer in predicted]
+        if {"jsonl", "contexts"} & set(self._also):
+            found = [self._with_contexts(document) for document in found]
         with tempfile.TemporaryDirectory() as folder:
             if "jsonl" in self._also:
                 path = Path(folder, "documents.jsonl")
@@ -185,16 +192,18 @@ class BlockAnnotator:
                     self._output.brat(name).below(path.name).copy_from(path)
         rows = [
             {
-                "document_id": answer.out.document_id,
-                "mentions": [mention_to_row(mention) for mention in answer.out.mentions],
+                "document_id": document.document_id,
+                "mentions": [mention_to_row(mention) for mention in document.mentions],
                 "windows": answer.windows,
                 "model_version": self._version,
                 "source": source,
+                "sentences": sentence_rows(document) if "contexts" in self._also else None,
             }
-            for answer, source in zip(predicted, sources, strict=True)
+            for document, answer, source in zip(found, predicted, sources, strict=True)
         ]
+        schema = ANNOTATION_SCHEMA.append(SENTENCES) if "contexts" in self._also else ANNOTATION_SCHEMA
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, schema=ANNOTATION_SCHEMA), sink, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
         self._output.documents(name).write(sink.getvalue())
 
 

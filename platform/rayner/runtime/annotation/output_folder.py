@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from rayner.data.schema import MENTION_TYPE
+from rayner.data.schema import MENTION_TYPE, SENTENCE_TYPE
 from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.places import Place
@@ -57,6 +57,8 @@ ANNOTATION_SCHEMA = pa.schema(
         ("source", pa.string()),
     ]
 )
+SENTENCES = pa.field("sentences", pa.list_(SENTENCE_TYPE))
+"""The column of what each sentence was read with, where that is wanted."""
 _OURS = re.compile(
     r"documents-\d{5,}-\d{5,}\.parquet|_jsonl|_brat|_rejects\.jsonl|_inputs\.arrow|_annotation\.json|\.work"
 )

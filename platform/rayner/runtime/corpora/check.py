@@ -39,7 +39,7 @@ def check(
 
     Raises:
         CorpusError: no such path, or no known format.
-        RecipeError: the recipe is of a task without documents.
+        RecipeError: the recipe's task has no documents.
     """
     if given is not None and task_of(given).kind.name != "documents":
         hint = "rayner kb check is for knowledge bases"

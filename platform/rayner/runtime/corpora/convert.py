@@ -186,7 +186,7 @@ def process(
 
     Args:
         change: what becomes of a document; a CorpusError rejects it.
-        purpose: stands for what is done with the documents; its first word is shown.
+        purpose: tells what is done with the documents; its first word is shown.
         small: inputs below are worked on in this process where `workers` is None.
         part_bytes: how much of the input is worked on together; of a large file, more.
     """

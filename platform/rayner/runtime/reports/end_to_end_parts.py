@@ -1,29 +1,21 @@
-"""The parts of a report about a whole pipeline, and about the probabilities of what it found."""
+"""The parts of a report about a whole pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from rayner.data.schema import Document
-from rayner.errors import CorpusError
-from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 from rayner.metrics.outcomes import OF_ENTITIES
-from rayner.metrics.reliability import reliability, risk_coverage
-from rayner.runtime.reports import figures_confidence, figures_end_to_end
-from rayner.runtime.reports.figures_confidence import ENTITIES, MENTIONS, Wording
+from rayner.runtime.reports import figures_end_to_end
+from rayner.runtime.reports.confidence_parts import OUTCOME_COLUMNS
 from rayner.runtime.reports.run_files import Absent, metrics_file, read_documents, read_metrics, read_table
 
 Part = dict[str, Any]
 
 MOST_TYPES = 25
 _EXAMPLES = 8
-_COLUMNS = ("document_id", "outcome", "gold", "entity_ids", "answer", "rank", "entity_name", "answer_name")
 
 
 def whole(run: Path) -> Part:
@@ -77,76 +69,10 @@ def whole(run: Path) -> Part:
     }
 
 
-def confidence(run: Path) -> Part:
-    """How far the scores of mentions are what they say, by type too, and the probabilities of entities."""
-    gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
-    try:
-        judged = judge_mentions(gold, predicted)
-    except CorpusError as error:
-        raise Absent(f"gold and predicted documents do not agree: {error}") from None
-    panels = [
-        panel
-        for wording, (probability, right) in (
-            (MENTIONS, (judged.score, judged.right)),
-            (ENTITIES, _entity_probabilities(run, predicted)),
-        )
-        if (panel := _panel(wording, probability, right)) is not None
-    ]
-    if not panels:
-        raise Absent("no prediction has a probability")
-    return {"panels": panels, "types": _by_type(judged)}
-
-
-def _by_type(judged: JudgedMentions) -> list[Part]:
-    names, counts = np.unique(judged.type.astype(str), return_counts=True)
-    rows = []
-    for place in np.argsort(-counts, kind="stable"):
-        own = judged.type == names[place]
-        score, right = judged.score[own], judged.right[own]
-        rows.append(
-            {
-                "type": str(names[place]),
-                "mentions": int(counts[place]),
-                "score": float(score.mean()),
-                "right": float(right.mean()),
-                "error": reliability(score, right).error,
-            }
-        )
-    return rows
-
-
-def _panel(wording: Wording, probability: ArrayLike, right: ArrayLike) -> Part | None:
-    values, right = np.asarray(probability, float), np.asarray(right, bool)
-    if not len(values) or values.min() < 0 or values.max() > 1:
-        return None
-    found, risk = reliability(values, right), risk_coverage(values, right)
-    svg = figures_confidence.calibration_curves(found, risk, wording)
-    return {"svg": svg, "name": wording.title, "error": found.error, "area": risk.area, "count": len(values)}
-
-
-def _entity_probabilities(run: Path, predicted: Sequence[Document]) -> tuple[list[float], list[bool]]:
-    """Of mentions that were found and linked; the first candidate is wrong where there is no right one."""
-    try:
-        rows = read_table(run, "outcomes.parquet", _COLUMNS).to_pylist()
-    except Absent:
-        return [], []
-    of = {
-        (document.document_id, m.start, m.end, m.type): m.probability
-        for document in predicted
-        for m in document.mentions
-    }
-    found = [row for row in rows if row["gold"] is not None and row["gold"] == row["predicted"]]
-    keys = [(row["document_id"], *row["gold"].values()) for row in found]
-    known = [
-        (of[key], row["rank"] == 1) for key, row in zip(keys, found, strict=True) if of.get(key) is not None
-    ]
-    return [float(p or 0) for p, _ in known], [right for _, right in known]
-
-
 def _examples(run: Path) -> list[Part]:
     """Mentions that were found and lost their entity, some of each outcome, over all the corpus."""
     try:
-        rows = read_table(run, "outcomes.parquet", _COLUMNS).to_pylist()
+        rows = read_table(run, "outcomes.parquet", OUTCOME_COLUMNS).to_pylist()
         texts = {document.document_id: document.text for document in read_documents(run, "gold.parquet")}
     except Absent:
         return []

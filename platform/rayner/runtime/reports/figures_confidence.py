@@ -22,6 +22,8 @@ class Wording(NamedTuple):
 
 FIRST = Wording("probabilities", "the first candidate", "first candidates", "mentions")
 MENTIONS = Wording("scores of mentions", "a mention", "predicted mentions", "mentions")
+FINE_TYPES = Wording("probabilities of fine types", "a fine type", "predicted types", "types")
+PAIRS = Wording("scores of pairs", "an answer", "answers", "pairs")
 ENTITIES = Wording("probabilities of entities", "the first candidate", "first candidates", "mentions")
 
 

@@ -13,7 +13,7 @@ from rayner.errors import CorpusError
 from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
 from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, PIPELINE, RECIPE
-from rayner.runtime.reports import end_to_end_parts, figures, linking_parts
+from rayner.runtime.reports import confidence_parts, end_to_end_parts, figures, linking_parts
 from rayner.runtime.reports.run_files import (
     Absent,
     is_evaluation,
@@ -244,10 +244,11 @@ OF_KIND: dict[str, dict[str, Build]] = {
         "added_types": _added_types,
         "thresholds": _thresholds,
         "similarities": _similarities,
-        "confidence": end_to_end_parts.confidence,
+        "confidence": confidence_parts.of_mentions,
         "errors": _errors,
     },
-    "typed_mentions": {"types": _types},
+    "typed_mentions": {"types": _types, "confidence": confidence_parts.of_types},
+    "pairs": {"confidence": confidence_parts.of_pairs},
     "mentions": {
         "top": linking_parts.top,
         "confidence": linking_parts.confidence,

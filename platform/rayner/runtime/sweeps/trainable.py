@@ -169,7 +169,7 @@ class _AtEvaluations:
         self._call = call
 
     def write(self, record: Record) -> None:
-        """Call it if the record is of an evaluation."""
+        """Call it if the record has an evaluation."""
         if "metrics" in record:
             self._call()
 

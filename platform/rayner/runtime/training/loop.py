@@ -103,7 +103,7 @@ class Loop:
 
 
 def work(run: Run) -> TrainState:
-    """Train until the run is finished or pauses, from where `OUT/last` stands.
+    """Train until the run is finished or pauses, from where `OUT/last` is.
 
     Raises:
         RecipeError: `OUT` holds another run.
@@ -225,7 +225,7 @@ def _log(loop: Loop, rate: float) -> None:
 
 
 def _pause(loop: Loop, steps_of_epoch: int) -> None:
-    """Evaluate, and store where the run stands at the end of an epoch or of the run."""
+    """Evaluate, and store how far the run is at the end of an epoch or of the run."""
     loop.learner.meter.check()
     begin = time.perf_counter()
     epoch, training = loop.state.epoch, loop.run.recipe.training

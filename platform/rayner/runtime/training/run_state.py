@@ -1,6 +1,6 @@
 """What a run leaves on disk, so that it can be killed at any moment and go on.
 
-`OUT/last` is a checkpoint with `state/`: the optimizer, the averaged weights and where the run stands.
+`OUT/last` is a checkpoint with `state/`: the optimizer, the averaged weights and how far the run is.
 `OUT/best` is the checkpoint of the best evaluation, with the predictions that it was judged by.
 """
 
@@ -40,7 +40,7 @@ _HINT = "start over with --fresh, or name another --out"
 
 @dataclass(frozen=True, slots=True)
 class TrainState:
-    """Where a run stands: `position` steps into `epoch` (from 0), `step` of `steps` in all.
+    """How far a run is: `position` steps into `epoch` (from 0), `step` of `steps` in all.
 
     `examples` is the key of the example set; `waited` counts the evaluations since the best one; `scale` is
     the state of float16's loss scale. `precision` is what the run computes in, to its end; `bfloat16_time` is
@@ -90,7 +90,7 @@ def save_last(
 
 
 def read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
-    """Where the run in a folder stands; None where there is none.
+    """How far the run in a folder is; None where there is none.
 
     Raises:
         RecipeError: the run was started with another recipe.

@@ -132,7 +132,7 @@ function detailOf(mention) {
   const rows = [
     ["Type", name(mention.type)],
     ["Characters", `${mention.start} to ${mention.end}`],
-    mention.score !== null && ["Score", `${number(mention.score)} (0.5 is the threshold)`],
+    mention.score !== null && ["Score", number(mention.score)],
     mention.margin !== null && ["Over the threshold by", number(mention.margin)],
     mention.types.length && ["Fine types", scores(mention.types.map(type => [[name(type.name)], type.score]))],
     mention.candidates && ["Entity", element("span", {}, ...entity(mention))],

@@ -17,7 +17,7 @@ from rayner.files.whole import text_file
 from rayner.tasks.base import Mode, Predictor
 
 FOLDER = "THIS_FOLDER"
-"""Stands for the checkpoint's folder in the commands of a card."""
+"""In place of the checkpoint's folder in the commands of a card."""
 
 
 class GoldItems(NamedTuple):
@@ -133,7 +133,7 @@ def lines_file(line: Callable[[Any], str]) -> Callable[[Path], AbstractContextMa
 
 
 def parts_by(keys: Sequence[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:
-    """The number of the part of each item, by a document that stands for it: equal ones go together.
+    """The number of the part of each item, by a document in its place: equal ones go together.
 
     Raises:
         CorpusError: a part would be empty.

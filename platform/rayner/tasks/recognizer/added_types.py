@@ -166,7 +166,7 @@ def read_base(folder: Path) -> RecognizerRecipe:
             raise failure from error
         raise CheckpointError(str(folder), "is no checkpoint", "name a folder such as RUN/best") from None
     if task not in _RECIPES:
-        raise CheckpointError(str(folder), f"is of a {task}", "types are added to a recognizer")
+        raise CheckpointError(str(folder), f"holds a {task}", "types are added to a recognizer")
     return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))
 
 

@@ -86,7 +86,7 @@ class Fitted:
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
             if nil is not None and _EARLIER in nil:
                 log.warning(
-                    "%s: its NIL calibration is of an earlier version: nothing is NIL; train again", path
+                    "%s: its NIL calibration is from an earlier version: nothing is NIL; train again", path
                 )
                 nil = None
             return cls(weight, None if nil is None else NilCalibration.from_json(nil))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.mention_strings import ids_of, is_right
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Candidate, Document, Mention
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.predictor import Standardizer
@@ -60,7 +60,7 @@ class Entities:
     def finish(
         self, item: Document, windows: Sequence[MentionText], scores: Sequence[list[Found]]
     ) -> Document:
-        """The document whose mentions have entities, candidates and probabilities."""
+        """The document whose mentions have entities with names, candidates and probabilities."""
         texts = self._texts(item)
         found: dict[str, tuple[list[str], list[list[Found]]]] = {
             text: ([], []) for text in texts if text is not None
@@ -74,9 +74,16 @@ class Entities:
             if text is None:
                 return mention
             answer = answers[text]
-            candidates = tuple((found.entity_id, found.score) for found in answer.candidates)
+            candidates = tuple(
+                Candidate(found.entity_id, found.score, found.name, found.matched)
+                for found in answer.candidates
+            )
             return replace(
-                mention, entity_id=answer.entity_id, candidates=candidates, probability=answer.probability
+                mention,
+                entity_id=answer.entity_id,
+                name=answer.name,
+                candidates=candidates,
+                probability=answer.probability,
             )
 
         return replace(item, mentions=tuple(map(linked, item.mentions, texts)))

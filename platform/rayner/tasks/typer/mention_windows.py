@@ -150,7 +150,7 @@ def located(document: Document, mention: Mention, subwords: SubWords) -> Located
     """Where a mention is; None where it touches no word.
 
     Its head word is the one that it names; of one that names none, the last word that holds a letter or a
-    digit (the rule stands in for a dependency parse, and is that of languages whose heads come last).
+    digit (the rule is in place of a dependency parse, and is that of languages whose heads come last).
     """
     place = locate(subwords, mention.start, mention.end)
     if place is None:

@@ -192,7 +192,7 @@ def decode(
 ) -> tuple[tuple[str, float], ...]:
     """The types of a mention, best first, by name among equals.
 
-    A type that a more special one adds has at least its probability, so that no special type stands before a
+    A type that a more special one adds has at least its probability, so that no special type comes before a
     general one.
 
     Args:

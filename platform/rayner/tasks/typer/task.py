@@ -103,7 +103,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `places` of its mentions; `type_mention`, `type_index` are flat pairs.
 
-        `known` holds the types that a document was annotated for; nothing stands for all. `states` are the
+        `known` holds the types that a document was annotated for; nothing means all. `states` are the
         hidden states of the mentions, flat, where the encoder does not learn.
         """
         rows = self._rows(items)

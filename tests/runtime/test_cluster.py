@@ -1,0 +1,31 @@
+"""What a Ray of this machine says on the screen: nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+WORK = """
+import ray
+from rayner.runtime.cluster import ensure_ray
+
+@ray.remote
+class Worker:
+    def answer(self):
+        return 42
+
+ensure_ray()
+print(ray.get(Worker.remote().answer.remote()))
+"""
+
+
+def test_a_ray_of_this_machine_starts_works_and_ends_without_a_word(tmp_path: Path) -> None:
+    """Of a user who has no token yet, for whom Ray makes one and says so."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    known |= {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], env=known, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
