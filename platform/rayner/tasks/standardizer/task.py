@@ -279,7 +279,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             return self.recipe.nil_share
         return options.nil_share
 
-    def inspect(self, model: nn.Module, dev: Sequence[MentionString]) -> Mapping[str, pa.Table]:
+    def inspect(self, model: nn.Module, dev: Iterable[MentionString]) -> Mapping[str, pa.Table]:
         """`calibration`: mentions with and without their entities, judged by models fitted without them:
         the probability that the first candidate is right, whether it is, and the weight."""
         if self.fitted.nil is None:
