@@ -13,6 +13,7 @@ import numpy as np
 
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError
+from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.nil import NilCalibration
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
@@ -25,8 +26,6 @@ FILE = "standardizer.json"
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """In units of the spread of dense scores to that of lexical ones."""
 _CANDIDATES, _SPREAD = 5, 32
-_EARLIER = "thresholds"
-"""A key that calibrations had before there was a share of NIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Fitted:
     """`weight` of the lexical score beside the dense one; `nil` None where there was nothing to fit it on."""
 
     weight: float = 0.5
-    nil: NilCalibration | None = None
+    nil: NilCalibration | EarlierNil | None = None
 
     def save(self, folder: Path) -> None:
         """Write it into a checkpoint."""
@@ -43,7 +42,7 @@ class Fitted:
 
     @classmethod
     def load(cls, folder: Path) -> Fitted:
-        """What `save` wrote. A calibration of an earlier version is left out, and the log says so.
+        """What `save` wrote. A calibration of an earlier version answers as it did, and the log says so.
 
         Raises:
             CheckpointError: the file is missing or another's.
@@ -52,15 +51,18 @@ class Fitted:
         try:
             values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             nil, weight = values["nil"], float(values["weight"])
-            if nil is not None and _EARLIER in nil:
-                log.warning(
-                    "%s: its NIL calibration is of an earlier version: nothing is NIL; train again", path
-                )
-                nil = None
-            return cls(weight, None if nil is None else NilCalibration.from_json(nil))
+            return cls(weight, None if nil is None else _calibration(nil, path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             what = f"cannot be read ({type(error).__name__})"
             raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
+
+
+def _calibration(values: Mapping[str, Any], path: Path) -> NilCalibration | EarlierNil:
+    if "thresholds" not in values:
+        return NilCalibration.from_json(values)
+    what = "%s: its NIL calibration is of an earlier version, which no share of NIL changes; train again"
+    log.warning(what, path)
+    return EarlierNil.from_json(values)
 
 
 def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:
