@@ -288,8 +288,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         ...
 
     def inspect(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, pa.Table]:
-        """Tables about a trained model for the report, by file name; may be empty. `dev` is read once, as it
-        is asked for: it may be larger than memory."""
+        """Tables about a trained model for the report, by file name; `dev` may be larger than memory."""
         ...
 
     def measure(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, Any]:
