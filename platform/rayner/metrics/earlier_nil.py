@@ -65,6 +65,7 @@ class EarlierNil:
         Raises:
             KeyError: it is of another kind.
         """
-        pairs = [(float(a), float(b)) for a, b in (values[name] for name in ("means", "scales", "weights"))]
+        pairs = (values[name] for name in ("means", "scales", "weights"))
+        means, scales, weights = ((float(a), float(b)) for a, b in pairs)
         thresholds = {name: float(value) for name, value in values["thresholds"].items()}
-        return cls(*pairs, float(values["intercept"]), thresholds)
+        return cls(means, scales, weights, float(values["intercept"]), thresholds)
