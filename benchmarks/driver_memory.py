@@ -1,10 +1,12 @@
-"""How much memory the driver of a training takes until the examples are there, whatever the corpus holds.
+"""How much memory the driver of a training takes until the examples are there, and at the end, where it
+looks at the development part once more, whatever the corpus holds.
 
     python -m benchmarks.driver_memory --megabytes 2048
 
 Builds the example set of a synthetic corpus, of which a part is held out, in a temporary folder, twice: the
-second launch finds the set. Peak resident set sizes, of the driver and of the process that read and cut the
-documents; with `--workers 0` both are one.
+second launch finds the set. Then it ends a training that had no step, with the answers to ten documents.
+Peak resident set sizes, of the driver and of the process that read and cut the documents; with `--workers 0`
+both are one.
 """
 
 from __future__ import annotations
@@ -19,12 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import add_out, measured, record
-from rayner.runtime.training.example_building import build_examples, find_units
-from rayner.tasks.registry import parse_recipe, train_task
+from rayner.runtime.training.dev_answers import EVALUATION, write_predictions
+from rayner.runtime.training.example_building import build_examples, find_units, read_each
+from rayner.runtime.training.run_state import TrainState
+from rayner.runtime.training.train import conclude
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import parse_recipe, task_of, train_task
 
 WORDS = ("the", "of", "kelp", "growth", "storm", "harbour", "letters", "was", "seven", "and", "tides", "in")
 NAMES = ("Harwich", "Ingrid", "Oslo", "Ada Lovelace")
@@ -48,8 +55,9 @@ def write_corpus(path: Path, megabytes: float) -> int:
     return number
 
 
-def build(folder: Path, workers: int) -> dict[str, Any]:
-    """Build the set in this process's name: its peak, that of the largest worker, and seconds."""
+def build(folder: Path, workers: int, ends: bool) -> dict[str, Any]:
+    """Build the set in this process's name, and end a training with `ends`: its peak, that of the largest
+    worker, and seconds."""
     values = {
         "task": "recognizer",
         "encoder": "random:32x2",
@@ -59,10 +67,16 @@ def build(folder: Path, workers: int) -> dict[str, Any]:
     }
     if workers:
         start_ray(workers)
-    task, begun = train_task(parse_recipe(values, "benchmark")), time.monotonic()
+    recipe = parse_recipe(values, "benchmark")
+    task, begun = train_task(recipe), time.monotonic()
     before = peak_of("self")
     found = build_examples(task, "train", folder / "cache", workers)
     dev = find_units(task, "dev", folder / "cache", workers)
+    if ends:
+        save_checkpoint(folder / "run/best", recipe, task, task.build(), {"f1": 0.0})
+        few = list(islice(read_each(task, dev), 10))
+        write_predictions(folder / "run/best" / EVALUATION, task_of(recipe).kind, few, few)
+        conclude(recipe, task, dev, folder / "run", TrainState("", 0, workers))
     return {
         "items": found.manifest["items"] + sum(len(unit.sizes) for unit in dev),
         "examples": len(found),
@@ -118,13 +132,14 @@ def peak_of(pid: str) -> int:
 
 
 def measure(megabytes: float, workers: int) -> list[dict[str, Any]]:
-    """Two launches, each a process of its own."""
+    """Two launches and the end of a training, each a process of its own."""
     folder = Path(tempfile.mkdtemp(prefix="driver-memory-"))
     try:
         count = write_corpus(folder / "in.jsonl", megabytes)
         rows = []
-        for launch in ("first", "second"):
+        for launch in ("first", "second", "end"):
             command = [sys.executable, "-m", "benchmarks.driver_memory", "--build", str(folder)]
+            command += ["--end"] if launch == "end" else []
             ran = subprocess.run(
                 [*command, "--workers", str(workers)], check=True, stdout=subprocess.PIPE, text=True
             )
@@ -142,10 +157,11 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=2048)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--end", action="store_true", help=argparse.SUPPRESS)
     add_out(parser, "driver_memory")
     given = parser.parse_args()
     if given.build:
-        print(json.dumps(build(given.build, given.workers)))
+        print(json.dumps(build(given.build, given.workers, given.end)))
         return
     rows = measure(given.megabytes, given.workers)
     record(

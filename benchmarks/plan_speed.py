@@ -3,8 +3,8 @@
     python -m benchmarks.plan_speed --examples 100000 1000000 10000000
 
 Lengths are those of sentences, log-normal. Groups hold three examples on average, a third is alone;
-entities have ten names. Times are CPU seconds on one thread. `again` is the part of an example's neighbours
-in a step that it has in the next epoch too.
+entities have ten names and eight neighbours; stories hold four examples on average. Times are CPU seconds on
+one thread. `again` is the part of an example's neighbours in a step that it has in the next epoch too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import numpy as np
 
 from benchmarks.figures import add_out, measured, record
 from benchmarks.meter import Meter
-from rayner.data import batches, contrastive_groups
+from rayner.data import batches, contrastive_groups, story_plans
 
 BUDGET = 2000
 GROUP_SIZE, GROUPS_PER_STEP = 10, 16
+NEIGHBOURS = 8
 SLOW = 1_000_000
 """As many examples as the loops are given at most."""
 
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         section="Speed",
         task="all",
         conditions="Log-normal lengths of sentences, groups of three examples on average, entities of ten "
-        f"names; {BUDGET} tokens a step. CPU seconds of one thread, beside a loop up to {SLOW:,} examples.",
+        f"names, stories of four; {BUDGET} tokens a step. CPU seconds of one thread, beside a loop up to "
+        f"{SLOW:,} examples.",
         rows=measured(rows, {"seconds": "s", "peak_mb": "MB", "padding": "%", "again": "%"}),
     )
     print(json.dumps({"rows": rows}, indent=1))
@@ -71,7 +73,15 @@ def measure(number: int) -> list[dict[str, Any]]:
     def of_entities(entities: np.ndarray) -> Callable[[int], Steps]:
         return lambda epoch: contrastive_groups.plan(entities, 1, epoch, GROUP_SIZE, GROUPS_PER_STEP, True)
 
+    of_stories = np.sort(rng.integers(0, max(1, number // 4), number))
+    near = rng.integers(0, entities.max() + 1, (entities.max() + 1, NEIGHBOURS))
+
+    def beside(epoch: int) -> Steps:
+        return contrastive_groups.plan(entities, 1, epoch, GROUP_SIZE, GROUPS_PER_STEP, True, near)
+
     methods = [
+        ("whole stories", "rayner", lambda epoch: story_plans.plan(lengths, of_stories, 1, epoch, BUDGET)),
+        ("groups beside neighbours", "rayner", beside),
         ("lengths", "rayner", planned(None)),
         ("lengths and groups", "rayner", planned(groups)),
         ("groups of an entity, numbered", "rayner", of_entities(entities)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 from hypothesis import given
@@ -83,3 +84,16 @@ def test_there_are_colours_for_any_number_of_types():
 def test_square_brackets_in_names_are_no_markup():
     scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
     assert "[bold]" in printed(scores_table({**scores, "per_type": {"[bold]": scores}}, "title"))
+
+
+def test_of_many_types_those_with_most_mentions_are_shown():
+    scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    per_type = {f"t{n}.": {**scores, "support": n} for n in range(10_000)}
+    said = printed(scores_table({**scores, "support": 1, "per_type": per_type}, "title"))
+    shown = re.findall(r"t\d+\.", said)
+    assert shown == [f"t{n}." for n in range(9999, 9974, -1)]
+    assert "9,975 others" in said
+    few = dict(list(per_type.items())[:25])
+    said = printed(scores_table({**scores, "support": 1, "per_type": few}, "title"))
+    assert all(name in said for name in few)
+    assert "others" not in said

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.contrastive_groups import plan
+from rayner.data.contrastive_groups import _beside_neighbours, plan
 
 sizes = st.lists(st.integers(1, 25), min_size=2, max_size=12)
 shapes = st.tuples(st.integers(2, 6), st.integers(2, 5), st.booleans())
@@ -120,3 +120,33 @@ def test_groups_are_of_one_entity_and_as_many_as_a_step_holds() -> None:
 def test_an_entity_with_one_string_is_a_group_of_its_own(count: int) -> None:
     steps = plan(entities_of([1] * count), 1, 0, 10, 16, True)
     assert [len(step) for step in steps] == [count]
+
+
+def beside_by_definition(order: list[int], entity: list[int], near: list[list[int]], size: int) -> list[int]:
+    left: dict[int, list[int]] = {}
+    for group in order:
+        left.setdefault(entity[group], []).append(group)
+    found: list[int] = []
+    for first in order:
+        if first in found:
+            continue
+        at = len(found)
+        found.append(first)
+        while at < len(found) and len(found) % size:
+            for other in near[entity[found[at]]]:
+                waiting = [group for group in left[other] if group not in found]
+                if waiting and len(found) % size:
+                    found.append(waiting[0])
+            at += 1
+    return found
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 12))
+def test_groups_beside_neighbours_are_those_of_the_definition(seed: int, size: int, entities: int) -> None:
+    rng = np.random.default_rng(seed)
+    entity = np.append(np.arange(entities), rng.integers(0, entities, 15))
+    entity.sort()
+    near = rng.integers(0, entities, (entities, 3))
+    order = rng.permutation(len(entity))
+    found = _beside_neighbours(order, entity, near, size)
+    assert found.tolist() == beside_by_definition(order.tolist(), entity.tolist(), near.tolist(), size)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.story_plans import plan
+from rayner.data.story_plans import _places, plan
 
 STORIES = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=9), min_size=2, max_size=40)
 
@@ -17,6 +17,36 @@ def flat(stories: list[list[int]], seed: int) -> tuple[np.ndarray, np.ndarray]:
     groups = np.repeat([f"s{i}" for i in range(len(stories))], [len(s) for s in stories]).astype(object)
     order = np.random.default_rng(seed).permutation(len(lengths))
     return lengths[order], groups[order]
+
+
+def places_by_definition(rooms: list[int], budget: int) -> list[list[int]]:
+    """The longest that is left, then the shortest that are left as long as they fit, one in any case."""
+    steps: list[list[int]] = []
+    short, long = 0, len(rooms) - 1
+    while short <= long:
+        step, total = [long], rooms[long]
+        long -= 1
+        while short <= long and (len(step) < 2 or total + rooms[short] <= budget):
+            step.append(short)
+            total += rooms[short]
+            short += 1
+        steps.append(step)
+    if len(steps) > 1 and len(steps[-1]) == 1:
+        before = steps[-2]
+        if len(before) > 2:
+            steps[-1].append(before.pop())
+        else:
+            before += steps.pop()
+    return steps
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=60).map(sorted), st.integers(1, 400))
+def test_places_are_those_of_their_definition(rooms: list[int], budget: int) -> None:
+    places, ends = _places(np.array(rooms), budget)
+    steps = [part.tolist() for part in np.split(places, ends[1:-1])]
+    assert [(step[0], sorted(step[1:])) for step in steps] == [
+        (step[0], sorted(step[1:])) for step in places_by_definition(rooms, budget)
+    ]
 
 
 @given(STORIES, st.integers(1, 400), st.integers(0, 3))

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.config.recipe_files import load_types
 from rayner.data.schema import Document
 from rayner.errors import InputError
+from rayner.models.bi_encoder import BiEncoder
 from rayner.tasks.document_windows import known_rows, known_types
-from rayner.tasks.recognizer.dev_spans import tuned_thresholds
+from rayner.tasks.recognizer import dev_spans, predictor
+from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.task import RecognizerOptions
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.typer.task import TyperOptions
@@ -142,3 +145,56 @@ def test_two_equal_types_of_a_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         load_types(file)
     assert str(error.value) == f"{file}: the type 'PER' occurs twice, as entries 1 and 3"
+
+
+def test_the_table_of_spans_holds_as_many_of_few_types_as_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 1 << 14
+    noted: list[int] = []
+    score = BiEncoder.score
+
+    def noting(self: BiEncoder, *args: Any) -> Any:
+        scores = score(self, *args)
+        noted.append(scores.span.numel())
+        return scores
+
+    documents = corpus()
+    mentions = sum(len(set(d.mentions)) for d in documents)
+    rows = {}
+    for count in (30, 300):
+        task = recognizer(types=types(count))
+        recognizing = task.predictor(built(task).eval())
+        everything = span_tables(task, recognizing, documents, 1)["candidates"].to_pandas()
+        with monkeypatch.context() as changed:
+            changed.setattr(BiEncoder, "score", noting)
+            changed.setattr(predictor, "_CELLS_AT_ONCE", most)
+            changed.setattr(dev_spans, "OTHERS", 50)
+            changed.setattr(dev_spans, "ROWS_AT_ONCE", 500)
+            found = span_tables(task, recognizing, documents, 1)["candidates"].to_pandas()
+        rows[count] = len(found)
+        assert found.gold.sum() == mentions
+        margins = found[~found.gold].margin.sort_values().to_numpy()
+        best = everything[~everything.gold].margin.sort_values().to_numpy()[-50:]
+        np.testing.assert_allclose(margins, best, rtol=0, atol=1e-5)
+    assert rows == {30: mentions + 50, 300: mentions + 50}
+    assert max(noted) <= most
+
+
+def test_thresholds_are_tuned_on_the_spans_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = recognizer(model={"threshold": "tuned"}, types=types(60))
+    model = built(task).eval()
+    recognizing = task.predictor(model)
+    thresholds = tuned_thresholds(task, recognizing, corpus())
+    monkeypatch.setattr(dev_spans, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(predictor, "_CELLS_AT_ONCE", 1 << 12)
+    gathered: list[int] = []
+    best = dev_spans._best
+
+    def noting(*args: Any) -> Any:
+        found = best(*args)
+        gathered.append(len(found.type))
+        assert set(found.type[~found.gold]) <= {0, 1, 2}
+        return found
+
+    monkeypatch.setattr(dev_spans, "_best", noting)
+    torch.testing.assert_close(tuned_thresholds(task, recognizing, corpus()), thresholds)
+    assert len(gathered) > 3

@@ -51,7 +51,7 @@ def test_a_recognizer_is_as_uncertain_as_its_decisions(monkeypatch: pytest.Monke
     predictor = task.predictor(model)
     windows = predictor.prepare(LONG)
     assert len(windows) > 2
-    scores, _, ends = predictor.score(windows)
+    ((_, scores),), _, ends = predictor.scores(windows)
     slow = []
     for row, window in enumerate(windows):
         slow.append([0.0] * len(window.words))

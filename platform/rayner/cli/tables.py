@@ -14,6 +14,7 @@ from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import print_summary, visible
 
 MOST_ERRORS, MOST_PLACES = 3, 5
+MOST_TYPES = 25
 _SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -79,16 +80,23 @@ def _with_precision(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
-    """Precision, recall and F1 of each type and of all, in percent, from the metrics of `score_spans`."""
+    """Precision, recall and F1 of each type (of many, of those with most mentions) and of all, in percent,
+    from the metrics of `score_spans`."""
     table = Table(caption_justify="left")
     table.add_column("type")
     for name in ("precision", "recall", "F1", "mentions"):
         table.add_column(name, justify="right")
-    for name, scores in metrics.get("per_type", {}).items():
-        table.add_row(Text(name), *_row(scores))
+    per_type = metrics.get("per_type", {})
+    shown = list(per_type)
+    if len(shown) > MOST_TYPES:
+        shown = sorted(shown, key=lambda name: -per_type[name]["support"])[:MOST_TYPES]
+    for name in shown:
+        table.add_row(Text(name), *_row(per_type[name]))
     table.add_section()
     table.add_row("all", *_row(metrics), style="bold")
     notes = []
+    if left_out := len(per_type) - len(shown):
+        notes.append(f"the {len(shown)} types with most mentions; --json has the {left_out:,} others too")
     if interval := metrics.get("intervals", {}).get("f1"):
         notes.append("95 % interval of F1: {} to {}".format(*map(percent, interval)))
     if (error := metrics.get("calibration_error")) is not None:

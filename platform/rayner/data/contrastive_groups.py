@@ -77,11 +77,11 @@ def _beside_neighbours(
     order: np.ndarray, entity: np.ndarray, neighbours: np.ndarray, groups_per_step: int
 ) -> np.ndarray:
     """The groups, each step begun by the first one that is left and filled with neighbours of those in it."""
-    near = neighbours.tolist()
-    left: dict[int, list[int]] = {}
-    for group in order[::-1].tolist():
-        left.setdefault(int(entity[group]), []).append(group)
-    taken = np.zeros(len(order), bool)
+    # The groups of each entity in their order; those before `left` are taken.
+    groups = order[places_by(entity[order])].tolist()
+    ends = np.cumsum(np.bincount(entity, minlength=len(neighbours)))
+    left, ends = np.append(0, ends[:-1]).tolist(), ends.tolist()
+    taken = bytearray(len(order))
     found: list[int] = []
     for first in order.tolist():
         if taken[first]:
@@ -91,14 +91,17 @@ def _beside_neighbours(
         found.append(first)
         # Neighbours of the first group's entity, then theirs, until the step is full.
         while at < len(found) and len(found) % groups_per_step:
-            for other in near[entity[found[at]]]:
-                if len(found) % groups_per_step == 0:
+            for other in neighbours[entity[found[at]]].tolist():
+                place, end = left[other], ends[other]
+                while place < end and taken[groups[place]]:
+                    place += 1
+                if place < end:
+                    taken[groups[place]] = True
+                    found.append(groups[place])
+                    place += 1
+                left[other] = place
+                if not len(found) % groups_per_step:
                     break
-                while left[other] and taken[left[other][-1]]:
-                    left[other].pop()
-                if left[other]:
-                    taken[left[other][-1]] = True
-                    found.append(left[other].pop())
             at += 1
     return np.array(found, np.int64)
 

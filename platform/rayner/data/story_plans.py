@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,22 +60,28 @@ def _places(room: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
 
     The longest that is left, then the shortest that are left as long as they fit, one of them in any case.
     """
-    rooms = room.tolist()
-    steps: list[list[int]] = []
+    rooms, before = room.tolist(), [0, *np.cumsum(room).tolist()]
+    begins: list[int] = []
+    counts: list[int] = []
     short, long = 0, len(rooms) - 1
     while short <= long:
-        step, total = [long], rooms[long]
+        fits = before[short] + budget - rooms[long]
         long -= 1
-        while short <= long and (len(step) < 2 or total + rooms[short] <= budget):
-            step.append(short)
-            total += rooms[short]
-            short += 1
-        steps.append(step)
-    if len(steps) > 1 and len(steps[-1]) == 1:
+        # The shortest ones up to the longest that is left.
+        end = min(max(bisect_right(before, fits, short, long + 2) - 1, short + 1), long + 1)
+        begins.append(short)
+        counts.append(end - short)
+        short = end
+    if len(counts) > 1 and not counts[-1]:
         # The one left over is given another one's company, or joins two.
-        before = steps[-2]
-        if len(before) > 2:
-            steps[-1].append(before.pop())
+        if counts[-2] > 1:
+            counts[-2] -= 1
+            begins[-1], counts[-1] = begins[-2] + counts[-2], 1
         else:
-            before += steps.pop()
-    return np.array([place for step in steps for place in step]), np.cumsum([0, *map(len, steps)])
+            counts[-2] += 1
+            del begins[-1], counts[-1]
+    sizes = 1 + np.array(counts, np.int64)
+    ends = np.append(0, np.cumsum(sizes))
+    places = ranges(np.array(begins, np.int64) - 1, sizes)
+    places[ends[:-1]] = len(rooms) - 1 - np.arange(len(sizes))
+    return places, ends

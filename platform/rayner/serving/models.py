@@ -32,7 +32,7 @@ from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pip
 from rayner.tasks.standardizer.stage import Entities
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
-_STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer"}
+_STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}
 """What replies call the version of a stage."""
 
 Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
@@ -40,7 +40,7 @@ Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
 
 @dataclass(frozen=True, eq=False)
 class ServedStage:
-    """A stage that reads texts: all but those of entities."""
+    """A stage that reads texts: all but those that link to a knowledge base."""
 
     settings: StageSettings
     version: str
@@ -105,8 +105,8 @@ class ServedPipeline:
 
     Args:
         version: of all that answers.
-        stages: in order, without those of entities.
-        links: its stages of entities, in order.
+        stages: in order, without those that link to a knowledge base.
+        links: those, in order.
     """
 
     settings: PipelineSettings
@@ -152,12 +152,12 @@ class Models:
 
     def versions(self, *, texts: bool = False, bases: tuple[str, ...] = ()) -> Versions:
         """Of what made a reply: of the stages that read texts, and of knowledge bases."""
-        read = {stage.name: stage.version for stage in self._stages()} if texts else {}
+        read: dict[str, Any] = self._read_versions() if texts else {}
         return Versions(**read, knowledge_bases={name: self.knowledge_bases[name].versions for name in bases})
 
     def flat_versions(self) -> dict[str, str]:
         """Of everything, by a name each, for metrics."""
-        found = {stage.name: stage.version for stage in self._stages()}
+        found = self._read_versions()
         for name, served in self.knowledge_bases.items():
             found |= {f"index {name}": served.versions.index}
             found |= {f"standardizer {name}": served.versions.standardizer}
@@ -176,8 +176,12 @@ class Models:
             failed_change=failed_change,
         )
 
-    def _stages(self) -> Sequence[ServedStage]:
-        return self.pipeline.stages if self.pipeline else ()
+    def _read_versions(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for stage in self.pipeline.stages if self.pipeline else ():
+            # Several stages may be of entities.
+            found[stage.name] = "+".join(filter(None, (found.get(stage.name), stage.version)))
+        return found
 
 
 def load_models(

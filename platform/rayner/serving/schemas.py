@@ -134,6 +134,7 @@ class Versions(Reply):
     contexts: str | None = None
     recognizer: str | None = None
     typer: str | None = None
+    entities: str | None = None
     knowledge_bases: dict[str, KnowledgeBaseVersions] = {}
 
 

@@ -282,11 +282,16 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         """What is scored on dev while it learns: its predictor, if it has one."""
         ...
 
-    def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
-        """Tables about a trained model for the report, by file name; may be empty."""
+    @property
+    def examines(self) -> bool:
+        """Whether `inspect` or `measure` says anything: only then is dev read again after a training."""
         ...
 
-    def measure(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, Any]:
+    def inspect(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, pa.Table]:
+        """Tables about a trained model for the report, by file name; `dev` may be larger than memory."""
+        ...
+
+    def measure(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, Any]:
         """What a trained model's metrics have beside those of the evaluation; may be empty."""
         ...
 

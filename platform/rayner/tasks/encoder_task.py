@@ -171,11 +171,17 @@ class EncoderTask(ABC, Generic[R]):
         """Types among the options that the model never learned, each with how its threshold is had."""
         return {}
 
-    def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
+    @property
+    def examines(self) -> bool:
+        """Whether `inspect` or `measure` says anything: only then is dev read again after a training."""
+        own = type(self)
+        return own.inspect is not EncoderTask.inspect or own.measure is not EncoderTask.measure
+
+    def inspect(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, pa.Table]:
         """Tables about a trained model for the report, by file name; may be empty."""
         return {}
 
-    def measure(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, Any]:
+    def measure(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, Any]:
         """What a trained model's metrics have beside those of the evaluation; may be empty."""
         return {}
 

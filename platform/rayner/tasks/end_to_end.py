@@ -12,8 +12,7 @@ from rayner.data.mention_strings import SEVERAL, ids_of
 from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
-from rayner.tasks.standardizer.stage import Entities, last_linking
-from rayner.tasks.typer.predictor import TypeStage
+from rayner.tasks.standardizer.stage import Linking, last_linking
 
 
 class EndToEnd(NamedTuple):
@@ -52,14 +51,14 @@ def evaluate_end_to_end(
         CorpusError: the ids of gold and predicted documents do not agree.
     """
     types = [name for stage in stages for name in getattr(stage, "names", ())] or None
-    truth_of = _truth_of([stage for stage in stages if isinstance(stage, Entities)])
+    truth_of = _truth_of([stage for stage in stages if isinstance(stage, Linking)])
     wanted = None if types is None else frozenset(types)
     asked = (m for d in gold for m in d.mentions if wanted is None or m.type in wanted)
     if not any(truth.ids and truth.linked for truth in map(truth_of, asked)):
         truth_of = None
     rows = outcomes(gold, predicted, types, truth_of)
     given = outcomes(gold, on_gold, types, truth_of) if on_gold else []
-    known = {name for stage in stages if isinstance(stage, TypeStage) for name in stage.types}
+    known = {name for stage in stages for name in getattr(stage, "fine_types", ())}
     is_typed = any(known.intersection(gold_types(m)) for d in gold for m in d.mentions)
     fine = FineTypes(gold, predicted, on_gold) if is_typed else None
     return EndToEnd(score_end_to_end(rows, given, fine, intervals=intervals), rows)
@@ -71,7 +70,7 @@ def without_answers(document: Document) -> Document:
     return replace(document, mentions=tuple(bare))
 
 
-def _truth_of(stages: Sequence[Entities]) -> TruthOf:
+def _truth_of(stages: Sequence[Linking]) -> TruthOf:
     """The entity of a gold mention, by the last stage that links its type."""
 
     @cache

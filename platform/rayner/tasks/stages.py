@@ -20,7 +20,7 @@ from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import Stage, Task, task_of, train_task
-from rayner.tasks.standardizer.stage import Entities, score_links
+from rayner.tasks.standardizer.stage import Linking, score_links
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
@@ -40,7 +40,7 @@ class Chain:
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """The metrics of all stages; those of entities are of all knowledge bases together."""
         metrics: dict[str, Any] = {}
-        linking = [stage for stage in self.stages if isinstance(stage, Entities)]
+        linking = [stage for stage in self.stages if isinstance(stage, Linking)]
         for stage in self.stages:
             if stage not in linking:
                 metrics |= stage.evaluate(predicted, gold)
@@ -249,8 +249,8 @@ class Pipeline:
         """The names of entities of the knowledge bases that are linked to, by id."""
         found: dict[str, str] = {}
         for stage in stages_of(self.predictor):
-            if isinstance(stage, Entities):
-                found |= stage.standardizer.index.entities.names_of(ids)
+            if isinstance(stage, Linking):
+                found |= stage.names_of(ids)
         return found
 
 

@@ -260,7 +260,7 @@ def test_an_interrupted_writing_goes_on(files: Path, tmp_path: Path, monkeypatch
 
 
 DRIVER = """
-import sys, time
+import sys, threading
 from pathlib import Path
 from rayner.data import scans
 from rayner.runtime.corpora import taken
@@ -269,11 +269,15 @@ from rayner.runtime.corpora.convert import convert
 scans.PART_UNITS = 6
 write = taken._write
 
-def slow(to, part):
-    time.sleep(0.2)
-    write(to, part)
+done = []
 
-taken._write = slow
+def stopping(to, part):
+    if len(done) == 2:
+        threading.Event().wait()
+    write(to, part)
+    done.append(part)
+
+taken._write = stopping
 convert([Path(sys.argv[1])], Path(sys.argv[2]), workers=0, to="iob2")
 """
 

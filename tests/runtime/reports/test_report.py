@@ -19,6 +19,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.data.schema import documents_from_table, documents_to_table
 from rayner.errors import InputError
 from rayner.retrieval.names import Found
+from rayner.runtime.reports import page_parts
 from rayner.runtime.reports.drawing import percent_axis
 from rayner.runtime.reports.figures import similarity_densities
 from rayner.runtime.reports.report import report
@@ -235,6 +236,37 @@ def test_a_perfect_run_has_no_mistakes(own_run):
     evaluation = own_run / "best" / "evaluation"
     (evaluation / "predictions.parquet").write_bytes((evaluation / "gold.parquet").read_bytes())
     assert "None: every prediction is right" in read(report(own_run)).text
+
+
+def test_of_many_types_those_with_most_mentions_are_in_the_tables(own_run):
+    names = [f"type-{n:04}" for n in range(1000)]
+    path = own_run / "best" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    row = {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    metrics["per_type"] = {name: {**row, "support": n} for n, name in enumerate(names)}
+    path.write_text(json.dumps(metrics))
+    columns = {"type": names, "margin": [0.1] * 1000, "gold": [n % 2 == 0 for n in range(1000)]}
+    pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "candidates.parquet")
+    (own_run / "recipe.yaml").write_text(f"task: recognizer\ntypes: [{', '.join(names)}]\n")
+    made = report(own_run)
+    page, shown = read(made), re.findall(r'<th scope="row">(type-\d{4})', made.read_text())
+    assert shown == [*names[:-26:-1], *names[-25:]]
+    assert "type-0024 and 975 more" in page.text
+    assert "the first 25 of 1000" in page.text
+    assert "25 of 1000 types with most mentions" in " ".join(page.text.split())
+
+
+def test_no_threshold_is_praised_below_the_last_span_that_is_known(own_run):
+    """A training keeps the best spans: how many others lie below them nobody knows."""
+    path = own_run / "best" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["per_type"] = {"PER": {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2}}
+    path.write_text(json.dumps(metrics))
+    columns = {"type": ["PER"] * 3, "margin": [0.5, -1.0, -9.0], "gold": [True, False, True]}
+    pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "candidates.parquet")
+    part = page_parts._thresholds(own_run)
+    assert part["rows"][0]["f1"] == pytest.approx(2 / 3)
+    assert part["best"]["f1"] == pytest.approx(2 / 3)
 
 
 def test_samples_without_spread_are_drawn(own_run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import load_tokenizer
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
-from rayner.runtime.training.train import train
+from rayner.runtime.training.example_building import find_units
+from rayner.runtime.training.run_state import read_state
+from rayner.runtime.training.train import conclude, train
 from rayner.runtime.training.training_progress import line_of
 from rayner.tasks.registry import parse_recipe
+from rayner.tasks.tagger import TaggerTask
 from tests.runtime.training.other_recipe import replace_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import recognizer
@@ -74,6 +78,38 @@ def test_what_was_left_undone_at_the_end_is_done(out: Path, values: dict[str, An
     assert {key: result[key] for key in ("metrics", "steps")} == {k: whole[k] for k in ("metrics", "steps")}
     assert json.loads((left / "result.json").read_text()) == result
     assert (left / "last/model.safetensors").read_bytes() == weights
+
+
+def test_the_end_of_a_training_reads_dev_only_for_a_task_that_examines_it(
+    out: Path, values: dict[str, Any], tmp_path: Path
+) -> None:
+    read: list[str] = []
+
+    class Silent(TaggerTask):
+        def read(self, unit: Any) -> Iterator[Any]:
+            for item in super().read(unit):
+                read.append(item.document_id)
+                yield item
+
+    class Curious(Silent):
+        def measure(self, model: torch.nn.Module, dev: Iterable[Any]) -> dict[str, Any]:
+            # As they are read, not all before the first.
+            held = [(document.document_id, len(read)) for document in dev]
+            return {"held": [count for _, count in held]}
+
+    recipe = parse_recipe(values, "recipe")
+    shutil.copytree(out, tmp_path / "out")
+    whole = json.loads((out / "result.json").read_text())["metrics"]
+    for task in (Silent(recipe), Curious(recipe)):
+        units = find_units(task, "dev", tmp_path / "cache")
+        read.clear()
+        state = read_state(tmp_path / "out", recipe)
+        assert state is not None
+        result = conclude(recipe, task, units, tmp_path / "out", state)
+        held = list(range(1, 31)) if isinstance(task, Curious) else []
+        assert result["metrics"].pop("held", []) == held
+        assert len(read) == len(held)
+        assert result["metrics"] == whole
 
 
 def test_evaluation_says_the_same_as_the_end_of_training(out: Path, values: dict[str, Any]) -> None:

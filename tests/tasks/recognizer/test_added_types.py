@@ -51,7 +51,7 @@ def scores(task: RecognizerTask, model: Any, options: RecognizerOptions | None =
     windows = [window for document in corpus() for window in predictor.prepare(document)]
     real = task.padded([window.row["ids"] for window in windows])[1]
     with torch.inference_mode():
-        one = predictor.score(windows)[0]
+        ((_, one),) = predictor.scores(windows)[0]
     span = one.span * candidate_spans(real, real, one.span.shape[3])[:, None]
     return one._replace(start=one.start * real[:, None], end=one.end * real[:, None], span=span)
 

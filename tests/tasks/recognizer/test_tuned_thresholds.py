@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from rayner.data.words import find_words
 from rayner.metrics.spans import score_spans
 from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
 from rayner.tasks.predict import predict
+from rayner.tasks.recognizer import dev_spans
 from rayner.tasks.recognizer.dev_spans import scored_spans, span_tables
 from rayner.tasks.recognizer.task import RecognizerOptions
 from tests.tasks.small import built, corpus, found, marked, recognizer, spans, trained
@@ -118,6 +120,18 @@ def test_a_span_that_several_windows_hold_counts_once() -> None:
     assert len(TASK.windows_of(long)) > 2
     (scored,) = scored_spans(TASK, TASK.predictor(model), [long])
     assert scored.gold.sum() == len(mentions)
+
+
+def test_documents_are_scored_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev_spans, "DOCUMENTS_AT_ONCE", 2)
+    predictor, read = TASK.predictor(built(TASK).eval()), []
+
+    def reading() -> Iterator[Document]:
+        for document in corpus():
+            read.append(document)
+            yield document
+
+    assert [len(read) for _ in scored_spans(TASK, predictor, reading())] == [2, 4, 5]
 
 
 def test_what_was_not_annotated_tunes_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.losses.distances import Distance
-from rayner.metrics.nil import NIL, RIGHT, WRONG, evidence
+from rayner.metrics.earlier_nil import EarlierNil
+from rayner.metrics.nil import NIL, OPERATING_POINTS, RIGHT, WRONG, evidence
 from rayner.retrieval.build import build_index
 from rayner.retrieval.combiner import Combiner
 from rayner.retrieval.entity_index import EntityIndex
@@ -136,21 +138,54 @@ def test_unseen_mentions_are_asked_with_and_without_their_entity_and_beside_othe
     assert (of_nil[5:-2].sum(), of_nil[-2:].sum()) == (pytest.approx(0.25), pytest.approx(0.25))
 
 
-def test_a_calibration_of_an_earlier_version_is_left_out_and_said(
+EARLIER: Any = {
+    "means": [0.6898500000000001, 0.22246153846153846],
+    "scales": [0.24674506580679578, 0.10716035791136715],
+    "weights": [1.71004747738224, 0.35805038389506016],
+    "intercept": 0.37531278005967883,
+    "thresholds": {"balanced": 0.6787201070626042, "high_precision": 0.9, "high_recall": 0.3129027539881408},
+}
+ANSWERED_EARLIER = [
+    (1.0, 0.4, "0x1.ea4e49ce29a11p-1"),
+    (0.62, 0.1, "0x1.7e4a7fbde5151p-2"),
+    (0.7, np.inf, "0x1.381e48b3c98adp-1"),
+    (0.31, 0.005, "0x1.8a8d16dde9f86p-5"),
+    (0.75, 0.16, "0x1.48a2d162b0f7fp-1"),
+    (0.7, 0.13, "0x1.117908ae33602p-1"),
+    (-np.inf, np.inf, "0x0.0p+0"),
+    (40.0, 3.0, "0x1.0000000000000p+0"),
+]
+"""Score, margin and the probability that commit efc2ea2 gave for them."""
+
+
+def test_a_calibration_of_an_earlier_version_answers_as_it_did(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nil = {
-        "means": [0, 0],
-        "scales": [1, 1],
-        "weights": [1, 1],
-        "intercept": 0,
-        "thresholds": {"balanced": 0.4},
-    }
-    (tmp_path / "standardizer.json").write_text(json.dumps({"weight": 0.7, "nil": nil}))
-    assert Fitted.load(tmp_path) == Fitted(0.7, None)
+    (tmp_path / "standardizer.json").write_text(json.dumps({"weight": 0.7, "nil": EARLIER}))
+    fitted = Fitted.load(tmp_path)
     (said,) = caplog.messages
-    assert "standardizer.json: its NIL calibration is from an earlier version" in said
-    assert "train again" in said
+    assert "which no share of NIL changes" in said
+    assert isinstance(fitted.nil, EarlierNil)
+    for share in (0.1, 0.9):
+        thresholds = {name: fitted.nil.threshold(name, share) for name in OPERATING_POINTS}
+        for score, margin, expected in ANSWERED_EARLIER:
+            given = np.array([[score, margin, 0.5]])
+            assert fitted.nil.probability(given, share)[0].hex() == expected
+            for name, earlier in zip(OPERATING_POINTS, EARLIER["thresholds"].values(), strict=True):
+                is_nil = fitted.nil.log_odds(given)[0, 1] < thresholds[name]
+                assert is_nil == (float.fromhex(expected) < earlier)
+    texts = ["My SQL 8", "zebra", "Andriod"]
+    asked = [a.probability for a in predict(Standardizer(index_of(), encode, 0.7, fitted.nil), texts)]
+    balanced = (min(asked) + max(asked)) / 2
+    nil = replace(fitted.nil, thresholds={"balanced": balanced})
+    for answer in predict(Standardizer(index_of(), encode, 0.7, nil), texts):
+        given = np.array([[answer.score, answer.margin, 0.5]])
+        assert answer.probability == nil.probability(given)[0]
+        is_nil = answer.probability < balanced
+        assert answer.entity_id == (None if is_nil else answer.candidates[0].entity_id)
+    assert min(asked) < balanced < max(asked)
+    fitted.save(tmp_path)
+    assert Fitted.load(tmp_path) == fitted
 
 
 @pytest.mark.parametrize("mentions", [[*UNSEEN, *STRANGERS], [(m.text, m.entity_ids) for m in MANY]])

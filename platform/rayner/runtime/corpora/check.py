@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rayner.config import BaseRecipe, DocumentRecipe
+from rayner.config.documents import CorpusSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.corpus_check import Overlap, Widths
 from rayner.data.corpus_check import check as find_faults
@@ -41,20 +42,22 @@ def check(
         CorpusError: no such path, or no known format.
         RecipeError: the recipe's task has no documents.
     """
-    if given is not None and task_of(given).kind.name != "documents":
+    if given is not None and not isinstance(getattr(given, "corpus", None), CorpusSettings):
         hint = "rayner kb check is for knowledge bases"
         raise RecipeError("--recipe", "the task learns from no corpus of documents", hint)
     recipe = cast(DocumentRecipe | None, given)
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
-    limit = getattr(train_task(recipe), "max_width", None) if recipe else None
+    # Others learn from documents too, but not the types of their mentions.
+    typed = recipe if given is not None and task_of(given).kind.name == "documents" else None
+    limit = getattr(train_task(typed), "max_width", None) if typed else None
     found = find_faults(
         splits,
         # In a recipe, a type may stand for itself by its name.
-        types={t.name: next(iter(t.guidelines), t.name) for t in recipe.types} if recipe else None,
-        widths=_widths_of(recipe) if recipe and limit else None,
+        types={t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None,
+        widths=_widths_of(typed) if typed and limit else None,
         max_span_width=limit,
-        overlap=_overlap_of(recipe),
+        overlap=_overlap_of(typed),
         places={name: split.places for name, split in splits.items()},
     )
     rejects = [_as_finding(reject, name) for name, split in splits.items() for reject in split.rejects]

@@ -73,7 +73,9 @@ def _setup(run: Path) -> Part:
             rows[title] = ", ".join(map(str, _many(section.get(key))))
     types = recipe.get("types")
     if isinstance(types, list):
-        rows["types"] = ", ".join(str(t.get("name") if isinstance(t, Mapping) else t) for t in types)
+        names = [str(t.get("name") if isinstance(t, Mapping) else t) for t in types[:MOST_TYPES]]
+        more = len(types) - len(names)
+        rows["types"] = ", ".join(names) + (f" and {more:,} more" if more else "")
     return {"rows": {name: str(value) for name, value in rows.items() if value not in (None, "")}}
 
 
@@ -127,10 +129,10 @@ def _types(run: Path) -> Part:
         raise Absent(f"{metrics_file(run)} holds no scores by type")
     rows = [
         {"type": name, "interval": (intervals.get(name) or {}).get("f1"), **scores}
-        for name, scores in sorted(per_type.items(), key=lambda item: -item[1]["support"])
+        for name, scores in sorted(per_type.items(), key=lambda item: -item[1]["support"])[:MOST_TYPES]
     ]
-    bars = [(row["type"], row["f1"], row["interval"]) for row in rows[:MOST_TYPES]]
-    return {"svg": figures.type_bars(bars), "rows": rows, "drawn": len(bars)}
+    bars = [(row["type"], row["f1"], row["interval"]) for row in rows]
+    return {"svg": figures.type_bars(bars), "rows": rows, "types": len(per_type)}
 
 
 def _added_types(run: Path) -> Part:
@@ -146,14 +148,19 @@ def _thresholds(run: Path) -> Part:
     per_type = read_metrics(run).get("per_type") or {}
     support = {name: scores["support"] for name, scores in per_type.items()}
     types, margins, gold = (table[name].to_numpy() for name in ("type", "margin", "gold"))
-    candidates = candidates_from_columns(types, margins, gold, support)
+    # Below the last span that is no mention nobody knows how many more there are.
+    known = margins >= (-np.inf if gold.all() else margins[~gold].min())
+    candidates = candidates_from_columns(types[known], margins[known], gold[known], support)
     curve = threshold_curve(candidates, _shifts(candidates))
     best = int(np.argmax(curve["f1"]))
-    now = {name: threshold_curve({name: one}, np.zeros(1))["f1"][0] for name, one in candidates.items()}
+    shown = sorted(candidates, key=lambda name: -candidates[name].positives)[:MOST_TYPES]
+    shifts = best_shifts({name: candidates[name] for name in sorted(shown)})
+    now = {name: threshold_curve({name: candidates[name]}, np.zeros(1))["f1"][0] for name in shifts}
     return {
         "svg": figures.threshold_shift(curve, float(curve["shift"][best])),
         "best": {name: float(values[best]) for name, values in curve.items()},
-        "rows": [{"type": t, "now": now[t], **found} for t, found in best_shifts(candidates).items()],
+        "rows": [{"type": name, "now": now[name], **found} for name, found in shifts.items()],
+        "types": len(candidates),
     }
 
 

@@ -140,7 +140,12 @@ def _at(uri: str, made: Path, build: Callable[[], None]) -> Path:
 
 def read_all(task: RunTask, units: Sequence[Unit]) -> list[Any]:
     """The items of all units, in memory."""
-    return [item for unit in units for item in task.read(unit)]
+    return list(read_each(task, units))
+
+
+def read_each(task: RunTask, units: Sequence[Unit]) -> Iterator[Any]:
+    """The items of all units, each read when it is asked for."""
+    return (item for unit in units for item in task.read(unit))
 
 
 def _all_or_none(workers: int) -> int | None:

@@ -25,7 +25,13 @@ from rayner.models.precision_choice import set_precision
 from rayner.runtime.run_folder import check_out
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
-from rayner.runtime.training.example_building import build_examples, cache_folder, find_units, read_all
+from rayner.runtime.training.example_building import (
+    build_examples,
+    cache_folder,
+    find_units,
+    read_all,
+    read_each,
+)
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, read_state
@@ -194,14 +200,13 @@ def conclude(
     gold, predicted = read_predictions(best / EVALUATION, kind)
     if gold:
         metrics["intervals"] = kind.intervals(gold, predicted, metrics)
-    items = read_all(task, dev)
-    if items:
+    if task.examines and any(len(unit.sizes) for unit in dev):
         model = load_model(best, task).to(default_device()).eval()
         set_precision(model, state.precision)
-        for name, table in task.inspect(model, items).items():
+        for name, table in task.inspect(model, read_each(task, dev)).items():
             with whole_file(best / EVALUATION / f"{name}.parquet") as path:
                 pq.write_table(table, path)
-        metrics |= task.measure(model, items)
+        metrics |= task.measure(model, read_each(task, dev))
     write_json(best / METRICS, metrics)
     result = {
         "checkpoint": f"{shown or out}/{BEST}",

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, chained
 from rayner.metrics.retrieval import reciprocal_ranks
 from rayner.tasks.chains.story_rows import rows
+from rayner.tasks.document_windows import TextWindow
 
-if TYPE_CHECKING:
-    from rayner.tasks.chains.task import ChainsTask
+
+class EncodesMentions(Protocol):
+    """What the scorer asks of the task."""
+
+    def windows_of(self, document: Document) -> list[TextWindow]:
+        """The windows of a document."""
+        ...
+
+    def unmasked(self, examples: Sequence[Mapping[str, Any]]) -> Any:
+        """Rows as tensors, with nothing masked."""
+        ...
+
+    def vectors(self, model: nn.Module, batch: Any, device: torch.device) -> Tensor:
+        """[M, H] of the mentions of a batch."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +54,7 @@ class ChainScorer:
     forward_cost = COST_OF_A_FORWARD
     whole = True
 
-    def __init__(self, task: ChainsTask, model: nn.Module) -> None:
+    def __init__(self, task: EncodesMentions, model: nn.Module) -> None:
         self._task = task
         self._model = model.eval()
         self.tokens_per_batch = tokens_per_batch_of(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,10 +19,7 @@ from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
 from rayner.tasks.document_windows import TextWindow
-from rayner.tasks.tags import TagPredictor, Tags
-
-if TYPE_CHECKING:
-    from rayner.tasks.gaussian.task import GaussianTask
+from rayner.tasks.tags import TagPredictor, Tags, TagTask
 
 FILE = "support.safetensors"
 _AT_ONCE = 1 << 14
@@ -67,7 +64,7 @@ def group_of(document: Document) -> int:
     )
 
 
-def encoded(task: GaussianTask, model: nn.Module, windows: Sequence[TextWindow]) -> Gaussians:
+def encoded(task: TagTask[Any], model: nn.Module, windows: Sequence[TextWindow]) -> Gaussians:
     """The Gaussians of the words that start in the windows, one window after another."""
     device = next(model.parameters()).device
     ids, mask = task.padded([window.ids for window in windows])
@@ -93,19 +90,28 @@ class Neighbours:
     dimensions, in nats.
 
     Args:
+        labels: the names of those that the neighbours have.
         apart: whether words of a document's own group are no neighbours of it.
     """
 
     forward_cost = COST_OF_A_FORWARD
     whole = False
 
-    def __init__(self, task: GaussianTask, model: nn.Module, support: Support, apart: bool = True) -> None:
+    def __init__(
+        self,
+        task: TagTask[Any],
+        model: nn.Module,
+        labels: Sequence[str],
+        support: Support,
+        apart: bool = True,
+    ) -> None:
         self._task = task
+        self._labels = labels
         self._apart = apart
         self.whole = task.reads_whole_documents
         self._model = model.eval()
         self.tokens_per_batch = tokens_per_batch_of(model)
-        self._tags = TagPredictor(task, model, task.contrasted)
+        self._tags = TagPredictor(task, model, labels)
         device = next(model.parameters()).device
         self._support = Support(*(part.to(device) for part in support))
         self.names = task.names
@@ -148,7 +154,7 @@ class Neighbours:
         without any neighbour is outside."""
         support = self._support
         words = Gaussians(*(part.float() for part in words))
-        nearest = words.mean.new_full((len(words.mean), len(self._task.contrasted)), torch.inf)
+        nearest = words.mean.new_full((len(words.mean), len(self._labels)), torch.inf)
         for rows, labels, others in zip(*(part.split(_AT_ONCE) for part in support), strict=True):
             far = divergences(words, Gaussians.of(rows))
             if self._apart:

@@ -120,7 +120,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         """
         if options is not None and options.support is not None:
             return self._few_shot(model.eval(), options.support)
-        return None if self.support is None else Neighbours(self, model, self.support)
+        return None if self.support is None else Neighbours(self, model, self.contrasted, self.support)
 
     def save(self, model: nn.Module, folder: Path) -> None:
         """Weights, encoder configuration, tokenizer, and the neighbours where there are any."""
@@ -145,7 +145,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         if found is None:
             what = f"{path} has no mention, so that there is no type to look for"
             raise InputError("support", what, "give some annotated examples of each type")
-        return Neighbours(task, model, found, apart=False)
+        return Neighbours(task, model, task.contrasted, found, apart=False)
 
     def _support(
         self, model: nn.Module, documents: Sequence[Document], most: int | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -136,13 +137,21 @@ class AddingTask(RecognizerTask):
             fitted = self.calibration
             self.calibration = before if fitted is None else before.with_types(fitted, self.added.types)
 
-    def measure(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, Any]:
+    def measure(self, model: nn.Module, dev: Iterable[Document]) -> Mapping[str, Any]:
         """`flat_decoding`: what the other types' mentions lose to added ones; nothing where they may nest."""
         if self.recipe.decoding.overlap == "nested":
             return {}
-        nested = list(predict(self.predictor(model, RecognizerOptions(overlap="nested")), dev))
+        gold: list[Document] = []
+
+        def noted() -> Iterator[Document]:
+            for document in dev:
+                gold.append(_without_text(document))
+                yield document
+
+        predictor = self.predictor(model, RecognizerOptions(overlap="nested"))
+        nested = [_without_text(document) for document in predict(predictor, noted())]
         overlap = self.recipe.decoding.overlap
-        return {"flat_decoding": effects_of_flat_decoding(dev, nested, self.added.types, overlap)}
+        return {"flat_decoding": effects_of_flat_decoding(gold, nested, self.added.types, overlap)}
 
     def inputs(self, model: BiEncoder, types: Sequence[TypeSettings]) -> TypeInputs | None:
         """The texts of those types that have no vector of their own; None without such."""
@@ -154,3 +163,7 @@ class AddingTask(RecognizerTask):
 
     def _inputs_of(self, model: BiEncoder, types: Tensor) -> None:
         """No text is read in training."""
+
+
+def _without_text(document: Document) -> Document:
+    return replace(document, text="", words=None, sentences=None, contexts=(), sentence_contexts=None)

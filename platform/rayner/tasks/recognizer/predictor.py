@@ -112,10 +112,21 @@ class Recognizer:
         return len(window)
 
     @torch.inference_mode()
-    def score(self, windows: Sequence[TextWindow]) -> tuple[SpanScores, Tensor, Tensor]:
-        """Scores of all spans up to `max_span_width`, and [B, L] where a mention may start and end."""
+    def scores(
+        self, windows: Sequence[TextWindow]
+    ) -> tuple[Iterator[tuple[int, SpanScores]], Tensor, Tensor]:
+        """Scores of all spans up to `max_span_width`, of as many types at a time as have room, each with the
+        number of the first; and [B, L] where a mention may start and end."""
         ids, mask, starts, ends = self._inputs(windows)
-        return self._model(ids, mask, self._types), starts, ends
+        return self._scores(self._model.encode_text(ids, mask), ids), starts, ends
+
+    def _scores(self, hidden: Tensor, ids: Tensor) -> Iterator[tuple[int, SpanScores]]:
+        first = 0
+        for part in _parts_of(self._types, ids, self._model):
+            with torch.inference_mode():
+                scores = self._model.score(hidden, part)
+            yield first, scores
+            first += len(part.span)
 
     @torch.inference_mode()
     def gold_probabilities(
@@ -123,28 +134,25 @@ class Recognizer:
     ) -> list[list[float]]:
         """The confidence that each window gives to its gold mentions, found or not; almost 0 to one that is
         too wide."""
-        scores, _, _ = self.score(windows)
-        widest = scores.span.shape[3]
-        found: list[list[float]] = []
-        for row, (window, mentions) in enumerate(zip(windows, gold, strict=True)):
-            found.append([])
-            for kind, first, last in mentions:
-                margin = -math.inf
-                if last - first < widest:
-                    score = scores.span[row, kind, window.place(first) + 1, last - first]
-                    margin = (score - scores.span_threshold[row, kind]).item() - self._shift
-                found[-1].append(confidence(margin))
+        found = [[confidence(-math.inf)] * len(mentions) for mentions in gold]
+        for first_type, scores in self.scores(windows)[0]:
+            _, types, _, widest = scores.span.shape
+            for row, (window, mentions) in enumerate(zip(windows, gold, strict=True)):
+                for number, (kind, first, last) in enumerate(mentions):
+                    kind -= first_type
+                    if 0 <= kind < types and last - first < widest:
+                        score = scores.span[row, kind, window.place(first) + 1, last - first]
+                        margin = (score - scores.span_threshold[row, kind]).item() - self._shift
+                        found[row][number] = confidence(margin)
         return found
 
     @torch.inference_mode()
     def uncertainties(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
         """[W] of the words that start in each window: minus the log-probability of what is decided about the
         spans that start there, added up over spans and types, whose decisions are independent."""
-        ids, mask, starts, ends = self._inputs(windows)
-        hidden = self._model.encode_text(ids, mask)
-        found = torch.zeros(ids.shape, device=ids.device)
-        for part in _parts_of(self._types, ids, self._model):
-            scores = self._model.score(hidden, part)
+        parts, starts, ends = self.scores(windows)
+        found = torch.zeros(starts.shape, device=starts.device)
+        for _, scores in parts:
             margins = scores.span - (scores.span_threshold + self._shift)[:, :, None, None]
             candidates = candidate_spans(starts, ends, scores.span.shape[3]).unsqueeze(1)
             # Of a decision with the probability p: -log max(p, 1 - p).

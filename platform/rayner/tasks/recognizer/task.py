@@ -211,7 +211,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         """Types among the options that the model never learned, each with how its threshold is had."""
         return new_types(self.recipe, [t.name for t in options.types or ()])
 
-    def inspect(self, model: nn.Module, dev: Sequence[Document]) -> Mapping[str, pa.Table]:
+    def inspect(self, model: nn.Module, dev: Iterable[Document]) -> Mapping[str, pa.Table]:
         """`candidates` near their thresholds, and a sample of `similarities` (papers/000, figure 2)."""
         assert isinstance(model, BiEncoder)
         return span_tables(self, self.predictor(model), dev, self.recipe.seed)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError
+from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import FEATURES, Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
@@ -27,8 +28,6 @@ FEWEST = 20
 """Strings with a right candidate, below which nothing is fitted but NIL."""
 _COMPARED, _FOLDS = 32, 5
 _ONE_QUERY = np.zeros(1, np.int64)
-_EARLIER = "thresholds"
-"""A key that calibrations had before there was a share of NIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Fitted:
     """
 
     weight: Weight = 0.5
-    nil: NilCalibration | None = None
+    nil: NilCalibration | EarlierNil | None = None
     without: tuple[Combiner, ...] = field(default=(), compare=False)
     fold_of: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -74,7 +73,7 @@ class Fitted:
     def load(cls, folder: Path) -> Fitted:
         """What `save` wrote; `weight` is a number where nothing combines the sides, as in earlier versions.
 
-        A calibration of an earlier version is left out, and the log says so.
+        A calibration of an earlier version answers as it did, and the log says so.
 
         Raises:
             CheckpointError: the file is missing or another's.
@@ -84,15 +83,18 @@ class Fitted:
             values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             nil, weight = values["nil"], values["weight"]
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
-            if nil is not None and _EARLIER in nil:
-                log.warning(
-                    "%s: its NIL calibration is from an earlier version: nothing is NIL; train again", path
-                )
-                nil = None
-            return cls(weight, None if nil is None else NilCalibration.from_json(nil))
+            return cls(weight, None if nil is None else _calibration(nil, path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             what = f"cannot be read ({type(error).__name__})"
             raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
+
+
+def _calibration(values: Mapping[str, Any], path: Path) -> NilCalibration | EarlierNil:
+    if "thresholds" not in values:
+        return NilCalibration.from_json(values)
+    what = "%s: its NIL calibration is of an earlier version, which no share of NIL changes; train again"
+    log.warning(what, path)
+    return EarlierNil.from_json(values)
 
 
 def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:

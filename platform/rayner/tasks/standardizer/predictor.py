@@ -17,6 +17,7 @@ from rayner.data.entity_ids import entity_of_id
 from rayner.data.mention_strings import SEVERAL, MentionString, name_of
 from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
+from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.linking import score_linking
 from rayner.metrics.linking_errors import categorize_answers, summarize_answer_errors
 from rayner.metrics.nil import (
@@ -26,7 +27,6 @@ from rayner.metrics.nil import (
     OperatingPoint,
     check_nil_share,
     evidence,
-    probability_of,
 )
 from rayner.retrieval.combiner import Weight, likeness
 
@@ -137,7 +137,7 @@ class Standardizer:
         index: EntityIndex,
         encode: Callable[[Sequence[str]], np.ndarray],
         weight: Weight,
-        nil: NilCalibration | None = None,
+        nil: NilCalibration | EarlierNil | None = None,
         top_k: int = TOP_K,
         operating_point: NilChoice | None = None,
         nil_share: float | None = None,
@@ -233,9 +233,9 @@ class Standardizer:
         margin = score - found[1].score if len(found) > 1 else float("inf")
         entity_id, probability, reason = found[0].entity_id, None, None
         if self._nil is not None:
-            log_odds = self._nil.log_odds(evidence([likeness(found, self.weight)]))
-            probability = float(probability_of(log_odds, self._nil_share)[0])
-            if self._threshold is not None and log_odds[0, 1] < self._threshold:
+            given = evidence([likeness(found, self.weight)])
+            probability = float(self._nil.probability(given, self._nil_share)[0])
+            if self._threshold is not None and self._nil.log_odds(given)[0, 1] < self._threshold:
                 entity_id, reason = None, f"below the threshold of {self._point}"
         return Answer(text, entity_id, score, margin, probability, tuple(found[: self._top_k]), reason)
 

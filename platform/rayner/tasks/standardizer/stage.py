@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.mention_strings import ids_of, is_right
@@ -19,6 +19,24 @@ class MentionText(NamedTuple):
 
     text: str
     window: str
+
+
+@runtime_checkable
+class Linking(Protocol):
+    """A stage of entities that says which mentions it links. Those of a chain are scored together, a mention
+    by the last one that links it; a stage of entities that is no such one is scored by itself."""
+
+    def links(self, mention: Mention) -> bool:
+        """Whether it looks for entities of mentions of the type."""
+        ...
+
+    def right_ids(self, mention: Mention) -> tuple[tuple[str, ...], bool]:
+        """The ids of a gold mention, by those of its knowledge base where it has them; whether it has any."""
+        ...
+
+    def names_of(self, ids: Collection[str]) -> Mapping[str, str]:
+        """The names of those of the entities that it has, by id."""
+        ...
 
 
 class Entities:
@@ -105,6 +123,10 @@ class Entities:
         ids = ids_of(mention.entity_id or "", known)
         return tuple(known(id_) or id_ for id_ in ids), any(known(id_) for id_ in ids)
 
+    def names_of(self, ids: Collection[str]) -> dict[str, str]:
+        """The names of those of the entities that its index has, by id."""
+        return self.standardizer.index.entities.names_of(ids)
+
     def _texts(self, document: Document) -> list[str | None]:
         """The string by which each mention is looked up; None for one that is kept as it is."""
         if not any(map(self.links, document.mentions)):
@@ -113,13 +135,13 @@ class Entities:
         return [text if self.links(m) else None for m, text in zip(document.mentions, strings, strict=True)]
 
 
-def last_linking(stages: Sequence[Entities], mention: Mention) -> Entities | None:
+def last_linking(stages: Sequence[Linking], mention: Mention) -> Linking | None:
     """The last stage that links mentions of the type, whose answer a mention has; None if none does."""
     return next((stage for stage in reversed(stages) if stage.links(mention)), None)
 
 
 def score_links(
-    stages: Sequence[Entities], predicted: Sequence[Document], gold: Sequence[Document]
+    stages: Sequence[Linking], predicted: Sequence[Document], gold: Sequence[Document]
 ) -> dict[str, Any]:
     """`linked_precision, linked_recall, linked_f1` of the mentions that one of the stages links.
 

@@ -28,7 +28,7 @@ from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
 from rayner.losses.triplet import batch_all, batch_hard
 from rayner.metrics.linking import RANKS
-from rayner.metrics.nil import RIGHT
+from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import build_index
@@ -287,10 +287,10 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             return self.recipe.nil_share
         return options.nil_share
 
-    def inspect(self, model: nn.Module, dev: Sequence[MentionString]) -> Mapping[str, pa.Table]:
+    def inspect(self, model: nn.Module, dev: Iterable[MentionString]) -> Mapping[str, pa.Table]:
         """`calibration`: mentions with and without their entities, judged by models fitted without them:
         the probability that the first candidate is right, whether it is, and the weight."""
-        if self.fitted.nil is None:
+        if not isinstance(self.fitted.nil, NilCalibration):
             return {}
         _, probability, outcome, weight = self.fitted.nil.sample.columns(self.recipe.nil_share)
         return {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rayner.config import TypeDecoding
+from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.fine_types import ancestors, gold_types
 from rayner.data.schema import Document, Mention
@@ -18,10 +19,7 @@ from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
 from rayner.models.typer import KeptStates, Typer, TypeTable
-from rayner.tasks.typer.mention_windows import MentionWindow
-
-if TYPE_CHECKING:
-    from rayner.tasks.typer.task import TyperTask
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 
 GRID = np.arange(0.02, 0.981, 0.02)
 """The probabilities that are tried as the threshold of all types."""
@@ -33,6 +31,26 @@ Scored = Mapping[str, float]
 
 CELLS = 4_000_000
 """Scores of mentions and types that are in memory at once."""
+
+
+class ReadsMentions(Protocol):
+    """What the predictor asks of the task."""
+
+    recipe: TyperRecipe
+
+    @cached_property
+    def vocabulary(self) -> Mapping[str, int]:
+        """How often each type occurs in training."""
+        ...
+
+    @cached_property
+    def windows_of(self) -> MentionWindows:
+        """Where the mentions of a document are read."""
+        ...
+
+    def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""
+        ...
 
 
 class FoundTypes(NamedTuple):
@@ -61,7 +79,7 @@ class TypePredictor:
 
     def __init__(
         self,
-        task: TyperTask,
+        task: ReadsMentions,
         model: Typer,
         types: Sequence[str],
         table: TypeTable,
@@ -162,6 +180,11 @@ class TypeStage(TypePredictor):
 
     def __init__(self, predictor: TypePredictor) -> None:
         vars(self).update(vars(predictor))
+
+    @property
+    def fine_types(self) -> Sequence[str]:
+        """Those that it knows."""
+        return self.types
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are."""
