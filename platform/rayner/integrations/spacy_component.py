@@ -98,6 +98,11 @@ class RaynerComponent:
                 for name, source in {"checkpoint": stage.checkpoint, **sources}.items():
                     options[name] = f"{number}-{name}"
                     shutil.copytree(local(source), folder / options[name])
+                if stage.context is not None:
+                    options["context"] = stage.context.model_dump(mode="json")
+                    if stage.context.ranker is not None:
+                        options["context"]["ranker"] = f"{number}-ranker"
+                        shutil.copytree(local(stage.context.ranker), folder / f"{number}-ranker")
                 stages.append(options)
             content = {"is_file": settings.is_file, "stages": stages}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -108,6 +113,7 @@ class RaynerComponent:
         """Read what `to_disk` wrote."""
         from rayner.tasks.checkpoint import read_recipe
         from rayner.tasks.registry import task_of
+        from rayner.tasks.stage_contexts import read_stage_contexts
         from rayner.tasks.stages import PipelineSettings, StageSettings
 
         folder = Path(path).absolute()
@@ -116,8 +122,10 @@ class RaynerComponent:
         for values in content["stages"]:
             checkpoint = folder / values.pop("checkpoint")
             recipe = read_recipe(checkpoint)
+            given = values.pop("context", None)
+            context = given and read_stage_contexts(given, "context", folder, recipe)
             options = task_of(recipe).options.of(values, recipe.task).rooted(folder)
-            stages.append(StageSettings(checkpoint, options))
+            stages.append(StageSettings(checkpoint, options, context))
         self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
         return self
 
