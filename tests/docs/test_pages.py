@@ -22,6 +22,7 @@ from rayner.config.recipe_files import parse_settings
 from rayner.errors import RaynerError
 from rayner.serving.application_settings import ServeSettings
 from rayner.tasks.registry import parse_recipe
+from rayner.tasks.stage_contexts import StageContexts
 from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, commands, commands_of, inline
 
 FOLDERS = ("docs", "jobs", "serve", "tune_spaces", "platform", "benchmarks", "tests")
@@ -138,7 +139,8 @@ def validate(block: Block) -> None:
         for stage in value["stages"]:
             assert isinstance(stage["checkpoint"], str), block.where
             known = {name for task in tasks_of_stages() for name in task.options.model_fields}
-            assert set(stage) - {"checkpoint"} <= known, block.where
+            assert set(stage) - {"checkpoint", "context"} <= known, block.where
+            parse_settings(StageContexts, stage.get("context", {}), block.where)
     elif "kinds" in value:
         parse_settings(PromptSettings, value, block.where)
     elif {"checkpoint", "knowledge_bases"} & set(value):

@@ -28,7 +28,9 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.registry import task_of
-from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pipeline, suffix, with_contexts
+from rayner.tasks.stage_chain import chain
+from rayner.tasks.stage_contexts import with_contexts
+from rayner.tasks.stages import PipelineSettings, StageSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")

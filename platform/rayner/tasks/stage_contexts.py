@@ -1,10 +1,10 @@
-"""Contexts that a pipeline file asks for in place of those of a checkpoint's recipe."""
+"""Contexts of the checkpoints of a pipeline: those of their recipes, or what its file asks for instead."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import PositiveInt
 
 from rayner.config import BaseRecipe, ContextSettings, WindowSettings
 from rayner.config.recipe_files import parse_settings
+from rayner.data.schema import Document
 from rayner.errors import RecipeError
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.tasks.checkpoint import Checkpoint, version_of
@@ -72,6 +73,18 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
     vars(task).pop("_windows", None)
     vars(task)["contexts"] = contexts
     return replace(loaded, recipe=recipe, task=task)
+
+
+def with_contexts(document: Document, checkpoints: Iterable[Checkpoint]) -> Document:
+    """An answer with the contexts that the first of the checkpoints with any read its sentences with; one
+    that a stage gave contexts keeps those.
+
+    Raises:
+        CheckpointError: the ranker of a checkpoint cannot be used.
+    """
+    own = (getattr(one.task, "contexts", None) for one in checkpoints)
+    contexts = next(filter(None, own), None)
+    return document if contexts is None else contexts.of(document)
 
 
 def _windows(windows: WindowSettings, settings: StageContexts, where: str) -> WindowSettings:

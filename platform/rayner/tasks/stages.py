@@ -19,38 +19,18 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, ve
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
-from rayner.tasks.registry import Stage, Task, task_of, train_task
-from rayner.tasks.stage_contexts import StageContexts, read_stage_contexts, with_stage_contexts
-from rayner.tasks.standardizer.stage import Entities, score_links
+from rayner.tasks.registry import Task, task_of, train_task
+from rayner.tasks.stage_chain import chain
+from rayner.tasks.stage_contexts import (
+    StageContexts,
+    read_stage_contexts,
+    with_contexts,
+    with_stage_contexts,
+)
+from rayner.tasks.standardizer.stage import Entities
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Stages in order, as one predictor; `predict.predict` runs them one after the other."""
-
-    stages: Sequence[Stage]
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The types that are looked for."""
-        return [name for stage in self.stages for name in getattr(stage, "names", ())]
-
-    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """The metrics of all stages; those of entities are of all knowledge bases together."""
-        metrics: dict[str, Any] = {}
-        linking = [stage for stage in self.stages if isinstance(stage, Entities)]
-        for stage in self.stages:
-            if stage not in linking:
-                metrics |= stage.evaluate(predicted, gold)
-        return metrics | score_links(linking, predicted, gold) if linking else metrics
-
-
-def chain(stages: Sequence[Stage]) -> Any:
-    """The stages as one predictor over documents."""
-    return stages[0] if len(stages) == 1 else Chain(tuple(stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,18 +302,6 @@ def load_pipeline(
 ) -> Pipeline:
     """`read_pipeline`, loaded."""
     return read_pipeline(path, options, precision).pipeline(device)
-
-
-def with_contexts(document: Document, checkpoints: Iterable[Checkpoint]) -> Document:
-    """An answer with the contexts that the first of the checkpoints with any read its sentences with; one
-    that a stage gave contexts keeps those.
-
-    Raises:
-        CheckpointError: the ranker of a checkpoint cannot be used.
-    """
-    own = (getattr(one.task, "contexts", None) for one in checkpoints)
-    contexts = next(filter(None, own), None)
-    return document if contexts is None else contexts.of(document)
 
 
 def suffix(precision: AskedPrecision) -> str:

@@ -21,7 +21,7 @@ from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, not
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.sentence_contexts import ContextStage
-from rayner.tasks.stages import chain
+from rayner.tasks.stage_chain import chain
 from tests.runtime.annotation.annotate_model import Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
 from tests.tasks.small import built

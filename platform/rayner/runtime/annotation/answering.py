@@ -22,7 +22,7 @@ from rayner.errors import CheckpointError, FileError, IndexFolderError, StorageE
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.base import Predictor
 from rayner.tasks.predict import Predicted, predict_and_count, stages_of
-from rayner.tasks.stages import chain
+from rayner.tasks.stage_chain import chain
 
 DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
 """What finds mentions in documents."""
