@@ -137,9 +137,10 @@ def at_once(document: Document, run: range, settings: ContextSettings, ranker: A
     begun = time.perf_counter()
     (read,) = predict(stage, [document])
     parts["ranking"] = (time.perf_counter() - begun) / len(run)
-    spans = (document.sentences or ())[run.start : run.stop]
+    spans = list(document.sentences or ())
+    asked = part_of(read, Section(spans[run.start][0], spans[run.stop - 1][1]))
     begun = time.perf_counter()
-    list(predict(tagger, [part_of(read, Section(spans[0][0], spans[-1][1]))]))
+    list(predict(tagger, [asked]))
     parts["extraction"] = (time.perf_counter() - begun) / len(run)
     return parts
 
@@ -153,7 +154,8 @@ def one_by_one(
     others = context_methods([name for name in settings.methods if name != "bm25"])
     count = settings.candidates or settings.count
     found = find_contexts(sentences, others, count, sample)
-    task, parts = ranker.task, dict.fromkeys(("retrieval", "ranking", "extraction"), 0.0)
+    task = ranker.task
+    parts: Parts = {"retrieval": 0.0, "ranking": 0.0, "extraction": 0.0}
     for query, given in zip(sample, found, strict=True):
         times = [time.perf_counter()]
         best = loop(sentences.words, query, count)
