@@ -175,3 +175,8 @@ def _letters(text: str) -> str:
 def tested_in(fold: int, novels: Sequence[Document]) -> list[Document]:
     """The novels that a fold's recognizer does not learn from."""
     return [novel for number, novel in enumerate(novels) if number % FOLDS == fold]
+
+
+def learned_by(fold: int, novels: Sequence[Document]) -> list[Document]:
+    """The novels that a fold learns from."""
+    return [novel for number, novel in enumerate(novels) if number % FOLDS != fold]

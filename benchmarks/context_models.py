@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.context_material import drawn, is_of_novels, learned_from, sentence_documents, tested_in
+from benchmarks.context_material import drawn, is_of_novels, learned_by, learned_from, sentence_documents
 from benchmarks.typing_results import train
 from rayner.config import ContextSettings
 from rayner.data.schema import Document
@@ -59,21 +59,33 @@ def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
 
 
 def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
-    """The run of a fold's ranker whose rows the recognizer of the other fold has labelled."""
+    """The run of a fold's ranker: of the novels that the fold learns from, recognizers of one half have
+    labelled the other."""
     out = runs / f"ranker_own_{fold}_{seed}"
-    rows, labelled = out.with_suffix(".rows"), out.with_suffix(".jsonl")
-    if not (rows / "counts.json").exists():
-        other = 1 - fold
-        write_jsonl(tested_in(other, novels), labelled)
-        settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
-        checkpoint = extractor("with", other, seed, novels, runs) / "best"
-        contexts([labelled], rows, Labelled(checkpoint, settings), seed=seed)
-    parts = train_rows, dev_rows = rows / "train.jsonl", rows / "dev.jsonl"
-    for file, chosen in zip(parts, parts_of(read_context_rows(rows / "rows.jsonl").rows), strict=True):
+    found: list[ContextRow] = []
+    for number, (learned, labelled) in enumerate(crossed(fold, novels)):
+        rows = runs / f"{out.name}_{number}.rows"
+        if not (rows / "counts.json").exists():
+            corpus = rows.with_suffix(".jsonl")
+            write_jsonl(labelled, corpus)
+            settings = ContextSettings(methods=PAPER_METHODS, count=1, candidates=CANDIDATES)
+            checkpoint = _recognizer("with", runs / f"labels_{fold}_{seed}_{number}", learned, seed) / "best"
+            contexts([corpus], rows, Labelled(checkpoint, settings), seed=seed)
+        found += read_context_rows(rows / "rows.jsonl").rows
+    parts = train_rows, dev_rows = out.with_suffix(".train.jsonl"), out.with_suffix(".dev.jsonl")
+    for file, chosen in zip(parts, parts_of(found), strict=True):
         _write(file, chosen)
     changes = ["pairs.dev_fraction=0", f"pairs.train=[{train_rows}]", f"pairs.dev=[{dev_rows}]"]
     train("ranker_synthetic.yaml", out, [*changes, f"seed={seed}"])
     return out
+
+
+def crossed(fold: int, novels: Sequence[Document]) -> list[tuple[list[Document], list[Document]]]:
+    """Of the novels that a fold learns from: those that a recognizer learns from and those that it then
+    labels, twice. None is of the fold's test: a label would tell what its mentions are."""
+    learned = learned_by(fold, novels)
+    halves = learned[::2], learned[1::2]
+    return [(halves[0], halves[1]), (halves[1], halves[0])]
 
 
 def parts_of(rows: Sequence[ContextRow]) -> tuple[list[ContextRow], list[ContextRow]]:
@@ -110,11 +122,12 @@ def rank_pairs(runs: Path) -> list[dict[str, Any]]:
 
 def extractor(kind: str, fold: int, seed: int, novels: Sequence[Document], runs: Path) -> Path:
     """The run of a fold's recognizer."""
-    out = runs / f"{kind}_{fold}_{seed}"
+    return _recognizer(kind, runs / f"{kind}_{fold}_{seed}", learned_by(fold, novels), seed)
+
+
+def _recognizer(kind: str, out: Path, learned: Sequence[Document], seed: int) -> Path:
     corpus = out.with_suffix(".jsonl")
     if not corpus.exists():
-        tested = tested_in(fold, novels)
-        learned = [novel for novel in novels if novel not in tested]
         passes = range(PASSES if kind == "with" else 1)
         copies = [
             one

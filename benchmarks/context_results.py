@@ -10,10 +10,10 @@ contexts of a method of the chapter, both drawn at random, drawn again in each p
 methods, and all are compared with its own answers without a context: what a model that never saw a context
 does without one is another question. One ranker serves all folds; it learns from no synthetic row that has a
 text of one of the twelve novels. That of "own labels" learns from the novels that its fold's recognizer
-learns from: whether a context raises what the recognizer of the other fold, which has not learned from them,
-gives to the mentions. To save time there are three passes and four candidates of each method, a recognizer
-learns from a quarter of the sentences without a capitalized word that the novel never writes small, and all
-methods read these alone.
+learns from: whether a context raises what a recognizer of three of them gives to the mentions of the other
+three, and the other way round. To save time there are three passes and four candidates of each method, a
+recognizer learns from a quarter of the sentences without a capitalized word that the novel never writes
+small, and all methods read these alone.
 """
 
 from __future__ import annotations

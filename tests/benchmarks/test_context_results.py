@@ -33,6 +33,18 @@ def novel(name: str = "book") -> Document:
     return Document(name, text, mentions, words=tuple(spans), sentences=material.published_sentences(bare))
 
 
+@pytest.mark.parametrize("fold", range(material.FOLDS))
+def test_labels_of_a_ranker_know_nothing_of_the_novels_that_it_is_tested_on(fold: int) -> None:
+    novels = [novel(str(number)) for number in range(12)]
+    tested, learned_by = material.tested_in(fold, novels), material.learned_by(fold, novels)
+    assert [n for n in novels if n not in tested] == learned_by
+    parts = models.crossed(fold, novels)
+    for learned, labelled in parts:
+        names = [{n.document_id for n in of} for of in (learned, labelled, tested)]
+        assert sum(map(len, names)) == len(set.union(*names)) == len(novels)
+    assert {n.document_id for _, of in parts for n in of} == {n.document_id for n in learned_by}
+
+
 def test_a_closing_quote_belongs_to_the_sentence_that_it_closes() -> None:
     one = novel()
     texts = [one.text[start:end] for start, end in one.sentences or ()]

@@ -23,6 +23,7 @@ from rayner.config.recipe_files import parse_settings
 from rayner.errors import RaynerError
 from rayner.serving.application_settings import ServeSettings
 from rayner.tasks.registry import parse_recipe
+from rayner.tasks.stage_contexts import StageContexts
 from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, commands, commands_of, inline
 
 FOLDERS = ("docs", "jobs", "serve", "tune_spaces", "platform", "benchmarks", "tests")
@@ -138,6 +139,7 @@ def validate(block: Block) -> None:
     elif set(value) == {"stages"}:
         for stage in value["stages"]:
             assert isinstance(stage["checkpoint"], str), block.where
+            parse_settings(StageContexts, stage.get("context", {}), block.where)
         assert makes_a_pipeline(value["stages"]), f"{block.where}: no tasks have these options, in this order"
     elif "kinds" in value:
         parse_settings(PromptSettings, value, block.where)
@@ -156,7 +158,7 @@ def makes_a_pipeline(stages: list[dict[str, Any]]) -> bool:
         {
             ORDER.index(task.stage)
             for task in tasks().values()
-            if task.stage and set(stage) - {"checkpoint"} <= set(task.options.model_fields)
+            if task.stage and set(stage) - {"checkpoint", "context"} <= set(task.options.model_fields)
         }
         for stage in stages
     ]

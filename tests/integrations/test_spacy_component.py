@@ -20,9 +20,9 @@ from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, InputError
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.stages import load_pipeline
-from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
+from tests.serving.checkpoints import PEOPLE, TEXTS, ranker_folder, recognizer_folder, standardizer_folder
 from tests.tasks.gaussian.test_gaussian import SUPPORT, gaussian, learned
-from tests.tasks.small import corpus
+from tests.tasks.small import corpus, tagger, trained
 
 spacy = pytest.importorskip("spacy")
 WORDS = st.sampled_from(
@@ -123,6 +123,24 @@ def test_entities_are_linked_in_batches_and_the_folder_can_be_moved(
     read = spacy.tokens.Doc(moved.vocab).from_bytes(docs[0].to_bytes())
     assert known(read) == answers[0]
     assert read.user_data["rayner"] == docs[0].user_data["rayner"]
+
+
+def test_contexts_of_a_pipeline_file_come_along(factory: Any, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    task = tagger(windows={"length": 40, "overlap": 10, "context": 12})
+    save_checkpoint(own / "tagger", task.recipe, task, trained(task, corpus(), 30), {})
+    ranker_folder(own / "ranker")
+    context = {"methods": ["before"], "candidates": 2, "ranker": "ranker", "budget": 8}
+    stages = [{"checkpoint": "tagger", "context": context}]
+    (own / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    nlp, text = nlp_with(own / "pipeline.yaml"), " ".join(TEXTS)
+    answers, version = known(nlp(text)), nlp.get_pipe("rayner").settings.version
+    assert answers
+    nlp.to_disk(tmp_path / "saved")
+    shutil.rmtree(own)
+    moved = spacy.load(tmp_path / "saved")
+    assert known(moved(text)) == answers
+    assert moved.get_pipe("rayner").settings.version == version
 
 
 def test_where_answers_go_is_chosen(folder: Path, factory: Any) -> None:

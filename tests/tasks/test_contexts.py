@@ -118,5 +118,10 @@ def test_of_a_context_that_alone_is_too_long_the_part_beside_the_document_is_rea
 
 
 def test_a_context_that_leaves_no_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="context 30 leaves a window of 32 no room for the text"):
+        WindowSettings(length=32, overlap=0, context=30)
+    smallest = WindowSettings(length=32, overlap=0, context=29)
+    filled = Document("d", "ab", contexts=(Context("x" * 40, 1.0),))
+    assert [len(w) for w in text_windows(filled, smallest, tokenize, 0, SEPARATOR)] == [32, 32]
     with pytest.raises(ValueError, match="at most half of the window beside a context of 30, 4"):
         WindowSettings(length=40, overlap=5, context=30)

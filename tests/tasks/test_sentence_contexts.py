@@ -22,6 +22,7 @@ from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.train import train
+from rayner.tasks import recipe_contexts
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.document_windows import SPECIAL_TOKENS, text_windows
 from rayner.tasks.predict import predict
@@ -67,8 +68,16 @@ def test_contexts_are_in_the_order_of_the_document_on_their_side() -> None:
 
 def test_methods_take_turns() -> None:
     candidates = [Candidate(i, 1.0, name) for i, name in enumerate(("a", "a", "a", "b", "c", "c"))]
-    assert [c.sentence for c in in_turn(candidates, 4)] == [0, 3, 4, 1]
-    assert in_turn(candidates, 99)[-1].sentence == 2
+    assert [c.sentence for c in in_turn(candidates)] == [0, 3, 4, 1, 5, 2]
+
+
+def test_a_diverse_choice_has_a_context_for_each_name() -> None:
+    smith = "A smith of the old town by the sea was called Kurt."
+    text = f"Ada met Kurt. Ada met nobody here. Ada met nobody there. It rained. {smith}"
+    values: dict[str, Any] = {"methods": ("bm25",), "count": 2, "candidates": 4}
+    top, diverse = (chosen(Document("d", text), choice=choice, **values)[0] for choice in ("top", "diverse"))
+    assert top == ["Ada met nobody here.", "Ada met nobody there."]
+    assert diverse == ["Ada met nobody here.", smith]
 
 
 def test_of_one_sentence_there_is_no_context_and_of_none_no_window() -> None:
@@ -240,6 +249,24 @@ def test_a_ranker_chooses_and_its_checkpoint_comes_along(
     again = pickle.loads(pickle.dumps(own)).of(BOOK)
     assert again == document
     assert own.of(document) is document, "contexts are looked for once"
+
+
+def test_contexts_are_remembered_by_their_characters(
+    with_ranker: tuple[dict[str, Any], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that annotates novels must not keep hundreds of them."""
+    own = load_checkpoint(with_ranker[1], "cpu").task.contexts
+    monkeypatch.setattr(recipe_contexts, "_REMEMBERED", 500)
+    books = [replace(BOOK, document_id=str(number)) for number in range(10)]
+    found = [own.of(book) for book in books]
+    assert own.of(books[-1]).sentence_contexts is found[-1].sentence_contexts
+    assert own.of(books[0]).sentence_contexts is not found[0].sentence_contexts
+    sizes = [size for _, size in own._last.values()]
+    assert 0 < len(sizes) < 5
+    assert sum(sizes) == own._characters <= 500
+    monkeypatch.setattr(recipe_contexts, "_REMEMBERED", 10)
+    assert own.of(books[5]) == found[5]
+    assert not own._last
 
 
 def test_a_pipeline_with_a_ranker_before_answers_as_the_recipe_with_it(

@@ -165,7 +165,7 @@ def contexts(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="before, after, surrounding, bm25, same_noun, random; may be repeated.",
+            help="before, after, surrounding, bm25, same_noun, dense, random; may be repeated.",
         ),
     ] = None,
     candidates: Annotated[

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, PositiveInt, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
 
-ContextMethod = Literal["before", "after", "surrounding", "bm25", "same_noun", "random"]
+ContextMethod = Literal["before", "after", "surrounding", "bm25", "same_noun", "dense", "random"]
+NounTagger = Literal["auto", "spacy", "nltk", "light"]
 
 
 class TypeSettings(Settings):
@@ -121,6 +122,8 @@ class WindowSettings(Settings):
     @model_validator(mode="after")
     def _advances(self) -> WindowSettings:
         own = self.length - 2 - self.context
+        if own < 1:
+            raise ValueError(f"context {self.context} leaves a window of {self.length} no room for the text")
         if self.overlap > own // 2:
             beside = f" beside a context of {self.context}" if self.context else ""
             raise ValueError(
@@ -142,8 +145,21 @@ class ContextSettings(Settings):
     """A checkpoint of a ranker, which chooses among the candidates. Null: the methods' best, in turn."""
     minimum: Fraction = 0
     """The score that a context must have; needs `ranker`."""
+    choice: Literal["top", "diverse"] = "top"
+    """`top` takes the most relevant candidates; `diverse` takes one for each name of the sentence that
+    candidates have, then those that say something else than the contexts before them. It needs more
+    `candidates` than `count`."""
+    diversity: Fraction = 0.5
+    """With `diverse`, the weight of what is new against relevance."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of the method `random`."""
+    """Of what the methods `random` and `same_noun` draw."""
+    nouns: NounTagger = "light"
+    """What finds the nouns of `same_noun`: spaCy, NLTK, a light tagger without a model, or with `auto` the
+    first of them that is installed."""
+    lemmas: bool = False
+    """Compare the base forms of nouns."""
+    case: bool = True
+    """Whether words that differ in case differ, for `bm25` and `same_noun`."""
 
     @model_validator(mode="after")
     def _each_method_once(self) -> ContextSettings:
@@ -177,6 +193,11 @@ class DocumentRecipe(BaseRecipe):
 
     @model_validator(mode="after")
     def _contexts_have_room(self) -> DocumentRecipe:
-        if self.context is not None and not self.windows.context:
-            raise ValueError("context needs windows.context, the sub-words that contexts may take")
+        check_room(self.context, self.windows)
         return self
+
+
+def check_room(context: ContextSettings | None, windows: WindowSettings) -> None:
+    """Raise ValueError for contexts without a place in the windows."""
+    if context is not None and not windows.context:
+        raise ValueError("context needs windows.context, the sub-words that contexts may take")

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Settings
-from rayner.config.documents import CorpusSettings, DocumentTraining, Types, WindowSettings
+from rayner.config.documents import (
+    ContextSettings,
+    CorpusSettings,
+    DocumentTraining,
+    Types,
+    WindowSettings,
+    check_room,
+)
 
 MentionEncoding = Literal["head", "span_markers", "head_markers", "mask", "prompt", "triple"]
 
@@ -58,6 +65,9 @@ class TyperRecipe(BaseRecipe):
     min_count: PositiveInt = 1
     """Without a list: the mentions of the training corpus that a type must have."""
     windows: WindowSettings = WindowSettings()
+    context: ContextSettings | None = None
+    """With it, mentions are read in their sentence and other sentences of the document. Null: in running
+    text."""
     model: TyperSettings = TyperSettings()
     decoding: TypeDecoding = TypeDecoding()
     training: DocumentTraining = DocumentTraining()
@@ -71,6 +81,11 @@ class TyperRecipe(BaseRecipe):
     def _one_source_of_types(self) -> TyperRecipe:
         if self.types and self.type_list is not None:
             raise ValueError("has both types and type_list: drop one")
+        return self
+
+    @model_validator(mode="after")
+    def _contexts_have_room(self) -> TyperRecipe:
+        check_room(self.context, self.windows)
         return self
 
     @model_validator(mode="after")

@@ -100,6 +100,11 @@ class RaynerComponent:
                     # How a file is read may go by the end of its name.
                     options[name] = f"{number}-{name}{'' if source.is_dir() else source.suffix}"
                     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / options[name])
+                if stage.context is not None:
+                    options["context"] = stage.context.model_dump(mode="json")
+                    if stage.context.ranker is not None:
+                        options["context"]["ranker"] = f"{number}-ranker"
+                        shutil.copytree(local(stage.context.ranker), folder / f"{number}-ranker")
                 stages.append(options)
             content = {"is_file": settings.is_file, "stages": stages}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -110,6 +115,7 @@ class RaynerComponent:
         """Read what `to_disk` wrote."""
         from rayner.tasks.checkpoint import read_recipe
         from rayner.tasks.registry import task_of
+        from rayner.tasks.stage_contexts import read_stage_contexts
         from rayner.tasks.stages import PipelineSettings, StageSettings
 
         folder = Path(path).absolute()
@@ -118,8 +124,10 @@ class RaynerComponent:
         for values in content["stages"]:
             checkpoint = folder / values.pop("checkpoint")
             recipe = read_recipe(checkpoint)
+            given = values.pop("context", None)
+            context = given and read_stage_contexts(given, "context", folder, recipe)
             options = task_of(recipe).options.of(values, recipe.task).rooted(folder)
-            stages.append(StageSettings(checkpoint, options))
+            stages.append(StageSettings(checkpoint, options, context))
         self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
         return self
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import numpy as np
 
-from rayner.errors import InputError
+from rayner.errors import CheckpointError, InputError
 from rayner.retrieval.document_sentences import DocumentSentences, Found, Method, by_text
 
 Encode = Callable[[Sequence[str]], np.ndarray]
@@ -64,6 +64,7 @@ def dense(encode: Encode) -> Method:
 
     Raises:
         InputError: `encode` returns another number of vectors than it was given texts.
+        CheckpointError: vectors that are not finite.
     """
 
     def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
@@ -75,7 +76,8 @@ def dense(encode: Encode) -> Method:
             what = f"{len(texts)} sentences were encoded as an array of shape {list(vectors.shape)}"
             raise InputError("method dense", what, "return one vector a text")
         if not np.isfinite(vectors).all():
-            raise InputError("method dense", "a vector that is not finite", "look at the encoder")
+            what = "its encoder gives vectors that are not finite"
+            raise CheckpointError("method dense", what, "train it again, or name another")
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return by_text(sentences, queries, lambda asked: vectors[asked] @ vectors.T, count)
 

@@ -6,14 +6,13 @@ import importlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import regex
 
+from rayner.config.documents import NounTagger
 from rayner.errors import InputError
 from rayner.retrieval.same_noun import Tagger
-
-TaggerName = Literal["auto", "spacy", "nltk", "light"]
 
 SPACY_MODEL = "en_core_web_sm"
 NLTK_TAGGER = "taggers/averaged_perceptron_tagger_eng"
@@ -37,7 +36,7 @@ _ENDINGS = ("tion", "sion", "ness", "ment", "ship", "hood", "ism", "ance", "ence
 
 
 def noun_tagger(
-    name: TaggerName = "light", lemmas: bool = False, model: str = SPACY_MODEL
+    name: NounTagger = "light", lemmas: bool = False, model: str = SPACY_MODEL
 ) -> tuple[str, Tagger]:
     """A tagger and its name; `auto` is the first of spaCy, NLTK and light whose models are installed.
 

@@ -28,7 +28,9 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.registry import task_of
-from rayner.tasks.stages import PipelineSettings, StageSettings, chain, read_pipeline, suffix
+from rayner.tasks.stage_chain import chain
+from rayner.tasks.stage_contexts import with_contexts
+from rayner.tasks.stages import PipelineSettings, StageSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
 _FIRST = Document("", "The first words that a new model reads take longer than any others.")
@@ -122,6 +124,10 @@ class ServedPipeline:
             is_asked = stage is self.recognizer.stage
             found |= stage.loaded.task.new_types(options if is_asked else stage.settings.options)
         return found
+
+    def with_contexts(self, document: Document) -> Document:
+        """An answer with the contexts that its sentences were read with, where there are any."""
+        return with_contexts(document, [stage.loaded for stage in self.stages])
 
     def chained(self, options: Options) -> list[Any]:
         """The stages, the recognizer with these options."""
@@ -261,7 +267,7 @@ def _pipeline(
         if isinstance(predictor, Entities):
             links.append(serve_knowledge_base(one, loaded, predictor))
         else:
-            computed = version_of(one.checkpoint) + suffix(loaded.precision)
+            computed = "+".join([version_of(one.checkpoint), *one.of_contexts]) + suffix(loaded.precision)
             stages.append(ServedStage(one, computed, loaded, predictor))
     finds = next(stage for stage in stages if stage.name == _STAGE["mentions"])
     predictors = recognizer_predictors(finds.loaded, type_sets, finds.settings.options, finds.predictor)

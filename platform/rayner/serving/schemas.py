@@ -207,7 +207,7 @@ class SentenceOut(Reply):
 
 class DocumentOut(Reply):
     """The mentions of a text, by start, and how many windows the first stage read. `sentences` where contexts
-    were asked for and a stage chose some."""
+    were asked for and the model reads any."""
 
     document_id: str
     windows: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -16,12 +17,15 @@ import numpy as np
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention, Span
 from rayner.errors import CheckpointError
+from rayner.models.sources import ENCODER
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import Gold, TextWindow, gold_of
+from rayner.tasks.encoder_task import encoders
 from rayner.tasks.predict import predict
 from rayner.tasks.sentence_contexts import ContextStage
+from rayner.tasks.sentence_vectors import sentence_vectors
 
 
 @runtime_checkable
@@ -127,7 +131,8 @@ def context_gains(
         CheckpointError: as `check_extractor`.
     """
     task, extractor = check_extractor(checkpoint)
-    stage = ContextStage(settings)
+    vectors = partial(sentence_vectors, encoders(checkpoint.model)[ENCODER], checkpoint.task.tokenizer)
+    stage = ContextStage(settings, encode=vectors)
     asked: deque[tuple[Document, Context | None]] = deque()
 
     def items() -> Iterator[Document]:

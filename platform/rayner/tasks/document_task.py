@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +11,8 @@ import numpy as np
 from torch import nn
 
 from rayner.config import DocumentRecipe
-from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
-from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, Tokenizer
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import (
@@ -27,14 +24,12 @@ from rayner.tasks.document_windows import (
     known_types,
     text_windows,
 )
-from rayner.tasks.sentence_contexts import SentenceContexts, check_ranker
+from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.splits import Documents, require_mentions
 
 R = TypeVar("R", bound=DocumentRecipe)
 
 _NONE = np.zeros(0, np.int32)
-RANKER = "ranker"
-"""The folder of a checkpoint in which that of its context ranker lies."""
 
 
 class DocumentTask(CorpusTask[R]):
@@ -68,22 +63,9 @@ class DocumentTask(CorpusTask[R]):
         """The contexts that sentences are read with; None where the recipe has none.
 
         Raises:
-            RecipeError: the ranker's folder does not exist.
-            CheckpointError: it is no checkpoint of a ranker.
+            InputError: as `contexts_of`.
         """
-        settings = self.recipe.context
-        if settings is None:
-            return None
-        folder = None
-        if settings.ranker is not None:
-            checkpoint = self.checkpoint or self.origin
-            if checkpoint is None:
-                named = corpus_paths([settings.ranker], "context.ranker")[0]
-                folder = checkpoint_of(named.absolute())
-            else:
-                folder = checkpoint / RANKER
-            check_ranker(folder)
-        return SentenceContexts(settings, folder)
+        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint or self.origin)
 
     @property
     def origin(self) -> Path | None:
@@ -96,11 +78,10 @@ class DocumentTask(CorpusTask[R]):
         return self.recipe.context is not None
 
     def save(self, model: nn.Module, folder: Path) -> None:
-        """The ranker of contexts, too: a checkpoint needs no other."""
+        """What chooses contexts, too."""
         super().save(model, folder)
-        if self.contexts is not None and self.contexts.ranker is not None:
-            ignored = shutil.ignore_patterns("evaluation")
-            shutil.copytree(self.contexts.ranker, folder / RANKER, ignore=ignored)
+        if self.contexts is not None:
+            self.contexts.save(folder)
 
     def load(self, folder: Path) -> nn.Module:
         """As `EncoderTask.load`; from then on the contexts are those of the checkpoint."""

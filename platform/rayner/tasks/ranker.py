@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config import RankerRecipe
 from rayner.config.base import Fraction
-from rayner.config.documents import ContextMethod
+from rayner.config.documents import ContextMethod, NounTagger
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.losses.relevance import relevance_loss
@@ -25,6 +25,7 @@ from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.kinds.pairs import Relevance, split_pairs
+from rayner.tasks.sentence_vectors import sentence_vectors
 
 _BETWEEN = 1
 """[SEP] between sentence and context."""
@@ -55,6 +56,11 @@ class RankerOptions(Options):
     candidates: PositiveInt = 8
     minimum: Fraction = 0
     seed: Annotated[int, Field(ge=0)] = 0
+    choice: Literal["top", "diverse"] = "top"
+    diversity: Fraction = 0.5
+    nouns: NounTagger = "light"
+    lemmas: bool = False
+    case: bool = True
 
 
 class RankerTask(EncoderTask[RankerRecipe]):
@@ -128,6 +134,7 @@ class RankerTask(EncoderTask[RankerRecipe]):
 
     def predictor(self, model: nn.Module, options: Any = None) -> Ranker:
         """The model as it answers; its options are those of the stage `contexts`."""
+        assert isinstance(model, CrossEncoder)
         return Ranker(self, model)
 
 
@@ -137,7 +144,7 @@ class Ranker:
     forward_cost = COST_OF_A_FORWARD
     whole = False
 
-    def __init__(self, task: RankerTask, model: nn.Module) -> None:
+    def __init__(self, task: RankerTask, model: CrossEncoder) -> None:
         self.task = task
         self._model = model.eval()
         self.tokens_per_batch = tokens_per_batch_of(model)
@@ -152,6 +159,10 @@ class Ranker:
             hint = "write it into a pipeline file before a stage that finds mentions, or give pairs"
             raise InputError("ranker", "scores pairs of a sentence and a context, not texts", hint)
         return [self.task.pair(*self.task.subwords_of(item))]
+
+    def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
+        """[N, H] of the ranker's encoder, by which the method `dense` finds candidates."""
+        return sentence_vectors(self._model.text_encoder, self.task.tokenizer, texts)
 
     def length_of(self, window: PairWindow) -> int:
         """Sub-words of the pair, special tokens included."""

@@ -1,34 +1,24 @@
 """Which other sentences of its document each sentence is read with (papers/001, section 4).
 
-The stage `contexts` of a pipeline, and what tasks over documents do whose recipe has a `context`.
+The stage `contexts` of a pipeline; `recipe_contexts` asks it for tasks whose recipe has a `context`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from rayner.config import ContextSettings, RankerRecipe
+from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
-from rayner.errors import CheckpointError
+from rayner.retrieval.context_choice import diverse
+from rayner.retrieval.context_methods import Encode
 from rayner.retrieval.contexts import Candidate, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
-from rayner.tasks.base import Predictor
-from rayner.tasks.checkpoint_files import MANIFEST, read_known_recipe, sha256_of
-from rayner.tasks.encoder_task import load_trained
-from rayner.tasks.predict import predict
-from rayner.tasks.ranker import RankerTask
-
-_RANKERS = {"ranker": RankerRecipe}
-"""The tasks whose checkpoints rank contexts."""
-_REMEMBERED = 256
-"""Documents whose contexts a ranker chose last: a development set is read again in each evaluation."""
+from rayner.retrieval.nouns import noun_tagger
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +49,28 @@ class ContextStage:
     Args:
         settings: which; `ranker` is not read.
         ranker: scores the pairs; None takes the best of each method in turn.
+        encode: texts to vectors, for the method `dense`; None takes those of the ranker's encoder.
     """
 
     whole = True
     names: Sequence[str] = ()
 
-    def __init__(self, settings: ContextSettings, ranker: Any = None) -> None:
+    def __init__(self, settings: ContextSettings, ranker: Any = None, encode: Encode | None = None) -> None:
         self._settings = settings
         self._ranker = ranker
-        self._methods = context_methods(settings.methods, seed=settings.seed)
+        if encode is None and ranker is not None:
+            encode = ranker.sentence_vectors
+        if settings.choice == "diverse":
+            self._nouns = noun_tagger(settings.nouns)[1]
+        self._methods = context_methods(
+            settings.methods,
+            seed=settings.seed,
+            case=settings.case,
+            nouns=noun_tagger(settings.nouns, settings.lemmas)[1]
+            if "same_noun" in settings.methods
+            else None,
+            encode=encode,
+        )
         self.forward_cost = 0 if ranker is None else ranker.forward_cost
         self.tokens_per_batch = 1 if ranker is None else ranker.tokens_per_batch
 
@@ -100,8 +103,10 @@ class ContextStage:
         found = windows[0].candidates if windows else self.candidates(item)
         score_of = dict(zip((window.texts for window in windows), scores, strict=True))
         contexts = tuple(
-            self._chosen(found, sentence, candidates, score_of)
-            for sentence, candidates in enumerate(found.of_sentence)
+            self._chosen(found, sentence, candidates, score_of, names)
+            for sentence, (candidates, names) in enumerate(
+                zip(found.of_sentence, self._names(found), strict=True)
+            )
         )
         return replace(found.document, sentence_contexts=contexts)
 
@@ -123,101 +128,39 @@ class ContextStage:
         sentence: int,
         candidates: Sequence[Candidate],
         score_of: Mapping[tuple[int, int], float],
+        names: AbstractSet[str],
     ) -> tuple[Context, ...]:
-        count = self._settings.count
+        settings = self._settings
         if self._ranker is None:
-            taken = in_turn(candidates, count)
             # The order of choice is what counts where not all have room.
-            scored = {one.sentence: 1 / place for place, one in enumerate(taken, 1)}
+            ordered = [(one, 1 / place) for place, one in enumerate(in_turn(candidates), 1)]
         else:
-            scores = [score_of[found.texts_of(sentence, one)] for one in candidates]
-            ordered = sorted(range(len(scores)), key=lambda place: -scores[place])
-            places = [place for place in ordered if scores[place] > self._settings.minimum]
-            scored = {candidates[place].sentence: scores[place] for place in places[:count]}
+            scored = [(one, score_of[found.texts_of(sentence, one)]) for one in candidates]
+            ordered = sorted(
+                (pair for pair in scored if pair[1] > settings.minimum), key=lambda pair: -pair[1]
+            )
+        places: Sequence[int] = range(min(settings.count, len(ordered)))
+        if settings.choice == "diverse":
+            words = [frozenset(found.sentences.words[one.sentence]) for one, _ in ordered]
+            relevance = [score for _, score in ordered]
+            places = diverse(relevance, words, names, settings.count, settings.diversity)
         texts, spans = found.sentences.texts, found.document.sentences or ()
-        return tuple(
-            Context(texts[place], score, place < sentence, *spans[place])
-            for place, score in sorted(scored.items())
-        )
+        chosen = sorted((ordered[place][0].sentence, ordered[place][1]) for place in places)
+        return tuple(Context(texts[place], score, place < sentence, *spans[place]) for place, score in chosen)
+
+    def _names(self, found: Candidates) -> Sequence[AbstractSet[str]]:
+        """Of each sentence, the nouns that are not written small: what may be a mention."""
+        if self._settings.choice == "top":
+            return [frozenset()] * len(found.of_sentence)
+        nouns = self._nouns(found.sentences.words)
+        return [frozenset(word for word in of_one if not word.islower()) for of_one in nouns]
 
 
-class SentenceContexts:
-    """The contexts of a task's recipe, by which its documents are read in training and in all answers alike.
-
-    It pickles; what it loads is loaded where it is used.
-
-    Args:
-        ranker: the checkpoint of a ranker, or None.
-    """
-
-    def __init__(self, settings: ContextSettings, ranker: Path | None) -> None:
-        self._settings = settings
-        self.ranker = ranker
-
-    def __reduce__(self) -> Any:
-        return SentenceContexts, (self._settings, self.ranker)
-
-    def of(self, document: Document) -> Document:
-        """The document with contexts of each sentence, its own where it has some.
-
-        Raises:
-            CheckpointError: the ranker is none, is damaged, or gives no numbers.
-        """
-        if document.sentence_contexts is not None:
-            return document
-        bare = replace(document, mentions=())
-        found = self._find(bare) if self.ranker is None else self._remembered(bare)
-        return replace(found, mentions=document.mentions)
-
-    def key(self) -> Any:
-        """What tells these contexts from any other."""
-        return {
-            **self._settings.model_dump(mode="json", exclude={"ranker"}),
-            "ranker": None if self.ranker is None else sha256_of(self.ranker / MANIFEST),
-        }
-
-    @cached_property
-    def _stage(self) -> ContextStage:
-        ranker = None
-        if self.ranker is not None:
-            ranker = _load_ranker(self.ranker, sha256_of(self.ranker / MANIFEST))
-        return ContextStage(self._settings, ranker)
-
-    @cached_property
-    def _remembered(self) -> Any:
-        return lru_cache(_REMEMBERED)(self._find)
-
-    def _find(self, document: Document) -> Document:
-        return next(predict(self._stage, [document]))
-
-
-def check_ranker(folder: Path) -> None:
-    """Raises:
-    CheckpointError: the folder is no checkpoint of a ranker.
-    """
-    try:
-        task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError):
-        what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
-        raise CheckpointError(str(folder), what, hint) from None
-    if task not in _RANKERS:
-        raise CheckpointError(str(folder), f"holds a {task}, which ranks no contexts", "name a ranker")
-
-
-def in_turn(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
-    """Up to `count` candidates: the best of each method, then the second of each, and so on."""
+def in_turn(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates: the best of each method, then the second of each, and so on."""
     turns: dict[str, int] = {}
     ordered = []
     for candidate in candidates:
         turn = turns[candidate.method] = turns.get(candidate.method, -1) + 1
         ordered.append((turn, candidate))
-    return [candidate for _, candidate in sorted(ordered, key=lambda pair: pair[0])[:count]]
-
-
-@lru_cache(2)
-def _load_ranker(folder: Path, digest: str) -> Predictor[Any, Any, Any, Any]:
-    check_ranker(folder)
-    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask)
-    predictor = task.predictor(model)
-    assert predictor is not None
-    return predictor
+    return [candidate for _, candidate in sorted(ordered, key=lambda pair: pair[0])]

@@ -19,37 +19,18 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, ve
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
-from rayner.tasks.registry import Stage, Task, task_of, train_task
-from rayner.tasks.standardizer.stage import Linking, score_links
+from rayner.tasks.registry import Task, task_of, train_task
+from rayner.tasks.stage_chain import chain
+from rayner.tasks.stage_contexts import (
+    StageContexts,
+    read_stage_contexts,
+    with_contexts,
+    with_stage_contexts,
+)
+from rayner.tasks.standardizer.stage import Linking
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Stages in order, as one predictor; `predict.predict` runs them one after the other."""
-
-    stages: Sequence[Stage]
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The types that are looked for."""
-        return [name for stage in self.stages for name in getattr(stage, "names", ())]
-
-    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """The metrics of all stages; those of entities are of all knowledge bases together."""
-        metrics: dict[str, Any] = {}
-        linking = [stage for stage in self.stages if isinstance(stage, Linking)]
-        for stage in self.stages:
-            if stage not in linking:
-                metrics |= stage.evaluate(predicted, gold)
-        return metrics | score_links(linking, predicted, gold) if linking else metrics
-
-
-def chain(stages: Sequence[Stage]) -> Any:
-    """The stages as one predictor over documents."""
-    return stages[0] if len(stages) == 1 else Chain(tuple(stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +39,8 @@ class StageSettings:
 
     checkpoint: Path
     options: Options
+    context: StageContexts | None = None
+    """In place of those of the checkpoint's recipe."""
 
     @property
     def record(self) -> Task:
@@ -67,7 +50,12 @@ class StageSettings:
     @property
     def version(self) -> str:
         """What tells its answers from those of any other."""
-        return "+".join([version_of(self.checkpoint), *self.options.versions()])
+        return "+".join([version_of(self.checkpoint), *self.options.versions(), *self.of_contexts])
+
+    @property
+    def of_contexts(self) -> list[str]:
+        """What its version says of contexts that are not the checkpoint's own."""
+        return [] if self.context is None else [self.context.version]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +137,8 @@ class PipelineSettings:
         else:
             for stage in self.stages:
                 check_files(stage.checkpoint)
+                if stage.context is not None and stage.context.ranker is not None:
+                    check_files(Path(stage.context.ranker))
 
     def load(self, device: str | None = None) -> Predictor[Any, Any, Any, Any]:
         """The predictor alone; as `pipeline`."""
@@ -172,7 +162,8 @@ class PipelineSettings:
         loaded: list[Checkpoint] = []
         precision = self.precision
         for stage in self.stages:
-            loaded.append(load(stage.checkpoint, device, precision))
+            one = load(stage.checkpoint, device, precision)
+            loaded.append(one if stage.context is None else with_stage_contexts(one, stage.context))
             precision = loaded[0].precision
         settings = replace(self, precision=precision)
         predictors = [one.predictor(s.options) for one, s in zip(loaded, self.stages, strict=True)]
@@ -241,9 +232,7 @@ class Pipeline:
 
     def with_contexts(self, document: Document) -> Document:
         """An answer with the contexts that its sentences were read with, where there are any."""
-        own = (getattr(one.task, "contexts", None) for one in self.checkpoints)
-        contexts = next(filter(None, own), None)
-        return document if contexts is None else contexts.of(document)
+        return with_contexts(document, self.checkpoints)
 
     def entity_names(self, ids: Collection[str]) -> dict[str, str]:
         """The names of entities of the knowledge bases that are linked to, by id."""
@@ -260,7 +249,8 @@ def read_pipeline(
     """The pipeline of a checkpoint folder, of a run (its `best`) or of a pipeline file.
 
     A pipeline file is YAML: `stages`, a list, each with its `checkpoint` and the options of its task, such as
-    `index` and `types` of a standardizer. Paths count from the file's folder.
+    `index` and `types` of a standardizer, and `context` in place of that of its recipe. Paths count from the
+    file's folder.
 
     Args:
         options: in place of the checkpoint's defaults, by name; None means that it is not asked for.
@@ -301,6 +291,9 @@ def read_pipeline(
     if order[0] == 0 and not any(_reads_contexts(stage) for stage in stages):
         what = "has a stage of contexts, and no stage that reads them"
         raise RecipeError(str(path), what, "train the others with windows.context, or leave it out")
+    if order[0] == 0 and any(stage.context is not None for stage in stages):
+        what = "has both a stage of contexts and the key `context`"
+        raise RecipeError(str(path), what, "keep one: a sentence is given contexts once")
     return PipelineSettings(stages, is_file=True, precision=precision)
 
 
@@ -330,10 +323,14 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if record.stage is None:
         raise RecipeError(where, f"a {recipe.task} is no stage of a pipeline", "leave it out")
     try:
-        options = record.options.of({k: v for k, v in value.items() if k != "checkpoint"}, recipe.task)
+        others = {k: v for k, v in value.items() if k not in ("checkpoint", "context")}
+        options = record.options.of(others, recipe.task)
     except InputError as error:
         raise RecipeError(f"{where}.{error.where}", error.what, error.hint) from None
-    return StageSettings(checkpoint, options.rooted(folder))
+    context = None
+    if "context" in value:
+        context = read_stage_contexts(value["context"], f"{where}.context", folder, recipe)
+    return StageSettings(checkpoint, options.rooted(folder), context)
 
 
 def _check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
+from rayner.config import ContextSettings
+from rayner.config.documents import ContextMethod
 from rayner.data.schema import Document
-from rayner.errors import InputError, RaynerError
+from rayner.errors import CheckpointError, InputError, RaynerError
 from rayner.files.places import place_of
 from rayner.runtime.annotation import attempts
 from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
-from rayner.tasks.stages import chain
+from rayner.runtime.faults import WorkerFault
+from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.sentence_contexts import ContextStage
+from rayner.tasks.stage_chain import chain
 from tests.runtime.annotation.annotate_model import Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
+from tests.tasks.small import built
+from tests.tasks.small_pairs import ranker_recipe
 
 LONG = [text * 20 for text in TEXTS]
 Act = Callable[[Any], object]
@@ -118,7 +125,12 @@ def test_no_memory_for_a_single_window_fails_the_run(tmp_path: Path, error: Exce
 @pytest.mark.parametrize("method", ["prepare", "forward", "finish"])
 @pytest.mark.parametrize(
     "error",
-    [torch.AcceleratorError("CUDA error: device-side assert triggered"), OSError(5, "EIO"), MemoryError()],
+    [
+        torch.AcceleratorError("CUDA error: device-side assert triggered"),
+        OSError(5, "EIO"),
+        MemoryError(),
+        CheckpointError("best", "gives a score that is no number", "train it again"),
+    ],
 )
 def test_a_fault_of_the_worker_fails_the_run_and_rejects_nothing(
     tmp_path: Path, method: str, error: Exception
@@ -135,6 +147,19 @@ def test_a_fault_of_the_worker_fails_the_run_and_rejects_nothing(
         here(given, tmp_path / "out", model=Acts(method=method, act=fail_later))
     counts = here(given, tmp_path / "out")
     assert (counts["documents"], counts["rejected"]) == (len(LONG), 0)
+
+
+@pytest.mark.parametrize("method", get_args(ContextMethod))
+def test_a_ranker_that_gives_no_numbers_does_not_answer_the_probe(
+    tmp_path: Path, method: ContextMethod
+) -> None:
+    task: Any = train_task(parse_recipe(ranker_recipe(tmp_path), "test"))
+    model = built(task)
+    torch.nn.init.constant_(model.linear.weight, float("nan"))
+    stage = ContextStage(ContextSettings(methods=(method,)), task.predictor(model))
+    answering = Answering(chain([stage, Capitals().load(None)]))
+    with pytest.raises(WorkerFault, match="gives a score that is no number"):
+        answering.probe()
 
 
 @pytest.mark.parametrize("working", [0, 1, 30])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,20 @@ def test_an_endpoint_that_misbehaves(books: Path, tmp_path: Path) -> None:
         assert asked.prompts.total() == before, "rows from the ledger need no sending"
         assert rows_of(out) == rows
     assert "sk-secret" not in "".join(path.read_text() for path in out.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (lambda q: q.send(500, b"broken"), "see whether the endpoint runs"),
+        (lambda q: q.say("Nobody was there."), "no answer mentions its entity"),
+    ],
+)
+def test_without_a_row_the_hint_is_about_the_endpoint(
+    books: Path, tmp_path: Path, answer: Callable[[Question], None], hint: str
+) -> None:
+    with endpoint_that(answer) as (url, _), pytest.raises(CorpusError, match=hint):
+        contexts([books], tmp_path / "out", Generated(at(url, attempts=1), send=True))
 
 
 def test_who_is_interrupted_pays_for_no_answer_twice(books: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rayner.metrics.linked_spans import score_linked_spans
 from rayner.metrics.spans import score_spans
 from rayner.tasks.end_to_end import evaluate_end_to_end
 from rayner.tasks.predict import predict
-from rayner.tasks.stages import Chain
+from rayner.tasks.stage_chain import Chain
 from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.stage import Entities
 from tests.tasks.small import corpus, recognizer, trained

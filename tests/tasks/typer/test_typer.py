@@ -24,7 +24,7 @@ from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of
-from rayner.tasks.stages import chain
+from rayner.tasks.stage_chain import chain
 from rayner.tasks.typer import mention_batches
 from rayner.tasks.typer import predictor as predictor_module
 from rayner.tasks.typer.task import TyperTask

@@ -113,6 +113,22 @@ def test_of_a_mention_longer_than_the_window_the_middle_is_hidden() -> None:
     assert (read(head)[head.places[0]], head.hidden) == ("LAST", 0)
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_mention_is_read_with_its_own_sentence_and_the_contexts_of_that(encoding: MentionEncoding) -> None:
+    contexts = ((Context("first", 1.0),), (Context("second", 1.0),), (Context("third", 1.0, before=False),))
+    document = Document(
+        "d",
+        "Old singer. Young Paris. Night.",
+        (Mention(18, 23, "x"),),
+        sentences=((0, 11), (12, 24), (25, 31)),
+        sentence_contexts=contexts,
+    )
+    (window,) = windows_of(encoding, length=40, overlap=4, context=8)(document)
+    pieces = " ".join(read(window)).lower()
+    assert pieces.startswith("second [sep] young")
+    assert not {"old", "night", "first", "third"} & set(pieces.split())
+
+
 def test_a_mention_without_a_word_is_in_no_window() -> None:
     document = Document("d", "a  \t b", (Mention(2, 3, "x"), Mention(0, 1, "x")))
     assert [w.mentions.tolist() for e in ENCODINGS for w in windows_of(e)(document)] == [[1]] * len(ENCODINGS)

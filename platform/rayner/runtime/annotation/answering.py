@@ -3,9 +3,10 @@
 A document is rejected only for what any worker would make of it: the predictor raises an error over it
 alone, twice, and still answers a plain probe afterwards. Everything else is a fault of the worker, which no
 document pays for: memory that ran out (batches are halved first, down to one window), a device that failed,
-a file or a network below the predictor (`OSError`), and whatever keeps it from answering the probe, such as
-the other errors that a broken GPU raises. On Ray the worker then ends, so that another one does the block; in
-this process the run fails. What kills the process outright is judged by `attempts`.
+a file or a network below the predictor (`OSError`), a checkpoint that cannot be used as it is, and whatever
+keeps it from answering the probe, such as the other errors that a broken GPU raises. On Ray the worker then
+ends, so that another one does the block; in this process the run fails. What kills the process outright is
+judged by `attempts`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,24 @@ from typing import Any, TypeAlias
 
 import torch
 
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
+from rayner.errors import CheckpointError, FileError, IndexFolderError, StorageError
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.base import Predictor
 from rayner.tasks.predict import Predicted, predict_and_count, stages_of
-from rayner.tasks.stages import chain
+from rayner.tasks.stage_chain import chain
 
 DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
 """What finds mentions in documents."""
 
-_PROBE = Document("probe", "A few plain words.")
+_PROBE = Document(
+    "probe",
+    "They saw the whale. It rained. The men of Oslo rowed to the whale. Nobody in Oslo slept. It was late.",
+    (Mention(9, 18, "probe"),),
+)
+"""Sentences of which each way to find contexts proposes some, and a mention: every stage has work to do."""
+_OF_THE_RUN = (CheckpointError, IndexFolderError, FileError, StorageError, OSError)
+"""What is raised over the files that all documents are answered with."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED", "bad_alloc")
 """How libraries say it that raise a plain `RuntimeError`: CUDA, PyTorch on CPUs, cuBLAS, FAISS."""
 
@@ -92,7 +101,7 @@ class Answering:
         return own
 
     def probe(self) -> None:
-        """Answer a few plain words: a model that cannot do that is broken, which is no document's fault."""
+        """Answer a few plain sentences: a model that cannot is broken, which is no document's fault."""
         self.answers([_PROBE])
 
 
@@ -127,8 +136,8 @@ def _fault(error: Exception) -> str:
         return "out of memory, also with one window at a time; give each worker more"
     if isinstance(error, torch.AcceleratorError):
         return "the device failed; look after it, and run the same command again"
-    if isinstance(error, OSError):
-        return "the model cannot read what it needs; correct that, and run the same command again"
+    if isinstance(error, _OF_THE_RUN):
+        return "the model lacks what it needs, or is damaged; fix that, and run the same command again"
     return ""
 
 

@@ -37,6 +37,7 @@ from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import Generation, generate_usable
 from rayner.supervision.leakage import without_leaks
 from rayner.supervision.synthetic_contexts import (
+    KEPT,
     ContextRequest,
     can_help,
     context_requests,
@@ -140,7 +141,13 @@ def _contexts(
         what = "no row is left: " + (
             ", ".join(f"{k} {v}" for k, v in shown["counts"].items()) or "no mention"
         )
-        raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose sentences have mentions")
+        asked = isinstance(source, Generated) and source.endpoint is not None and counts["requests"]
+        hint = "name a corpus whose sentences have mentions"
+        if asked and not counts["answered"]:
+            hint = "see whether the endpoint runs, and run the same command again"
+        elif asked and not counts[KEPT]:
+            hint = "no answer mentions its entity: name another model, or give more --tries"
+        raise CorpusError(", ".join(map(str, paths)), what, hint)
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:
         file.writelines(row_to_json(rows[place]) + "\n" for place in order)

@@ -95,7 +95,7 @@ class MentionWindows:
         ]
         if self._encoding == "head":
             return _shared(texts, found)
-        return [self._around(texts[0], number, place) for number, place in found]
+        return [self._around(texts[_shown_in(texts, place)], number, place) for number, place in found]
 
     @property
     def _extra(self) -> int:
@@ -105,7 +105,8 @@ class MentionWindows:
         return sum(map(len, self._phrase)) + (1 if self._phrase else 0)
 
     def _around(self, text: TextWindow, number: int, place: Located) -> MentionWindow:
-        """The window of one mention: as much of the text on either side as fits.
+        """The window of one mention: as much of the text on either side as fits, within its sentence where a
+        document is read sentence by sentence.
 
         Of a mention longer than half of the window, the middle is left out.
         """
@@ -124,7 +125,8 @@ class MentionWindows:
         if self._encoding == "mask":
             own = self._mask
         shown = _shortened(own, max(1, room // 2))
-        left, right = _sides(room - len(shown), first, len(ids) - last - 1)
+        begin, end = text.edges
+        left, right = _sides(room - len(shown), max(0, first - begin), max(0, end - last - 1))
         opened, closed = (self._open, self._close) if "markers" in self._encoding else (ids[:0], ids[:0])
         parts = [text.before, ids[first - left : first], opened, shown, closed]
         parts += [ids[last + 1 : last + 1 + right], text.after, *phrase]
@@ -172,14 +174,19 @@ def _is_spelled(word: str) -> bool:
 def _shared(texts: Sequence[TextWindow], found: Sequence[tuple[int, Located]]) -> list[MentionWindow]:
     """Each mention in the window that shows most of what is around its head word."""
     held: dict[int, list[tuple[int, int]]] = {}
-    spans, total = texts[0].windows, len(texts[0].subwords)
     for number, place in found:
-        index = owner(spans, place.head, place.head + 1, total)
-        assert index is not None
+        index = _shown_in(texts, place)
         held.setdefault(index, []).append((number, texts[index].place(place.head)))
     return [
         MentionWindow(texts[index].ids, *np.array(held[index], dtype=np.int32).T) for index in sorted(held)
     ]
+
+
+def _shown_in(texts: Sequence[TextWindow], place: Located) -> int:
+    """The number of the window that shows most of what is around a head word."""
+    index = owner(texts[0].windows, place.head, place.head + 1, len(texts[0].subwords))
+    assert index is not None
+    return index
 
 
 def _shortened(ids: np.ndarray, length: int) -> np.ndarray:

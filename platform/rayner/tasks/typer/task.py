@@ -25,6 +25,7 @@ from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import known_types
 from rayner.tasks.predict import predict
+from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
 from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
@@ -75,9 +76,23 @@ class TyperTask(CorpusTask[TyperRecipe]):
         return list(self.vocabulary)
 
     @cached_property
-    def windows_of(self) -> MentionWindows:
-        """The windows of a document that hold its mentions."""
+    def contexts(self) -> SentenceContexts | None:
+        """The contexts that sentences are read with; None where the recipe has none.
+
+        Raises:
+            InputError: as `contexts_of`.
+        """
+        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint)
+
+    @cached_property
+    def _windows(self) -> MentionWindows:
         return MentionWindows(self.recipe.windows, self.recipe.model.mention_encoding, self.tokenizer)
+
+    def windows_of(self, document: Document) -> list[MentionWindow]:
+        """The windows of a document that hold its mentions."""
+        if self.contexts is not None and document.mentions:
+            document = self.contexts.of(document)
+        return self._windows(document)
 
     def require(self, found: Documents) -> None:
         """Refuse documents without a mention of any of the types."""
@@ -92,6 +107,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
             "mention_encoding": self.recipe.model.mention_encoding,
             "types": self.names,
             "states": weights_digest(self.recipe.encoder) if self._reads_once else None,
+            **({} if self.contexts is None else {"context": self.contexts.key()}),
         }
 
     @property
@@ -186,7 +202,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def build(self) -> Typer:
         """The encoder and a new head."""
         settings, encoder = self.recipe.model, self.encoder()
-        _ = self.windows_of
+        _ = self._windows
         if self.recipe.windows.length > encoder.max_length:
             what = f"{self.recipe.windows.length} sub-words do not fit the encoder"
             raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
@@ -265,14 +281,18 @@ class TyperTask(CorpusTask[TyperRecipe]):
         return {t.name: "mean" for t in asked if t.name not in learned}
 
     def save(self, model: nn.Module, folder: Path) -> None:
-        """The types, too."""
+        """The types, and what chooses contexts, too."""
         super().save(model, folder)
         write_vocabulary(self.vocabulary, folder)
+        if self.contexts is not None:
+            self.contexts.save(folder)
 
     def load(self, folder: Path) -> nn.Module:
-        """The model of a checkpoint folder, with its own types."""
+        """The model of a checkpoint folder, with its own types and contexts."""
         self.vocabulary = read_vocabulary(folder)
-        return super().load(folder)
+        model = super().load(folder)
+        vars(self).pop("contexts", None)
+        return model
 
     def _tuned(self, mentions: Sequence[tuple[Scored, Mention]]) -> np.ndarray:
         settings = self.recipe.decoding

@@ -1,0 +1,37 @@
+"""Several stages as one predictor over documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rayner.data.schema import Document
+from rayner.tasks.registry import Stage
+from rayner.tasks.standardizer.stage import Linking, score_links
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Stages in order, as one predictor; `predict.predict` runs them one after the other."""
+
+    stages: Sequence[Stage]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The types that are looked for."""
+        return [name for stage in self.stages for name in getattr(stage, "names", ())]
+
+    def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
+        """The metrics of all stages; those of entities are of all knowledge bases together."""
+        metrics: dict[str, Any] = {}
+        linking = [stage for stage in self.stages if isinstance(stage, Linking)]
+        for stage in self.stages:
+            if stage not in linking:
+                metrics |= stage.evaluate(predicted, gold)
+        return metrics | score_links(linking, predicted, gold) if linking else metrics
+
+
+def chain(stages: Sequence[Stage]) -> Any:
+    """The stages as one predictor over documents."""
+    return stages[0] if len(stages) == 1 else Chain(tuple(stages))

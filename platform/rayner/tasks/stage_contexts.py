@@ -1,0 +1,93 @@
+"""Contexts of the checkpoints of a pipeline: those of their recipes, or what its file asks for instead."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import PositiveInt
+
+from rayner.config import BaseRecipe, ContextSettings, WindowSettings
+from rayner.config.recipe_files import parse_settings
+from rayner.data.schema import Document
+from rayner.errors import RecipeError
+from rayner.files.run_checkpoints import checkpoint_of
+from rayner.tasks.checkpoint import Checkpoint, version_of
+from rayner.tasks.recipe_contexts import RETRIEVER, SentenceContexts, check_ranker
+
+
+class StageContexts(ContextSettings):
+    """As in a recipe, and the room that contexts have."""
+
+    budget: PositiveInt | None = None
+    """Sub-words of a window that contexts may take. Null: as many as the checkpoint's `windows.context`."""
+
+    @property
+    def version(self) -> str:
+        """What tells these contexts from any others."""
+        values: dict[str, Any] = self.model_dump(mode="json")
+        if self.ranker is not None:
+            values["ranker"] = version_of(Path(self.ranker))
+        return "contexts-" + hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe) -> StageContexts:
+    """The key `context` of a stage; a ranker's path counts from the folder.
+
+    Raises:
+        RecipeError: a wrong value, or a checkpoint that reads no contexts.
+        CheckpointError: the ranker is none.
+    """
+    given = value if isinstance(value, Mapping) else {"context": value}
+    settings = parse_settings(StageContexts, given, where)
+    if settings.ranker is not None:
+        ranker = checkpoint_of((folder / settings.ranker).resolve())
+        check_ranker(ranker)
+        settings = settings.model_copy(update={"ranker": str(ranker)})
+    windows = getattr(recipe, "windows", None)
+    if "context" not in type(recipe).model_fields or windows is None:
+        raise RecipeError(where, f"a {recipe.task} reads no contexts", "leave it out")
+    if not _windows(windows, settings, where).context:
+        what = "asks for contexts, for which the checkpoint has no room (windows.context is 0)"
+        raise RecipeError(where, what, "train it with windows.context, or give a `budget`")
+    return settings
+
+
+def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoint:
+    """The checkpoint, its model shared, that reads the contexts of the settings and no others."""
+    recipe: Any = loaded.recipe
+    plain = ContextSettings(**settings.model_dump(exclude={"budget"}))
+    windows = _windows(recipe.windows, settings, "context")
+    recipe = recipe.model_copy(update={"context": plain, "windows": windows})
+    ranker = None if plain.ranker is None else Path(plain.ranker)
+    # Trained without `dense`, a checkpoint has no encoder beside its own.
+    own = loaded.folder / RETRIEVER
+    contexts = SentenceContexts(plain, ranker, str(own if own.is_dir() else loaded.folder))
+    task = copy(loaded.task)
+    task.recipe = recipe
+    vars(task).pop("_windows", None)
+    vars(task)["contexts"] = contexts
+    return replace(loaded, recipe=recipe, task=task)
+
+
+def with_contexts(document: Document, checkpoints: Iterable[Checkpoint]) -> Document:
+    """An answer with the contexts that the first of the checkpoints with any read its sentences with; one
+    that a stage gave contexts keeps those.
+
+    Raises:
+        CheckpointError: the ranker of a checkpoint cannot be used.
+    """
+    own = (getattr(one.task, "contexts", None) for one in checkpoints)
+    contexts = next(filter(None, own), None)
+    return document if contexts is None else contexts.of(document)
+
+
+def _windows(windows: WindowSettings, settings: StageContexts, where: str) -> WindowSettings:
+    if settings.budget is None:
+        return windows
+    return parse_settings(WindowSettings, {**windows.model_dump(), "context": settings.budget}, where)
