@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +16,16 @@ from rayner.models.encoder import Encoder
 from rayner.models.frozen_features import FrozenFeatures
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.span_scorer import (
+    SpanParts,
     enough_rows,
+    inverse_norms,
+    products,
     score_positions,
     score_span_vectors,
     score_spans,
     span_vectors,
 )
+from rayner.models.span_search import ScoreParts, WindowVectors
 
 _INITIAL_DEVIATION = 0.02
 _ROWS_TOGETHER = 8
@@ -135,24 +139,45 @@ class BiEncoder(nn.Module):
     def score(self, hidden: Tensor, types: TypeVectors, widths: int | None = None) -> SpanScores:
         """Score windows from their hidden states [B, L, H], in float32 or better whatever the autocast."""
         widths = min(widths or self.settings.max_span_width, hidden.shape[1])
-        projected = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
-        token = projected.get("shared")
+        start, end, first, last = self._projected(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
             start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
-            start, end = (self._drop(projected[n] if token is None else token) for n in ("start", "end"))
+            start, end = self._drop(start), self._drop(end)
             start_scores = score_positions(start, types.start * start_scale)
             end_scores = score_positions(end, types.end * end_scale)
-            first = projected["span_start"] if token is None else token
-            last = projected["span_end"] if token is None else token
             span_scores = self._score_spans(first, last, self._width_part(widths), types.span * span_scale)
-        if types.thresholds is None:
-            thresholds = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
-        else:
-            thresholds = types.thresholds.expand(len(hidden), -1, -1).unbind(2)
-        if types.offsets is not None:
-            offsets = (types.offsets * self.log_scale.exp()).unbind(1)
-            thresholds = tuple(bar + offset for bar, offset in zip(thresholds, offsets, strict=True))
+            in_window = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
+            thresholds = self._thresholds_in(types, in_window)
         return SpanScores(start_scores, end_scores, span_scores, *thresholds)
+
+    def windows(self, hidden: Tensor) -> WindowVectors:
+        """What is compared with types, in evaluation, from the hidden states [B, L, H] of windows."""
+        start, end, first, last = self._projected(hidden)
+        width = self._width_part(min(self.settings.max_span_width, hidden.shape[1]))
+        with torch.autocast(hidden.device.type, enabled=False):
+            return WindowVectors(start, end, first, last, width, inverse_norms(first, last, width))
+
+    def parts(self, windows: WindowVectors, types: TypeVectors, *, spans_alone: bool) -> ScoreParts:
+        """What the scores of `score` are sums of: as many numbers a type and window as it has sub-words.
+
+        Args:
+            spans_alone: leave out the scores of starts and ends.
+        """
+        with torch.autocast(windows.first.device.type, enabled=False):
+            start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
+            start = end = None
+            if not spans_alone:
+                start = score_positions(windows.start, types.start * start_scale)
+                end = score_positions(windows.end, types.end * end_scale)
+            of_spans = types.span * span_scale
+            vectors = windows.first, windows.last, windows.width
+            spans = SpanParts(*(products(of_spans, part) for part in vectors), windows.inverse_norms)
+            in_window = (
+                None if start is None else start[:, :, 0],
+                None if end is None else end[:, :, 0],
+                spans.first_cells(),
+            )
+            return ScoreParts(start, end, spans, *self._thresholds_in(types, in_window))
 
     def encode_types(self, types: TypeInputs | None, type_ids: Tensor | None = None) -> TypeVectors:
         """The vectors of K types.
@@ -262,6 +287,23 @@ class BiEncoder(nn.Module):
         # One mask per window: each span vector has the dropout that was published, and the sum still splits.
         mask = F.dropout(first.new_ones(len(first), 1, first.shape[2]), rate)
         return score_spans(first * mask, last * mask, width * mask, types)
+
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Vectors of starts, of ends, and of the first and the last sub-word of spans."""
+        found = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
+        names = ("start", "end", "span_start", "span_end")
+        start, end, first, last = (found.get("shared", found.get(name)) for name in names)
+        return start, end, first, last  # type: ignore[return-value]
+
+    def _thresholds_in(self, types: TypeVectors, in_window: Sequence[Any]) -> Iterator[Any]:
+        """The thresholds of start, end and span in each window, [B, K], from the scores of its [CLS]."""
+        found = in_window
+        if types.thresholds is not None:
+            of_types = types.thresholds.unbind(1)
+            found = [None if s is None else t.expand_as(s) for s, t in zip(in_window, of_types, strict=True)]
+        offsets = [None] * 3 if types.offsets is None else (types.offsets * self.log_scale.exp()).unbind(1)
+        for bar, offset in zip(found, offsets, strict=True):
+            yield bar if bar is None or offset is None else bar + offset
 
     def _thresholds_of(self, type_ids: Tensor) -> Tensor | None:
         if self.settings.threshold == "dynamic":
