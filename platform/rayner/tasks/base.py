@@ -282,6 +282,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         """What is scored on dev while it learns: its predictor, if it has one."""
         ...
 
+    def about(self) -> Sequence[str]:
+        """Lines of Markdown that a checkpoint's README has beside those of its kind; may be empty."""
+        ...
+
     def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
         """Tables about a trained model for the report, by file name; may be empty."""
         ...

@@ -171,6 +171,10 @@ class EncoderTask(ABC, Generic[R]):
         """Types among the options that the model never learned, each with how its threshold is had."""
         return {}
 
+    def about(self) -> Sequence[str]:
+        """Lines of Markdown that a checkpoint's README has beside those of its kind; may be empty."""
+        return []
+
     def inspect(self, model: nn.Module, dev: Sequence[Any]) -> Mapping[str, pa.Table]:
         """Tables about a trained model for the report, by file name; may be empty."""
         return {}
