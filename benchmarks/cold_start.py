@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -69,7 +69,7 @@ def measure(name: str, arguments: list[str], rounds: int) -> list[dict[str, Any]
     imports = _imports([sys.executable, "-X", "importtime", "-c", MAIN, *arguments])
     return [row] + [
         {"command": name, "part": f"import {package}", "seconds": round(seconds, 3)}
-        for package, seconds in imports.most_common(SHOWN)
+        for package, seconds in imports[:SHOWN]
     ]
 
 
@@ -83,14 +83,14 @@ def _run(command: list[str]) -> tuple[float, float]:
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _imports(command: list[str]) -> Counter[str]:
-    """Seconds by package: of each import the time of the module itself, without what it imports in turn."""
+def _imports(command: list[str]) -> list[tuple[str, float]]:
+    """Packages and seconds, the slowest first; of each module the time without what it imports in turn."""
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=_environment())
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for line in done.stderr.splitlines():
         if match := re.fullmatch(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", line):
             found[match[2].partition(".")[0]] += int(match[1]) / 1e6
-    return found
+    return sorted(found.items(), key=lambda item: -item[1])
 
 
 def _environment() -> dict[str, str]:

@@ -130,7 +130,8 @@ def loaded(checkpoint: Path, precision: str) -> Recognizer:
 
 def in_int8(model: nn.Module) -> nn.Module:
     """The model with its linear layers in int8: weights by channel, activations as they come."""
-    from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+    from torch.ao.quantization import quantize_dynamic
+    from torch.ao.quantization.qconfig import per_channel_dynamic_qconfig
 
     return quantize_dynamic(model, {nn.Linear: per_channel_dynamic_qconfig}, dtype=torch.qint8)
 

@@ -77,7 +77,8 @@ def measure(types: int, options: argparse.Namespace) -> dict[str, Any]:
     batch = make_batch(load_tokenizer(options.encoder), options.windows, options.tokens, 6, meter.device)
     model = BiEncoder(BiEncoderSettings(), load_encoder(options.encoder), None, 6).eval()
     size = model.settings.projection_size
-    vectors = TypeVectors(*normalize(torch.randn(3, types, size), dim=2), None)
+    start, end, span = normalize(torch.randn(3, types, size), dim=2)
+    vectors = TypeVectors(start, end, span, None)
     bounds = batch.targets.word_start, batch.targets.word_end
     shift = _usual_shift(model, batch, vectors)
     steps: dict[str, Callable[[], object]] = {

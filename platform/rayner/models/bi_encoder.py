@@ -170,8 +170,8 @@ class BiEncoder(nn.Module):
                 start = score_positions(windows.start, types.start * start_scale)
                 end = score_positions(windows.end, types.end * end_scale)
             of_spans = types.span * span_scale
-            vectors = windows.first, windows.last, windows.width
-            spans = SpanParts(*(products(of_spans, part) for part in vectors), windows.inverse_norms)
+            first, last, width = (products(of_spans, v) for v in (windows.first, windows.last, windows.width))
+            spans = SpanParts(first, last, width, windows.inverse_norms)
             in_window = (
                 None if start is None else start[:, :, 0],
                 None if end is None else end[:, :, 0],

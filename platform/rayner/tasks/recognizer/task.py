@@ -170,7 +170,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         sums = found[0]
         if len(found) == 2:
             sums = {part: (value + found[1][part]) / 2 for part, value in sums.items()}
-            sums[R_DROP] = divergence(*passes, targets)
+            sums[R_DROP] = divergence(passes[0], passes[1], targets)
         return Output({part: sums[part] for part in self.weights})
 
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
