@@ -27,8 +27,9 @@ from benchmarks.meter import Meter
 from benchmarks.recognizer_batch import Batch, make_batch
 from rayner.config import BiEncoderSettings, ContrastSettings
 from rayner.losses.span_contrast import loss_weights, span_contrast
-from rayner.models.bi_encoder import BiEncoder, TypeInputs, TypeVectors
+from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.recognizer.selection import find_spans, select
 
 LOSS = ContrastSettings()

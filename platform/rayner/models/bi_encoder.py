@@ -26,24 +26,9 @@ from rayner.models.span_scorer import (
     span_vectors,
 )
 from rayner.models.span_search import ScoreParts, WindowVectors
+from rayner.models.type_inputs import TypeInputs, anchor_states
 
 _INITIAL_DEVIATION = 0.02
-_ROWS_TOGETHER = 8
-
-
-class TypeInputs(NamedTuple):
-    """The texts that stand for K types; several rows may belong to one type."""
-
-    ids: Tensor
-    """int64 [N, T]"""
-    mask: Tensor
-    """bool [N, T]"""
-    anchor: Tensor
-    """int64 [N]: the position whose state stands for the text: 0, or the start marker of a prototype"""
-    type_index: Tensor
-    """int64 [N]: the type of each row, below K"""
-    states: Tensor | None = None
-    """[N, H]: what `BiEncoder.type_states` gave for these rows, if the type encoder is not to run again"""
 
 
 class TypeVectors(NamedTuple):
@@ -237,7 +222,7 @@ class BiEncoder(nn.Module):
         """The hidden states [N, H] that stand for the rows; constant where `types_are_fixed`."""
         encoder = self.type_encoder or self.text_encoder
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.train_type_encoder):
-            return _anchor_states(encoder, types)
+            return anchor_states(encoder, types)
 
     @property
     def types_are_fixed(self) -> bool:
@@ -339,30 +324,6 @@ class BiEncoder(nn.Module):
                     nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
         if self.width_embeddings is not None:
             nn.init.zeros_(self.width_embeddings.weight[0])
-
-
-def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
-    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together.
-
-    Where nothing is learned only rows of equal length do: then no state depends on the other rows.
-    """
-    if types.ids.device.type != "cpu":
-        return encoder(types.ids, types.mask)[
-            torch.arange(len(types.ids), device=types.ids.device), types.anchor
-        ]
-    lengths = types.mask.sum(1)
-    order = lengths.argsort()
-    states = []
-    parts = (
-        [order] if torch.is_grad_enabled() else order.split(lengths.unique(return_counts=True)[1].tolist())
-    )
-    for rows in (rows for part in parts for rows in part.split(_ROWS_TOGETHER)):
-        length = int(lengths[rows[-1]])
-        # A short row alone would be multiplied as in `enough_rows`.
-        taken = rows.repeat(2) if len(rows) * length < 4 else rows
-        hidden = encoder(types.ids[taken, :length], types.mask[taken, :length])
-        states.append(hidden[torch.arange(len(rows)), types.anchor[rows]])
-    return torch.cat(states)[order.argsort()]
 
 
 def _exact(values: Tensor) -> Tensor:

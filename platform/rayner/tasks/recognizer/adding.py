@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
-from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.sources import ENCODER
 from rayner.models.tokenizer import tokenizer_from
+from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.base import Progress, State
 from rayner.tasks.encoder_task import load_trained
 from rayner.tasks.predict import predict

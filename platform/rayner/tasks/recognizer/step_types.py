@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rayner.losses.span_contrast import SpanTargets
-from rayner.models.bi_encoder import TypeInputs
+from rayner.models.type_inputs import TypeInputs
 
 
 def of_types(targets: SpanTargets, types: Tensor) -> SpanTargets:

@@ -21,9 +21,10 @@ from rayner.errors import InputError
 from rayner.losses.consistency import divergence
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.metrics.score_calibration import ScoreCalibration
-from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
+from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
