@@ -62,7 +62,7 @@ def measure(name: str, arguments: list[str], rounds: int) -> list[dict[str, Any]
     """A row for the whole command, and one for each of its slowest imports."""
     command = [sys.executable, "-c", MAIN, *arguments]
     spent = [_run(command) for _ in range(rounds + 1)][1:]
-    row = {"command": name, "part": "all"}
+    row: dict[str, Any] = {"command": name, "part": "all"}
     for place, key in enumerate(UNITS):
         row[key] = round(median(one[place] for one in spent), 3)
     print(json.dumps(row), file=sys.stderr, flush=True)
