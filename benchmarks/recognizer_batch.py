@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rayner.losses.span_contrast import SpanTargets
-from rayner.models.bi_encoder import TypeInputs
 from rayner.models.tokenizer import Tokenizer
+from rayner.models.type_inputs import TypeInputs
 
 TEXT = """
 The ferry left Harwich at dusk with two hundred passengers, among them Ingrid Solheim, who had sold her

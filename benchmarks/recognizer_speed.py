@@ -1,9 +1,9 @@
 """What the recognizer costs beyond its encoder, in training and in inference.
 
 Every variant runs in this process, in turn, on the same batch, and is divided by the floor of the same round:
-the encoder alone, forward (inference) or forward, backward and optimizer (training). The ratios are medians
-over the rounds, of CPU time (on a GPU: wall time between two synchronizations). A token classification head
-of transformers on the same encoder is measured beside it.
+the encoder alone in float32, forward (inference) or forward, backward and optimizer (training). The ratios
+are medians over the rounds, of CPU time (on a GPU: wall time between two synchronizations). A token
+classification head of transformers on the same encoder is measured beside it.
 
     PYTHONPATH=platform python -m benchmarks.recognizer_speed --json
     PYTHONPATH=platform python -m benchmarks.recognizer_speed --device cuda --precision bfloat16
@@ -27,9 +27,10 @@ from benchmarks.meter import Meter
 from benchmarks.recognizer_batch import Batch, make_batch
 from rayner.config import BiEncoderSettings, ContrastSettings
 from rayner.losses.span_contrast import loss_weights, span_contrast
-from rayner.models.bi_encoder import BiEncoder, TypeInputs, TypeVectors
+from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.encoder import load_encoder, load_tokenizer
-from rayner.tasks.recognizer.predictor import select
+from rayner.models.type_inputs import TypeInputs
+from rayner.tasks.recognizer.selection import find_spans, select
 
 LOSS = ContrastSettings()
 UNITS = {
@@ -43,17 +44,18 @@ UNITS = {
     "words_per_second": "words/s",
     "training_words_per_second": "words/s",
 }
-CONDITIONS = """CPU time (on a GPU: of the clock) of a step over that of the bare encoder (training: forward,
-backward, AdamW) on the same batch of {windows} windows, medians of {rounds} interleaved rounds in one
-process. "Token classification" is the head of transformers on the same encoder. A training step draws at most
-{types_per_step} types."""
+CONDITIONS = """CPU time (on a GPU: of the clock) of a step over that of the bare encoder in float32
+(training: forward, backward, AdamW) on the same batch of {windows} windows, medians of {rounds} interleaved
+rounds in one process. "Token classification" is the head of transformers on the same encoder. A training
+step draws at most {types_per_step} types."""
 
 
 class Variant(NamedTuple):
-    """Something to time: its name in the row, and one step of it."""
+    """Something to time: its name in the row, one step of it, and what it is timed in."""
 
     name: str
     step: Callable[[], object]
+    meter: Meter
 
 
 def main() -> None:
@@ -85,7 +87,7 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
     """One row: `types` types against `windows` windows of `tokens` sub-words."""
     random.seed(1)
     torch.manual_seed(1)
-    meter = Meter(options.device, options.precision)
+    meter, exact = Meter(options.device, options.precision), Meter(options.device, "float32")
     batch = make_batch(load_tokenizer(options.encoder), options.windows, tokens, types, meter.device)
 
     cached, trained = (_recognizer(options.encoder, types, train, meter) for train in (False, True))
@@ -96,14 +98,12 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
 
     sampled = min(types, options.types_per_step)
     training = [
-        Variant(
-            "floor", _trainer(floor, lambda: floor(batch.ids, batch.mask).float().square().mean(), meter)
-        ),
-        Variant("cached_types", _trainer(cached, lambda: _loss(cached, batch, kept, None), meter)),
-        Variant("trained_types", _trainer(trained, lambda: _sampled_loss(trained, batch, sampled), meter)),
-        Variant("token_classification", _trainer(tagger, lambda: _tagging_loss(tagger, batch), meter)),
+        _training("floor", floor, lambda: floor(batch.ids, batch.mask).float().square().mean(), exact),
+        _training("cached_types", cached, lambda: _loss(cached, batch, kept, None), meter),
+        _training("trained_types", trained, lambda: _sampled_loss(trained, batch, sampled), meter),
+        _training("token_classification", tagger, lambda: _tagging_loss(tagger, batch), meter),
     ]
-    train_ratios, train_seconds = _interleave(training, options.rounds, meter)
+    train_ratios, train_seconds = _interleave(training, options.rounds)
     peak = meter.peak_mb(training[1].step)
 
     for model in (floor, cached, tagger):
@@ -113,15 +113,15 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
         shift = _usual_shift(cached, batch, vectors)
 
         def recognize() -> None:
-            scores = cached(batch.ids, batch.mask, vectors)
-            select(scores, batch.targets.word_start, batch.targets.word_end, shift)
+            bounds = batch.targets.word_start, batch.targets.word_end
+            find_spans(cached, batch.ids, batch.mask, vectors, *bounds, shift)
 
         inference = [
-            Variant("floor", lambda: floor(batch.ids, batch.mask)),
-            Variant("recognizer", recognize),
-            Variant("token_classification", lambda: _logits(tagger, batch).argmax(-1)),
+            Variant("floor", lambda: floor(batch.ids, batch.mask), exact),
+            Variant("recognizer", recognize, meter),
+            Variant("token_classification", lambda: _logits(tagger, batch).argmax(-1), meter),
         ]
-        ratios, seconds = _interleave(inference, 2 * options.rounds, meter)
+        ratios, seconds = _interleave(inference, 2 * options.rounds)
         peak_inference = meter.peak_mb(recognize)
     return {
         "types": types,
@@ -139,14 +139,12 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
     }
 
 
-def _interleave(
-    variants: list[Variant], rounds: int, meter: Meter
-) -> tuple[dict[str, float], dict[str, float]]:
+def _interleave(variants: list[Variant], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Median ratios to the first variant, and median seconds, by name; one round before is not counted."""
     seconds: dict[str, list[float]] = {v.name: [] for v in variants}
     for turn in range(rounds + 1):
         for variant in variants[turn % len(variants) :] + variants[: turn % len(variants)]:
-            spent = meter.seconds(variant.step)
+            spent = variant.meter.seconds(variant.step)
             if turn:
                 seconds[variant.name].append(spent)
     floor = seconds[variants[0].name]
@@ -166,7 +164,7 @@ def _usual_shift(model: BiEncoder, batch: Batch, vectors: TypeVectors) -> float:
     return margins.topk(len(batch.targets.gold)).values[-1].item()
 
 
-def _trainer(model: nn.Module, loss: Callable[[], Tensor], meter: Meter) -> Callable[[], None]:
+def _training(name: str, model: nn.Module, loss: Callable[[], Tensor], meter: Meter) -> Variant:
     model.train()
     optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-7, fused=True)
 
@@ -177,7 +175,7 @@ def _trainer(model: nn.Module, loss: Callable[[], Tensor], meter: Meter) -> Call
         value.backward()
         optimizer.step()
 
-    return step
+    return Variant(name, step, meter)
 
 
 def _loss(model: BiEncoder, batch: Batch, types: TypeInputs, type_ids: Tensor | None) -> Tensor:

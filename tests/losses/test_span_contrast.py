@@ -44,7 +44,11 @@ def some_targets(**changes: Tensor) -> SpanTargets:
 
 
 def by_definition(
-    scores: SpanScores, targets: SpanTargets, in_denominator: bool, thresholded: bool
+    scores: SpanScores,
+    targets: SpanTargets,
+    in_denominator: bool,
+    thresholded: bool,
+    smoothing: float = 0.0,
 ) -> dict[str, Tensor]:
     gold = [tuple(row) for row in targets.gold.tolist()]
     parts = {
@@ -69,6 +73,23 @@ def by_definition(
         }
         return [getattr(scores, part)[b, k, n] for n in range(LENGTH) if allowed[b, n] and n not in out]
 
+    def beside(b: int, k: int, i: int, j: int) -> list[Tensor]:
+        starts = [n for n in range(LENGTH) if targets.word_start[b, n]]
+        ends = [n for n in range(LENGTH) if targets.word_end[b, n]]
+        near = [(n, j) for n in (max((s for s in starts if s < i), default=-1),) if n >= 0]
+        near += [(n, j) for n in (min((s for s in starts if s > i), default=-1),) if n >= 0]
+        near += [(i, n) for n in (max((e for e in ends if e < j), default=-1),) if n >= 0]
+        near += [(i, n) for n in (min((e for e in ends if e > j), default=-1),) if n >= 0]
+        mine = [(first, last) for bb, kk, first, last in gold if (bb, kk) == (b, k)]
+        return [
+            scores.span[b, k, first, last - first]
+            for first, last in near
+            if 0 <= last - first < WIDTHS
+            and (first, last) not in mine
+            and targets.word_start[b, first]
+            and targets.word_end[b, last]
+        ]
+
     for part in ("start", "end", "span"):
         threshold = getattr(scores, f"{part}_threshold")
         for b in range(WINDOWS):
@@ -89,7 +110,10 @@ def by_definition(
             among = [score, *negatives(part, b, k)]
             if thresholded and in_denominator:
                 among.append(threshold[b, k])
-            parts[part] = parts[part] + torch.stack(among).logsumexp(0) - score
+            goal = score
+            if part == "span" and (near := beside(b, k, i, j)):
+                goal = (1 - smoothing) * score + smoothing * torch.stack(near).mean()
+            parts[part] = parts[part] + torch.stack(among).logsumexp(0) - goal
     return parts
 
 
@@ -107,13 +131,14 @@ CASES = {
 @pytest.mark.parametrize("targets", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("in_denominator", [True, False])
 @pytest.mark.parametrize("thresholded", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_value_and_gradient_are_those_of_the_definition(
-    targets: SpanTargets, in_denominator: bool, thresholded: bool
+    targets: SpanTargets, in_denominator: bool, thresholded: bool, smoothing: float
 ) -> None:
     scores = random_scores()
-    settings = ContrastSettings(threshold_in_denominator=in_denominator)
+    settings = ContrastSettings(threshold_in_denominator=in_denominator, boundary_smoothing=smoothing)
     found = span_contrast(scores, targets, settings, thresholded=thresholded)
-    expected = by_definition(scores, targets, in_denominator, thresholded)
+    expected = by_definition(scores, targets, in_denominator, thresholded, smoothing)
     assert found.keys() == expected.keys()
     for part, value in expected.items():
         torch.testing.assert_close(found[part], value, rtol=0, atol=1e-10, msg=part)
@@ -147,6 +172,23 @@ def test_a_mention_wider_than_the_band_counts_by_start_and_end() -> None:
     assert sums["span"] == 0
     assert sums["start"] > 0
     assert sums["end"] > 0
+
+
+def test_smoothing_moves_weight_only_where_a_span_lies_beside_the_mention() -> None:
+    """Of one mention alone, of one with neighbours, and of one whose neighbours are mentions, too."""
+    scores, one = random_scores(), torch.zeros(WINDOWS, LENGTH, dtype=torch.bool)
+    one[0, 2] = True
+    full = some_targets()
+    nested = torch.tensor([[2, 0, 1, 1], [2, 0, 1, 2], [2, 0, 2, 2]])
+    only = some_targets(word_start=one, word_end=one, gold=torch.tensor([[0, 0, 2, 2]]))
+    inner = torch.zeros(WINDOWS, LENGTH, dtype=torch.bool)
+    inner[2, 1:3] = True
+    closed = some_targets(word_start=inner, word_end=inner, gold=nested)
+    for targets, moves in ((only, False), (closed, False), (full, True)):
+        plain, smooth = (
+            span_contrast(scores, targets, ContrastSettings(boundary_smoothing=e))["span"] for e in (0, 0.3)
+        )
+        assert (plain != smooth) == moves
 
 
 def test_large_scores_stay_finite_in_float32() -> None:

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.metrics.thresholds import (
+    HALF_WAY,
     Candidates,
     best_shift,
     best_shifts,
     candidates_from_columns,
+    cautious_shifts,
     threshold_curve,
 )
 
@@ -75,3 +77,29 @@ def test_columns_are_split_by_type():
     assert best_shifts(split)["A"]["f1"] == 1
     assert candidates_from_columns([], [], []) == {}
     assert threshold_curve({}, SHIFTS)["f1"].tolist() == [0, 0, 0, 0]
+
+
+def test_a_cautious_shift_is_the_smaller_the_fewer_mentions_it_rests_on():
+    def shift(copies: int) -> float:
+        one = candidates([-0.5, -0.25, 0.5] * copies, [True, True, True] * copies)
+        return cautious_shifts({"A": one}, -4)["A"]
+
+    best = best_shift(candidates([-0.5, -0.25, 0.5], [True, True, True]))["shift"]
+    assert best < -0.5
+    assert [shift(copies) for copies in (1, 10, 1000)] == pytest.approx(
+        [best * n / (n + HALF_WAY) for n in (3, 30, 3000)], abs=1e-6
+    )
+
+
+def test_types_that_tell_nothing_stay():
+    still = {
+        "right as it is": candidates([0.5, -0.5], [True, False]),
+        "without a mention": candidates([0.5, 0.25], [False, False]),
+        "without a candidate": candidates([], [], support=9),
+    }
+    assert cautious_shifts(still, -4) == {}
+
+
+def test_no_shift_goes_below_what_is_known():
+    one = candidates([-3.9, -0.1] * 40, [True, True] * 40)
+    assert cautious_shifts({"A": one}, -4)["A"] == pytest.approx(-4 * 80 / (80 + HALF_WAY))

@@ -11,9 +11,10 @@ from torch import Tensor
 from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanScores
-from rayner.models.bi_encoder import BiEncoder, TypeInputs, TypeVectors
+from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.encoder import load_encoder
 from rayner.models.span_scorer import score_positions, score_span_vectors, span_vectors
+from rayner.models.type_inputs import TypeInputs
 
 ENCODER = "random:16x1"
 IDS = torch.tensor([[101, 2019, 2020, 2021, 2022, 102], [101, 3000, 3001, 102, 0, 0]])

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from rayner.config import BiEncoderSettings, ContrastSettings
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
-from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.bi_encoder import BiEncoder
+from rayner.models.type_inputs import TypeInputs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bi_encoder.json").read_text())
 LENGTH, HIDDEN, TYPES = GOLDEN["length"], GOLDEN["hidden"], GOLDEN["types"]

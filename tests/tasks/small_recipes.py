@@ -56,7 +56,9 @@ def _coreference(folder: Path) -> dict[str, Any]:
 
 
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
-    "recognizer": _of_documents("recognizer"),
+    "recognizer": _of_documents(
+        "recognizer", {"layer_decay": 0.9}, loss={"boundary_smoothing": 0.1, "r_drop": 0.5}
+    ),
     "tagger": _of_documents("tagger", {"average": 0.9}, calibration="temperature"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,

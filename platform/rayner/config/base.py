@@ -34,6 +34,9 @@ class TrainingSettings(Settings):
     """The highest learning rate of the encoder."""
     head_learning_rate: Rate = 1e-3
     """The highest learning rate of what is not part of the encoder."""
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The learning rate of each layer of an encoder is this times that of the layer above it; its embeddings
+    are below all layers. 1: all learn alike."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Of AdamW."""
     warmup: Fraction = 0.1

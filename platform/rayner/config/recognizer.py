@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from rayner.config.base import Fraction, Rate, Settings
-from rayner.config.documents import DocumentRecipe
+from rayner.config.documents import DocumentRecipe, TypeSettings
 
 
 class BiEncoderSettings(Settings):
@@ -39,6 +39,11 @@ class BiEncoderSettings(Settings):
     """One mask for all spans of a window, or one for each span (as published; slower)."""
     types_per_step: PositiveInt | None = None
     """With many types: how many a training step draws. Null: all."""
+    descriptions: Literal["mean", "drawn"] = "mean"
+    """What a training step reads of a type that has several descriptions (or prototypes): all, or one by
+    chance, as of a type that is paraphrased. Answers take the mean of all."""
+    absent_per_step: PositiveInt = 8
+    """How many of the recipe's `absent` types a training step draws."""
 
 
 class ContrastSettings(Settings):
@@ -56,6 +61,12 @@ class ContrastSettings(Settings):
     """Spans that a mention is compared with: those up to `max_span_width`, or all of the window."""
     threshold_in_denominator: bool = True
     """Whether the threshold is a negative of each mention, too."""
+    boundary_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0
+    """The part of a mention's weight that goes to the spans whose start or end is one word off (Zhu and Li
+    2022). 0: all is the mention's."""
+    r_drop: Annotated[float, Field(ge=0)] = 0
+    """Weight of the difference of what two passes with different dropout decide about spans (Liang et al.
+    2021). With it each step takes two passes, twice the time; 0: one."""
 
 
 class SpanDecoding(Settings):
@@ -65,15 +76,42 @@ class SpanDecoding(Settings):
     """`flat`: no two mentions share a character. `nested`: mentions may lie in one another."""
     joint: bool = False
     """Whether the start and the end must reach their thresholds, too."""
+    flat: Literal["greedy", "optimal"] = "greedy"
+    """With `overlap: flat`, which of overlapping mentions are kept: those furthest above their thresholds
+    first, or those whose margins have the largest sum."""
+    start_weight: Fraction = 0
+    """How much the margin of the start counts in that of a mention; what is left counts for the span."""
+    end_weight: Fraction = 0
+    """How much the margin of the end counts."""
+
+    @property
+    def span_weight(self) -> float:
+        """How much the margin of the span counts."""
+        return 1.0 - self.start_weight - self.end_weight
+
+    @model_validator(mode="after")
+    def _span_counts(self) -> SpanDecoding:
+        if self.start_weight + self.end_weight >= 1:
+            raise ValueError("start_weight and end_weight leave nothing for the span: keep their sum below 1")
+        return self
 
 
 class ScoreSettings(Settings):
-    """How scores become probabilities."""
+    """What is fitted on documents that are set apart: scores that are probabilities, and thresholds."""
 
     fraction: Annotated[float, Field(ge=0, lt=1)] = 0
     """The fraction of the training documents that is set apart, no group cut and no text in both parts, to
     fit how probable it is that a mention is right, by its type and margin. It changes nothing of a mention
     but its score. 0: nothing is fitted, and a score is the logistic function of the margin."""
+    thresholds: bool = False
+    """Whether the threshold of each type is moved, too, to where the F1 of the type is highest on these
+    documents; the fewer mentions a type has in them, the less."""
+
+    @model_validator(mode="after")
+    def _something_is_set_apart(self) -> ScoreSettings:
+        if self.thresholds and not self.fraction:
+            raise ValueError("thresholds need documents that are set apart: give a fraction such as 0.1")
+        return self
 
 
 class AddedTypes(Settings):
@@ -97,6 +135,10 @@ class RecognizerRecipe(DocumentRecipe):
     loss: ContrastSettings = ContrastSettings()
     decoding: SpanDecoding = SpanDecoding()
     calibration: ScoreSettings = ScoreSettings()
+    absent: tuple[TypeSettings, ...] = ()
+    """Types of which the training documents have no mention, whether annotated or not: each step draws some,
+    of which no span is a mention. Where a corpus has few types, a model learns from them to read
+    descriptions."""
     added: AddedTypes | None = None
     """What `rayner train RECIPE --add-types CHECKPOINT` makes of a recipe. Null: all types learn."""
 
@@ -121,6 +163,39 @@ class RecognizerRecipe(DocumentRecipe):
     def _thresholds_have_a_dev(self) -> RecognizerRecipe:
         if self.model.threshold == "tuned" and not (self.corpus.dev or self.corpus.dev_fraction):
             raise ValueError("model.threshold tuned needs corpus.dev or corpus.dev_fraction to tune on")
+        return self
+
+    @model_validator(mode="after")
+    def _absent_types_can_be_read(self) -> RecognizerRecipe:
+        if not self.absent:
+            return self
+        if self.model.threshold != "dynamic" or self.model.type_encoding == "atomic":
+            raise ValueError(
+                "absent types have texts and no threshold of their own: model.threshold must be dynamic, "
+                "and model.type_encoding not atomic"
+            )
+        if self.added is not None:
+            raise ValueError("absent conflicts with added types, which learn alone: leave it out")
+        names = [t.name for t in (*self.types, *self.absent)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the type {twice[0]!r} occurs twice in `types` and `absent`")
+        return self
+
+    @model_validator(mode="after")
+    def _decisions_have_thresholds(self) -> RecognizerRecipe:
+        if self.model.threshold == "tuned" and self.loss.r_drop:
+            raise ValueError(
+                "loss.r_drop compares decisions, and with model.threshold tuned training has none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_counts_has_a_threshold(self) -> RecognizerRecipe:
+        if self.model.threshold == "tuned" and self.decoding.span_weight < 1:
+            raise ValueError(
+                "decoding.start_weight and end_weight need thresholds of starts and ends, and "
+                "model.threshold tuned has those of spans alone"
+            )
         return self
 
     @model_validator(mode="after")

@@ -60,7 +60,8 @@ def span_contrast(
     the negatives lie below the threshold (the second term of equations 8 and 9, with the threshold itself in
     its denominator, as published); they are zero without. `settings.threshold_in_denominator` counts the
     threshold among the negatives of a mention too. A mention wider than the scored widths counts by its start
-    and end.
+    and end. With `settings.boundary_smoothing` the target of a mention is spread: that part of it is shared
+    by those of its negatives whose start or end is one word off (Zhu and Li 2022).
 
     Returns:
         Scalars `start, end, span` (divide by the mentions) and `start_threshold, end_threshold,
@@ -95,7 +96,43 @@ def span_contrast(
     spans = candidate_spans(targets.word_start, targets.word_end, widths).flatten(1)
     spans = _without(spans, types, (window, kind, cell))
     add("span", scores.span.flatten(2), spans, scores.span_threshold, cell, counted & inside)
+    if settings.boundary_smoothing:
+        beside = _smoothing(scores.span.flatten(2), spans, targets, widths)
+        own = scores.span.flatten(2)[window, kind, cell]
+        lost = torch.where(counted & inside & beside.any, own - beside.mean, 0).sum()
+        parts["span"] = parts["span"] + settings.boundary_smoothing * lost
     return parts
+
+
+class _Beside(NamedTuple):
+    """Of each mention [G]: the mean score of the spans beside it, and whether there is any."""
+
+    mean: Tensor
+    any: Tensor
+
+
+def _smoothing(values: Tensor, negatives: Tensor, targets: SpanTargets, widths: int) -> _Beside:
+    """Those negatives of a mention whose start or whose end is the word before or after its own."""
+    window, kind, first, last = targets.gold.unbind(1)
+    start_before, start_after = (near[window, first] for near in _nearest(targets.word_start))
+    end_before, end_after = (near[window, last] for near in _nearest(targets.word_end))
+    starts = torch.stack([start_before, start_after, first, first], 1)
+    ends = torch.stack([last, last, end_before, end_after], 1)
+    length = targets.word_start.shape[1]
+    inside = (starts >= 0) & (ends < length) & (ends >= starts) & (ends - starts < widths)
+    cells = torch.where(inside, starts * widths + ends - starts, 0)
+    counts = inside & negatives[window[:, None], kind[:, None], cells]
+    found = torch.where(counts, values[window[:, None], kind[:, None], cells], 0).sum(1)
+    return _Beside(found / counts.sum(1).clamp(min=1), counts.any(1))
+
+
+def _nearest(marks: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each place in [B, L] the nearest mark before and after it; -1 and L where there is none."""
+    length = marks.shape[1]
+    places = torch.arange(length, device=marks.device)
+    before = torch.where(marks, places, -1).cummax(1).values
+    after = torch.where(marks, places, length).flip(1).cummin(1).values.flip(1)
+    return F.pad(before[:, :-1], (1, 0), value=-1), F.pad(after[:, 1:], (0, 1), value=length)
 
 
 def candidate_spans(word_start: Tensor, word_end: Tensor, widths: int) -> Tensor:

@@ -64,24 +64,28 @@ class ScoreCalibration:
 
     Logistic regression on the margin (Platt, 1999) with a slope of its own between each two knots. All
     slopes are positive, so that mentions of a type are in the order of their margins. `mentions`: how many
-    it was fitted on, by type.
+    it was fitted on, by type. `thresholds`: what the threshold of a type was moved by before.
     """
 
     pooled: MarginMap
     types: Mapping[str, MarginMap] = field(default_factory=dict)
     mentions: Mapping[str, int] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
     def probability(self, name: str, margin: float) -> float:
         """That a mention of the type is right; the pooled map's for a type that it was not fitted on."""
         return float(_logistic(self.types.get(name, self.pooled).of(np.array([margin])))[0])
 
     def with_types(self, other: ScoreCalibration, names: Iterable[str]) -> ScoreCalibration:
-        """This calibration, with the other's maps of those types that it was fitted on."""
+        """This calibration, with the other's maps and thresholds of those types that it was fitted on."""
+        names = list(names)
         new = [name for name in names if name in other.types]
+        moved = {name: other.thresholds[name] for name in names if name in other.thresholds}
         return replace(
             self,
             types={**self.types, **{name: other.types[name] for name in new}},
             mentions={**self.mentions, **{name: other.mentions[name] for name in new}},
+            thresholds={**self.thresholds, **moved},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +93,8 @@ class ScoreCalibration:
         types = {
             name: {"mentions": self.mentions[name], **found.to_json()} for name, found in self.types.items()
         }
-        return {"pooled": self.pooled.to_json(), "types": types}
+        moved = {"thresholds": dict(self.thresholds)} if self.thresholds else {}
+        return {"pooled": self.pooled.to_json(), "types": types, **moved}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ScoreCalibration:
@@ -100,7 +105,10 @@ class ScoreCalibration:
         """
         types = {name: MarginMap.from_json(one) for name, one in values["types"].items()}
         mentions = {name: int(one["mentions"]) for name, one in values["types"].items()}
-        return cls(MarginMap.from_json(values["pooled"]), types, mentions)
+        thresholds = {name: float(shift) for name, shift in values.get("thresholds", {}).items()}
+        if not np.isfinite([*thresholds.values()]).all():
+            raise ValueError("a threshold is no number")
+        return cls(MarginMap.from_json(values["pooled"]), types, mentions, thresholds)
 
 
 def fit_scores(types: Any, margins: Any, right: Any) -> ScoreCalibration:

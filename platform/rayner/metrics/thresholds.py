@@ -10,6 +10,9 @@ import numpy as np
 
 from rayner.metrics.spans import precision_recall_f1
 
+HALF_WAY = 30
+"""A type of so many mentions moves its threshold half of the way to where it is best."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -70,6 +73,23 @@ def best_shift(candidates: Candidates) -> dict[str, float]:
 def best_shifts(candidates: Mapping[str, Candidates]) -> dict[str, dict[str, float]]:
     """`best_shift` of each type: the best for each type's own F1, and so for macro, not for micro F1."""
     return {name: best_shift(one) for name, one in candidates.items()}
+
+
+def cautious_shifts(candidates: Mapping[str, Candidates], least: float) -> dict[str, float]:
+    """Shifts for documents other than these: of `best_shift` the less, the fewer mentions a type has.
+
+    One that rests on n mentions is multiplied by n / (n + `HALF_WAY`). Types without a mention, and without
+    a candidate, stay where they are and are left out.
+
+    Args:
+        least: below it no candidate is known, so no shift goes there.
+    """
+    found = {}
+    for name, one in candidates.items():
+        if one.positives and len(one.margins):
+            shift = max(best_shift(one)["shift"], least) * one.positives / (one.positives + HALF_WAY)
+            found[name] = round(shift, 6)
+    return {name: shift for name, shift in found.items() if shift}
 
 
 def candidates_from_columns(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,30 +16,19 @@ from rayner.models.encoder import Encoder
 from rayner.models.frozen_features import FrozenFeatures
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.span_scorer import (
+    SpanParts,
     enough_rows,
+    inverse_norms,
+    products,
     score_positions,
     score_span_vectors,
     score_spans,
     span_vectors,
 )
+from rayner.models.span_search import ScoreParts, WindowVectors
+from rayner.models.type_inputs import TypeInputs, anchor_states
 
 _INITIAL_DEVIATION = 0.02
-_ROWS_TOGETHER = 8
-
-
-class TypeInputs(NamedTuple):
-    """The texts that stand for K types; several rows may belong to one type."""
-
-    ids: Tensor
-    """int64 [N, T]"""
-    mask: Tensor
-    """bool [N, T]"""
-    anchor: Tensor
-    """int64 [N]: the position whose state represents the text: 0, or the start marker of a prototype"""
-    type_index: Tensor
-    """int64 [N]: the type of each row, below K"""
-    states: Tensor | None = None
-    """[N, H]: what `BiEncoder.type_states` gave for these rows, if the type encoder is not to run again"""
 
 
 class TypeVectors(NamedTuple):
@@ -135,24 +124,45 @@ class BiEncoder(nn.Module):
     def score(self, hidden: Tensor, types: TypeVectors, widths: int | None = None) -> SpanScores:
         """Score windows from their hidden states [B, L, H], in float32 or better whatever the autocast."""
         widths = min(widths or self.settings.max_span_width, hidden.shape[1])
-        projected = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
-        token = projected.get("shared")
+        start, end, first, last = self._projected(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
             start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
-            start, end = (self._drop(projected[n] if token is None else token) for n in ("start", "end"))
+            start, end = self._drop(start), self._drop(end)
             start_scores = score_positions(start, types.start * start_scale)
             end_scores = score_positions(end, types.end * end_scale)
-            first = projected["span_start"] if token is None else token
-            last = projected["span_end"] if token is None else token
             span_scores = self._score_spans(first, last, self._width_part(widths), types.span * span_scale)
-        if types.thresholds is None:
-            thresholds = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
-        else:
-            thresholds = types.thresholds.expand(len(hidden), -1, -1).unbind(2)
-        if types.offsets is not None:
-            offsets = (types.offsets * self.log_scale.exp()).unbind(1)
-            thresholds = tuple(bar + offset for bar, offset in zip(thresholds, offsets, strict=True))
+            in_window = start_scores[:, :, 0], end_scores[:, :, 0], span_scores[:, :, 0, 0]
+            thresholds = self._thresholds_in(types, in_window)
         return SpanScores(start_scores, end_scores, span_scores, *thresholds)
+
+    def windows(self, hidden: Tensor) -> WindowVectors:
+        """What is compared with types, in evaluation, from the hidden states [B, L, H] of windows."""
+        start, end, first, last = self._projected(hidden)
+        width = self._width_part(min(self.settings.max_span_width, hidden.shape[1]))
+        with torch.autocast(hidden.device.type, enabled=False):
+            return WindowVectors(start, end, first, last, width, inverse_norms(first, last, width))
+
+    def parts(self, windows: WindowVectors, types: TypeVectors, *, spans_alone: bool) -> ScoreParts:
+        """What the scores of `score` are sums of: as many numbers a type and window as it has sub-words.
+
+        Args:
+            spans_alone: leave out the scores of starts and ends.
+        """
+        with torch.autocast(windows.first.device.type, enabled=False):
+            start_scale, end_scale, span_scale = self.log_scale.exp().unbind()
+            start = end = None
+            if not spans_alone:
+                start = score_positions(windows.start, types.start * start_scale)
+                end = score_positions(windows.end, types.end * end_scale)
+            of_spans = types.span * span_scale
+            first, last, width = (products(of_spans, v) for v in (windows.first, windows.last, windows.width))
+            spans = SpanParts(first, last, width, windows.inverse_norms)
+            in_window = (
+                None if start is None else start[:, :, 0],
+                None if end is None else end[:, :, 0],
+                spans.first_cells(),
+            )
+            return ScoreParts(start, end, spans, *self._thresholds_in(types, in_window))
 
     def encode_types(self, types: TypeInputs | None, type_ids: Tensor | None = None) -> TypeVectors:
         """The vectors of K types.
@@ -212,7 +222,7 @@ class BiEncoder(nn.Module):
         """The hidden states [N, H] that stand for the rows; constant where `types_are_fixed`."""
         encoder = self.type_encoder or self.text_encoder
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.train_type_encoder):
-            return _anchor_states(encoder, types)
+            return anchor_states(encoder, types)
 
     @property
     def types_are_fixed(self) -> bool:
@@ -263,6 +273,23 @@ class BiEncoder(nn.Module):
         mask = F.dropout(first.new_ones(len(first), 1, first.shape[2]), rate)
         return score_spans(first * mask, last * mask, width * mask, types)
 
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Vectors of starts, of ends, and of the first and the last sub-word of spans."""
+        found = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
+        names = ("start", "end", "span_start", "span_end")
+        start, end, first, last = (found.get("shared", found.get(name)) for name in names)
+        return start, end, first, last  # type: ignore[return-value]
+
+    def _thresholds_in(self, types: TypeVectors, in_window: Sequence[Any]) -> Iterator[Any]:
+        """The thresholds of start, end and span in each window, [B, K], from the scores of its [CLS]."""
+        found = in_window
+        if types.thresholds is not None:
+            of_types = types.thresholds.unbind(1)
+            found = [None if s is None else t.expand_as(s) for s, t in zip(in_window, of_types, strict=True)]
+        offsets = [None] * 3 if types.offsets is None else (types.offsets * self.log_scale.exp()).unbind(1)
+        for bar, offset in zip(found, offsets, strict=True):
+            yield bar if bar is None or offset is None else bar + offset
+
     def _thresholds_of(self, type_ids: Tensor) -> Tensor | None:
         if self.settings.threshold == "dynamic":
             return None
@@ -297,30 +324,6 @@ class BiEncoder(nn.Module):
                     nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
         if self.width_embeddings is not None:
             nn.init.zeros_(self.width_embeddings.weight[0])
-
-
-def _anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
-    """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together.
-
-    Where nothing is learned only rows of equal length do: then no state depends on the other rows.
-    """
-    if types.ids.device.type != "cpu":
-        return encoder(types.ids, types.mask)[
-            torch.arange(len(types.ids), device=types.ids.device), types.anchor
-        ]
-    lengths = types.mask.sum(1)
-    order = lengths.argsort()
-    states = []
-    parts = (
-        [order] if torch.is_grad_enabled() else order.split(lengths.unique(return_counts=True)[1].tolist())
-    )
-    for rows in (rows for part in parts for rows in part.split(_ROWS_TOGETHER)):
-        length = int(lengths[rows[-1]])
-        # A short row alone would be multiplied as in `enough_rows`.
-        taken = rows.repeat(2) if len(rows) * length < 4 else rows
-        hidden = encoder(types.ids[taken, :length], types.mask[taken, :length])
-        states.append(hidden[torch.arange(len(rows)), types.anchor[rows]])
-    return torch.cat(states)[order.argsort()]
 
 
 def _exact(values: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
 
 _LENGTH_WITHOUT_LIMIT = 512
 _PROBE = 8
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
 _ANOTHER = "name an encoder such as BERT, RoBERTa, DeBERTa or ModernBERT"
 
 
@@ -65,6 +67,16 @@ class Encoder(nn.Module):
             for name, value in vars(module).items():
                 if "dropout" in name and isinstance(value, float):
                     setattr(module, name, rate)
+
+    def depths(self) -> dict[nn.Parameter, int]:
+        """How many layers each parameter lies below the highest: 0 what is within or above that one."""
+        layers = {p: _LAYER.search(name) for name, p in self.model.named_parameters()}
+        top = max((int(found[1]) for found in layers.values() if found), default=-1)
+        embeddings = {id(p) for p in getattr(self.model, "embeddings", nn.Module()).parameters()}
+        return {
+            p: top - int(found[1]) if found else (top + 1 if id(p) in embeddings else 0)
+            for p, found in layers.items()
+        }
 
     def enable_gradient_checkpointing(self) -> None:
         """Recompute activations in the backward pass instead of storing them.

@@ -7,7 +7,7 @@ products, and its norm follows from the products of the parts.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,28 @@ _TINY = 1e-24
 _LEAST_ROWS = 4
 
 
+class SpanParts(NamedTuple):
+    """What the scores of spans are made of: those of the span from i to i + w are
+    `(first[i] + last[i + w] + width[w]) * inverse_norms[i, w]`."""
+
+    first: Tensor
+    """[B, K, L]"""
+    last: Tensor
+    """[B, K, L]"""
+    width: Tensor
+    """[1, K, W]"""
+    inverse_norms: Tensor
+    """[B, L, W]"""
+
+    def first_cells(self) -> Tensor:
+        """The scores [B, K] of the first sub-word alone, [CLS], as `score_spans` has them."""
+        summed = self.first[:, :, 0] + self.last[:, :, 0] + self.width[:, :, 0]
+        return summed * self.inverse_norms[:, None, 0, 0]
+
+
 def score_positions(vectors: Tensor, types: Tensor) -> Tensor:
     """The cosine of each vector [B, L, D] with each type [K, D], times the type's norm: [B, K, L]."""
-    return _products(types, F.normalize(vectors, dim=-1, eps=_TINY**0.5))
+    return products(types, F.normalize(vectors, dim=-1, eps=_TINY**0.5))
 
 
 def score_spans(starts: Tensor, ends: Tensor, widths: Tensor, types: Tensor) -> Tensor:
@@ -35,8 +54,8 @@ def score_spans(starts: Tensor, ends: Tensor, widths: Tensor, types: Tensor) -> 
     Returns:
         [B, K, L, W]; where i + w >= L, the score of some other vector.
     """
-    of_starts, of_ends, of_widths = (_products(types, part) for part in (starts, ends, widths))
-    scores: Tensor = _Compose.apply(of_starts, of_ends, of_widths, _inverse_norms(starts, ends, widths))  # type: ignore[assignment]
+    of_starts, of_ends, of_widths = (products(types, part) for part in (starts, ends, widths))
+    scores: Tensor = _Compose.apply(of_starts, of_ends, of_widths, inverse_norms(starts, ends, widths))  # type: ignore[assignment]
     return scores
 
 
@@ -61,12 +80,12 @@ def enough_rows(rows: Tensor) -> Tensor:
     return F.pad(rows, (0, 0, 0, max(0, _LEAST_ROWS - len(rows))))
 
 
-def _products(types: Tensor, vectors: Tensor) -> Tensor:
+def products(types: Tensor, vectors: Tensor) -> Tensor:
     """[B, K, L] from types [K, D] and vectors [B, L, D]."""
     return (enough_rows(types) @ vectors.transpose(1, 2))[:, : len(types)]
 
 
-def _inverse_norms(starts: Tensor, ends: Tensor, widths: Tensor) -> Tensor:
+def inverse_norms(starts: Tensor, ends: Tensor, widths: Tensor) -> Tensor:
     """1 / |start + end + width| of every span, [B, L, W]."""
     count = widths.shape[1]
     ends = F.pad(ends, (0, 0, 0, count))

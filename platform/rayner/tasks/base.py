@@ -282,6 +282,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         """What is scored on dev while it learns: its predictor, if it has one."""
         ...
 
+    def about(self) -> Sequence[str]:
+        """Lines of Markdown that a checkpoint's README has beside those of its kind; may be empty."""
+        ...
+
     @property
     def examines(self) -> bool:
         """Whether `inspect` or `measure` says anything: only then is dev read again after a training."""

@@ -83,8 +83,9 @@ def save_checkpoint(
     write_manifest(folder, recipe.task, precision_of(model))
     # What people read and may edit comes after the manifest and is not checked.
     (folder / METRICS).write_text(json.dumps(dict(metrics), indent=1, ensure_ascii=False), encoding="utf-8")
-    card = model_card(recipe, task_of(recipe).kind.card(recipe), metrics)
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    words = task_of(recipe).kind.card(recipe)
+    words = words._replace(about=[*words.about, *task.about()])
+    (folder / "README.md").write_text(model_card(recipe, words, metrics), encoding="utf-8")
 
 
 def load_checkpoint(

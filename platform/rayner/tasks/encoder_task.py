@@ -171,6 +171,10 @@ class EncoderTask(ABC, Generic[R]):
         """Types among the options that the model never learned, each with how its threshold is had."""
         return {}
 
+    def about(self) -> Sequence[str]:
+        """Lines of Markdown that a checkpoint's README has beside those of its kind; may be empty."""
+        return []
+
     @property
     def examines(self) -> bool:
         """Whether `inspect` or `measure` says anything: only then is dev read again after a training."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rayner
-from rayner.config import RecognizerRecipe, TypeSettings
+from rayner.config import RecognizerRecipe, SpanDecoding, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.losses.span_contrast import SpanScores, candidate_spans
@@ -216,7 +216,7 @@ def test_what_flat_decoding_takes_is_counted() -> None:
             ),
         )
     ]
-    effects = effects_of_flat_decoding(gold, nested, ["NEW"], "flat")
+    effects = effects_of_flat_decoding(gold, nested, ["NEW"], SpanDecoding())
     counts = {name: effects[name] for name in ("before", "after", "lost", "lost_correct", "gained")}
     assert counts == {"before": 3, "after": 3, "lost": 1, "lost_correct": 1, "gained": 1}
     assert (effects["f1_before"], effects["f1_after"]) == pytest.approx((1.0, 2 / 3))
@@ -225,7 +225,7 @@ def test_what_flat_decoding_takes_is_counted() -> None:
         **dict.fromkeys(("before", "after", "f1_before", "f1_after"), 1),
         **dict.fromkeys(("lost", "lost_correct", "gained"), 0),
     }
-    assert effects_of_flat_decoding(gold, nested, ["NEW"], "nested")["lost"] == 0
+    assert effects_of_flat_decoding(gold, nested, ["NEW"], SpanDecoding(overlap="nested"))["lost"] == 0
 
 
 def test_few_examples_are_gone_through_several_times(tmp_path: Path) -> None:

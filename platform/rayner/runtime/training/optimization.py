@@ -17,7 +17,12 @@ from rayner.models.encoder import Encoder
 def build_optimizer(
     model: nn.Module, head: Iterable[nn.Parameter], settings: TrainingSettings
 ) -> torch.optim.AdamW:
-    """AdamW with the encoder's and the head's learning rate; biases and norms do not decay."""
+    """AdamW with the encoder's and the head's learning rate; biases and norms do not decay.
+
+    With `layer_decay` lower layers of an encoder have lower rates; the first group has the highest.
+    """
+    depths = {p: d for m in model.modules() if isinstance(m, Encoder) for p, d in m.depths().items()}
+    factors = {p: settings.layer_decay ** depths.get(p, 0) for p in model.parameters()}
     heads = {id(parameter) for parameter in head}
     groups = []
     for is_head, decays in product((False, True), (False, True)):
@@ -28,8 +33,10 @@ def build_optimizer(
         ]
         peak = settings.head_learning_rate if is_head else settings.learning_rate
         decay = settings.weight_decay if decays else 0.0
-        groups.append({"params": chosen, "lr": 0.0, "peak": peak, "weight_decay": decay})
-    return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+        for factor in sorted({factors[p] for p in chosen}, reverse=True):
+            alike = [p for p in chosen if factors[p] == factor]
+            groups.append({"params": alike, "lr": 0.0, "peak": peak * factor, "weight_decay": decay})
+    return torch.optim.AdamW(groups, fused=True)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, step: int, steps: int, warmup: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from rayner.config import AddedTypes, RecognizerRecipe
+from rayner.config import AddedTypes, RecognizerRecipe, SpanDecoding
 from rayner.config.recipe_files import Recipes, parse_settings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
@@ -20,7 +20,7 @@ from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.metrics.spans import score_spans
 from rayner.tasks.checkpoint_files import manifest_version, read_known_recipe
-from rayner.tasks.recognizer.predictor import without_overlaps
+from rayner.tasks.recognizer.overlaps import without_overlaps
 
 LEAST_MENTIONS = 2
 """Of an added type, to learn from."""
@@ -98,14 +98,14 @@ def require_added(counts: Mapping[str, int], added: AddedTypes) -> None:
 
 
 def effects_of_flat_decoding(
-    gold: Sequence[Document], nested: Sequence[Document], added: Sequence[str], overlap: str
+    gold: Sequence[Document], nested: Sequence[Document], added: Sequence[str], decoding: SpanDecoding
 ) -> dict[str, Any]:
     """What becomes of the mentions of the types that were there, where added types compete for their place.
 
     Args:
         nested: the same documents with all mentions that were found, overlapping or not.
         added: the types that compete.
-        overlap: how mentions are decoded: where they may be nested, none is lost.
+        decoding: how mentions are decoded: where they may be nested, none is lost.
 
     Returns:
         `before` and `after`: mentions of the types that were there, decoded without and with the added types;
@@ -113,8 +113,8 @@ def effects_of_flat_decoding(
         others that took the place of some; `f1_before`, `f1_after`; `per_type`: the same of each type.
     """
     names = sorted({m.type for d in [*gold, *nested] for m in d.mentions} - set(added))
-    before = [_decoded(_without(d, added), overlap) for d in nested]
-    after = [_without(_decoded(d, overlap), added) for d in nested]
+    before = [_decoded(_without(d, added), decoding) for d in nested]
+    after = [_without(_decoded(d, decoding), added) for d in nested]
     right, old, new = ({key for d in side for key in _keys(d)} for side in (gold, before, after))
     parts = {
         "before": old,
@@ -143,10 +143,10 @@ def _keys(document: Document) -> Iterator[tuple[str, int, int, str]]:
         yield document.document_id, mention.start, mention.end, mention.type
 
 
-def _decoded(document: Document, overlap: str) -> Document:
-    if overlap == "nested":
+def _decoded(document: Document, decoding: SpanDecoding) -> Document:
+    if decoding.overlap == "nested":
         return document
-    return replace(document, mentions=tuple(without_overlaps(document.mentions)))
+    return replace(document, mentions=tuple(without_overlaps(document.mentions, decoding.flat)))
 
 
 def _without(document: Document, types: Sequence[str]) -> Document:

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
-from rayner.metrics.score_calibration import ScoreCalibration
-from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.sources import ENCODER
 from rayner.models.tokenizer import tokenizer_from
-from rayner.tasks.base import State
+from rayner.models.type_inputs import TypeInputs
+from rayner.tasks.base import Progress, State
 from rayner.tasks.encoder_task import load_trained
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.added_types import base_of, effects_of_flat_decoding, read_base, require_added
@@ -50,7 +50,6 @@ class AddingTask(RecognizerTask):
         assert recipe.added is not None
         self.added = recipe.added
         self._own = frozenset((*self.added.earlier, *self.added.types))
-        self._calibrated: ScoreCalibration | None = None
 
     @property
     def origin(self) -> Path | None:
@@ -150,8 +149,8 @@ class AddingTask(RecognizerTask):
 
         predictor = self.predictor(model, RecognizerOptions(overlap="nested"))
         nested = [_without_text(document) for document in predict(predictor, noted())]
-        overlap = self.recipe.decoding.overlap
-        return {"flat_decoding": effects_of_flat_decoding(gold, nested, self.added.types, overlap)}
+        effects = effects_of_flat_decoding(gold, nested, self.added.types, self.recipe.decoding)
+        return {"flat_decoding": effects}
 
     def inputs(self, model: BiEncoder, types: Sequence[TypeSettings]) -> TypeInputs | None:
         """The texts of those types that have no vector of their own; None without such."""
@@ -161,7 +160,7 @@ class AddingTask(RecognizerTask):
             return None
         return found._replace(type_index=torch.tensor(places, device=found.ids.device)[found.type_index])
 
-    def _inputs_of(self, model: BiEncoder, types: Tensor) -> None:
+    def _inputs_of(self, model: BiEncoder, types: Tensor, absent: Tensor, progress: Progress) -> None:
         """No text is read in training."""
 
 

@@ -1,18 +1,22 @@
-"""Scores as probabilities: fitted on documents that were set apart, kept with a checkpoint."""
+"""Scores as probabilities, and thresholds: fitted on documents set apart, kept with a checkpoint."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, storage_error
+from rayner.metrics.counts import annotated_keys
 from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.score_calibration import ScoreCalibration, fit_scores
+from rayner.metrics.thresholds import candidates_from_columns, cautious_shifts
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.sharing import from_first, shares
@@ -24,15 +28,37 @@ BELOW = 4.0
 log = logging.getLogger(__name__)
 
 
-def calibrate(recognizer: Recognizer, documents: Sequence[Document]) -> ScoreCalibration | None:
+def calibrate(
+    recognizer: Recognizer, documents: Sequence[Document], moving: Sequence[str] = ()
+) -> ScoreCalibration | None:
     """The calibration by the mentions that the recognizer finds; None, and the log says so, if it finds none.
 
     With lower thresholds it finds the same mentions above the usual ones: those furthest above are taken
     first. Each worker of a training reads its part of the documents.
+
+    Args:
+        moving: types whose thresholds are moved before.
     """
+    moved = _moved(recognizer, documents, moving) if moving else {}
+    lower = recognizer.with_thresholds(moved).shifted(-BELOW)
+    found = shares(lambda part: _judged(lower, part), documents)
+    return from_first(lambda: _fitted(found, moved))
+
+
+def _moved(recognizer: Recognizer, documents: Sequence[Document], names: Sequence[str]) -> dict[str, float]:
+    """What the thresholds of the types are moved by: only what is found below them can tell."""
     lower = recognizer.shifted(-BELOW)
     found = shares(lambda part: _judged(lower, part), documents)
-    return from_first(lambda: _fitted(found))
+    wanted = frozenset(names)
+    support = Counter(key[2] for d in documents for key in annotated_keys(d, d, wanted)[0])
+
+    def shifts() -> dict[str, float]:
+        types, _, margins, right = (np.concatenate(column) for column in zip(*found, strict=True))
+        own = np.isin(types, names)
+        candidates = candidates_from_columns(types[own].astype(str), margins[own], right[own], support)
+        return cautious_shifts(candidates, -BELOW)
+
+    return from_first(shifts)
 
 
 def save(calibration: ScoreCalibration | None, folder: Path) -> None:
@@ -64,9 +90,9 @@ def _judged(recognizer: Recognizer, documents: Sequence[Document]) -> JudgedMent
     return judge_mentions(documents, list(predict(recognizer, documents)), recognizer.names)
 
 
-def _fitted(parts: Sequence[JudgedMentions]) -> ScoreCalibration | None:
+def _fitted(parts: Sequence[JudgedMentions], moved: Mapping[str, float]) -> ScoreCalibration | None:
     types, _, margins, right = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(types):
         log.warning("scores are not calibrated: no mention is found in the documents set apart for it")
         return None
-    return fit_scores(types, margins, right)
+    return replace(fit_scores(types, margins, right), thresholds=moved)

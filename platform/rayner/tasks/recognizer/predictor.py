@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +14,13 @@ from torch.nn.functional import softplus
 
 from rayner.config import SpanDecoding
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document
 from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.metrics.judged_mentions import score_calibration_error
 from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.metrics.spans import score_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
+from rayner.models.span_search import Rule
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import (
     Found,
@@ -29,6 +30,8 @@ from rayner.tasks.document_windows import (
     mentions_of,
     pad,
 )
+from rayner.tasks.recognizer.overlaps import without_overlaps
+from rayner.tasks.recognizer.selection import find_spans, rule_of
 from rayner.tasks.recognizer.types import Threshold
 
 _CELLS_AT_ONCE = 1 << 24
@@ -91,6 +94,20 @@ class Recognizer:
         """The same, with the shift added to every threshold."""
         return self._changed(self._decoding, shift)
 
+    def with_thresholds(self, moved: Mapping[str, float]) -> Recognizer:
+        """The same, with the threshold of each type that is named moved by its number."""
+        if not moved:
+            return self
+        found = self._changed(self._decoding, self._shift)
+        scale = self._model.log_scale.exp()
+        shifts = scale.new_tensor([moved.get(name, 0.0) for name in self.names])
+        offsets = torch.zeros(len(self.names), 3, device=scale.device, dtype=scale.dtype)
+        # A cosine, of which the span's share moves the whole margin by as much as was asked.
+        offsets[:, 2] = shifts / scale.detach()[2] / self._decoding.span_weight
+        before = self._types.offsets
+        found._types = self._types._replace(offsets=offsets if before is None else before + offsets)
+        return found
+
     def _changed(self, decoding: SpanDecoding, shift: float) -> Recognizer:
         return Recognizer(
             self._task,
@@ -124,7 +141,7 @@ class Recognizer:
         first = 0
         for part in _parts_of(self._types, ids, self._model):
             with torch.inference_mode():
-                scores = self._model.score(hidden, part)
+                scores = self._rule.scores(self._model.score(hidden, part))
             yield first, scores
             first += len(part.span)
 
@@ -164,8 +181,7 @@ class Recognizer:
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         """The spans of each window that score above their threshold."""
         ids, mask, starts, ends = self._inputs(windows)
-        joint = self._decoding.joint
-        selected = find_spans(self._model, ids, mask, self._types, starts, ends, self._shift, joint=joint)
+        selected = find_spans(self._model, ids, mask, self._types, starts, ends, self._shift, rule=self._rule)
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
         for window, kind, first, last, margin in zip(*(c.tolist() for c in columns), strict=True):
@@ -178,7 +194,7 @@ class Recognizer:
         """The document with its mentions, flat or nested."""
         mentions = list(mentions_of(windows, scores, self.names, self._score))
         if self._decoding.overlap == "flat":
-            mentions = without_overlaps(mentions)
+            mentions = without_overlaps(mentions, self._decoding.flat, self._shift)
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
@@ -189,6 +205,10 @@ class Recognizer:
             **score_calibration_error(gold, predicted, self.names),
             "new_types": self.new_types,
         }
+
+    @property
+    def _rule(self) -> Rule:
+        return rule_of(self._decoding)
 
     def _score(self, name: str, margin: float) -> float:
         return (
@@ -204,96 +224,9 @@ class Recognizer:
         return ids.to(device), mask.to(device), starts.to(device), ends.to(device)
 
 
-class Selected(NamedTuple):
-    """Spans above their threshold, in order of window, type, start, end; each tensor has one entry a span."""
-
-    window: Tensor
-    type: Tensor
-    start: Tensor
-    """The first sub-word"""
-    end: Tensor
-    """The last sub-word, included"""
-    score: Tensor
-    margin: Tensor
-    """score - threshold"""
-
-
-def find_spans(
-    model: BiEncoder,
-    ids: Tensor,
-    mask: Tensor,
-    types: TypeVectors,
-    word_start: Tensor,
-    word_end: Tensor,
-    shift: float | Tensor = 0.0,
-    *,
-    joint: bool = False,
-) -> Selected:
-    """What `select` picks from the windows `ids` [B, L], without ever holding all scores of many types.
-
-    The other arguments are those of `BiEncoder.forward` and `select`.
-    """
-    hidden = model.encode_text(ids, mask)
-    parts = []
-    first = 0
-    for chunk in _parts_of(types, ids, model):
-        part = slice(first, first + len(chunk.span))
-        of_part = shift[part] if isinstance(shift, Tensor) and shift.ndim else shift
-        found = select(model.score(hidden, chunk), word_start, word_end, of_part, joint=joint)
-        parts.append(found._replace(type=found.type + first))
-        first = part.stop
-    if len(parts) == 1:
-        return parts[0]
-    merged = Selected(*map(torch.cat, zip(*parts, strict=True)))
-    order = merged.window.argsort(stable=True)
-    return Selected(*(column[order] for column in merged))
-
-
 def _parts_of(types: TypeVectors, ids: Tensor, model: BiEncoder) -> Iterator[TypeVectors]:
     """As many types at a time as their scores in windows `ids` [B, L] have room for."""
     at_once = max(1, _CELLS_AT_ONCE // (ids.numel() * min(model.settings.max_span_width, ids.shape[1])))
     for first in range(0, len(types.span), at_once):
         part = slice(first, first + at_once)
         yield TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
-
-
-def select(
-    scores: SpanScores,
-    word_start: Tensor,
-    word_end: Tensor,
-    shift: float | Tensor = 0.0,
-    *,
-    joint: bool = False,
-) -> Selected:
-    """All spans from a word's start to a word's end that score above their type's threshold.
-
-    Args:
-        scores: of a batch of windows.
-        word_start: bool [B, L], false at special tokens and padding.
-        word_end: bool [B, L], likewise.
-        shift: added to the threshold of spans; one number, or one a type, [K].
-        joint: also require that start and end are not below their thresholds.
-    """
-    widths = scores.span.shape[3]
-    bar = scores.span_threshold + shift
-    found = scores.span > bar[:, :, None, None]
-    found &= candidate_spans(word_start, word_end, widths).unsqueeze(1)
-    if joint:
-        starts = scores.start >= scores.start_threshold.unsqueeze(2)
-        ends = scores.end >= scores.end_threshold.unsqueeze(2)
-        found &= candidate_spans(starts.flatten(0, 1), ends.flatten(0, 1), widths).view_as(found)
-    window, kind, start, width = found.nonzero(as_tuple=True)
-    score = scores.span[window, kind, start, width]
-    return Selected(window, kind, start, start + width, score, score - scores.span_threshold[window, kind])
-
-
-def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
-    """The mentions furthest above their thresholds of which no two overlap, across types (papers/000,
-    algorithm 1, removeOverlap)."""
-    kept: list[Mention] = []
-    taken: set[int] = set()
-    for mention in sorted(mentions, key=lambda m: (-(m.margin or 0.0), m.start, m.end)):
-        if taken.isdisjoint(range(mention.start, mention.end)):
-            kept.append(mention)
-            taken.update(range(mention.start, mention.end))
-    return sorted(kept, key=lambda m: (m.start, m.end))

@@ -18,19 +18,25 @@ from torch import Tensor, nn
 from rayner.config import RecognizerRecipe, Types, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
+from rayner.losses.consistency import divergence
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.metrics.score_calibration import ScoreCalibration
-from rayner.models.bi_encoder import BiEncoder, TypeInputs
+from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
+from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
 from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
+from rayner.tasks.recognizer.step_types import of_types, one_text_each, rows_of, with_absent
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
 from rayner.tasks.uncertainty import OfWords
+
+R_DROP = "r_drop"
+"""The part of the loss over two passes."""
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +69,12 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         super().__init__(recipe, tokenizer)
         self.max_width = recipe.model.max_span_width
         self._thresholded = recipe.model.threshold != "tuned"
-        self.weights = {
-            k: w for k, w in loss_weights(recipe.loss, thresholded=self._thresholded).items() if w
-        }
+        weights = loss_weights(recipe.loss, thresholded=self._thresholded)
+        self.weights = {k: w for k, w in {**weights, R_DROP: recipe.loss.r_drop}.items() if w}
         self._inputs: TypeInputs | None = None
         self.calibration: ScoreCalibration | None = None
+        self._calibrated: ScoreCalibration | None = None
+        """What it had before anything was fitted."""
 
     @property
     def calibration_fraction(self) -> float:
@@ -126,10 +133,11 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
 
     def counts(self, batch: SpanBatch, progress: Progress) -> Counts:
         """Mentions for the mention parts, (window, type) pairs for the threshold parts."""
-        targets = _of_types(batch.targets, self._types_of_step(progress))
+        targets = self._targets_of(batch, progress)
         window, kind = targets.gold[:, 0], targets.gold[:, 1]
         mentions, pairs = float(targets.known[window, kind].sum()), float(targets.known.sum())
-        return {part: pairs if part.endswith("threshold") else mentions for part in self.weights}
+        of_pairs = {part for part in self.weights if part.endswith("threshold") or part == R_DROP}
+        return {part: pairs if part in of_pairs else mentions for part in self.weights}
 
     def size_of(self, batch: SpanBatch) -> Size:
         """That of its windows."""
@@ -149,18 +157,21 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         return None
 
     def forward(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Output:
-        """The sums of the parts of equation 10."""
+        """The sums of the parts of equation 10; with `loss.r_drop` their mean over two passes."""
         assert isinstance(model, BiEncoder)
-        types = self._types_of_step(progress)
-        scores = model(
-            batch.ids,
-            batch.mask,
-            self._inputs_of(model, types),
-            widths=None if self.recipe.loss.negatives == "band" else batch.ids.shape[1],
-            type_ids=types.to(batch.ids.device),
-        )
-        targets = _of_types(batch.targets, types)
-        sums = span_contrast(scores, targets, self.recipe.loss, thresholded=self._thresholded)
+        types, absent = self._types_of_step(progress), self._absent_of_step(progress)
+        inputs, targets = self._inputs_of(model, types, absent, progress), self._targets_of(batch, progress)
+        type_ids = torch.cat([types, torch.full_like(absent, -1)]).to(batch.ids.device)
+        widths = None if self.recipe.loss.negatives == "band" else batch.ids.shape[1]
+        passes = [
+            model(batch.ids, batch.mask, inputs, widths, type_ids)
+            for _ in range(2 if R_DROP in self.weights else 1)
+        ]
+        found = [span_contrast(s, targets, self.recipe.loss, thresholded=self._thresholded) for s in passes]
+        sums = found[0]
+        if len(found) == 2:
+            sums = {part: (value + found[1][part]) / 2 for part, value in sums.items()}
+            sums[R_DROP] = divergence(passes[0], passes[1], targets)
         return Output({part: sums[part] for part in self.weights})
 
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
@@ -170,8 +181,10 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             model.set_thresholds(tuned_thresholds(self, self.predictor(model), dev))
 
     def calibrate(self, model: nn.Module, documents: Sequence[Document]) -> None:
-        """Fit what makes probabilities of margins on documents that were set apart for it."""
-        self.calibration = calibration.calibrate(self.predictor(model), documents)
+        """Fit what makes probabilities of margins, and thresholds, on documents that were set apart."""
+        self.calibration = self._calibrated
+        moving = [self.names[i] for i in self.learning] if self.recipe.calibration.thresholds else []
+        self.calibration = calibration.calibrate(self.predictor(model), documents, moving)
 
     def uncertainty(self, model: nn.Module) -> OfWords:
         """As `Recognizer.uncertainties`, of the recipe's types."""
@@ -194,7 +207,18 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
             vectors = model.eval().encode_types(self.inputs(model, types), ids)
         decoding = self.recipe.decoding
         found = Recognizer(self, model, names, vectors, decoding, new_types=new, calibration=self.calibration)
+        if self.calibration is not None:
+            found = found.with_thresholds(self.calibration.thresholds)
         return found.adjusted(options)
+
+    def about(self) -> Sequence[str]:
+        """By what the thresholds of types were moved."""
+        moved = {} if self.calibration is None else self.calibration.thresholds
+        if not moved:
+            return []
+        rows = [f"| {name} | {shift:+.2f} |" for name, shift in moved.items()]
+        told = "Moved to where the F1 of each type was highest on training documents that were set apart:"
+        return ["", "## Thresholds", "", told, "", "| type | shift |", "| --- | ---: |", *rows]
 
     def save(self, model: nn.Module, folder: Path) -> None:
         """The calibration of scores, too."""
@@ -251,50 +275,31 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         rng = np.random.default_rng([self.recipe.seed, progress.step])
         return torch.from_numpy(np.sort(rng.choice(types, wanted, replace=False)))
 
-    def _inputs_of(self, model: BiEncoder, types: Tensor) -> TypeInputs | None:
+    def _absent_of_step(self, progress: Progress) -> Tensor:
+        """The numbers of the absent types that a step draws, the same for every worker."""
+        count = min(self.recipe.model.absent_per_step, len(self.recipe.absent))
+        rng = np.random.default_rng([self.recipe.seed, progress.step, 1])
+        return torch.from_numpy(np.sort(rng.permutation(len(self.recipe.absent))[:count]))
+
+    def _targets_of(self, batch: SpanBatch, progress: Progress) -> SpanTargets:
+        targets = of_types(batch.targets, self._types_of_step(progress))
+        return with_absent(targets, len(self._absent_of_step(progress)))
+
+    def _inputs_of(
+        self, model: BiEncoder, types: Tensor, absent: Tensor, progress: Progress
+    ) -> TypeInputs | None:
+        """The texts of a step's types, those of absent ones last."""
         if self._inputs is None:
-            self._inputs = self.inputs(model, self.recipe.types)
+            self._inputs = self.inputs(model, (*self.recipe.types, *self.recipe.absent))
             if self._inputs is not None and model.types_are_fixed:
                 with torch.no_grad():
                     self._inputs = self._inputs._replace(states=model.type_states(self._inputs))
-        if self._inputs is None or len(types) == len(self.names):
-            return self._inputs
-        return _rows_of(self._inputs, types)
-
-
-def _of_types(targets: SpanTargets, types: Tensor) -> SpanTargets:
-    """The targets with the columns of `types` alone."""
-    if len(types) == targets.known.shape[1]:
-        return targets
-    place = torch.full((targets.known.shape[1],), -1, device=targets.known.device)
-    place[types] = torch.arange(len(types), device=place.device)
-
-    def kept(rows: Tensor) -> Tensor:
-        rows = rows[place[rows[:, 1]] >= 0].clone()
-        rows[:, 1] = place[rows[:, 1]]
-        return rows
-
-    return targets._replace(
-        gold=kept(targets.gold),
-        known=targets.known[:, types],
-        excluded_starts=kept(targets.excluded_starts),
-        excluded_ends=kept(targets.excluded_ends),
-    )
-
-
-def _rows_of(inputs: TypeInputs, types: Tensor) -> TypeInputs:
-    """The rows of `types` alone, numbered anew."""
-    types = types.to(inputs.type_index.device)
-    matches = inputs.type_index[:, None] == types[None, :]
-    rows = matches.any(1).nonzero()[:, 0]
-    width = int(inputs.mask[rows].sum(1).max())
-    return TypeInputs(
-        ids=inputs.ids[rows, :width],
-        mask=inputs.mask[rows, :width],
-        anchor=inputs.anchor[rows],
-        type_index=matches[rows].long().argmax(1),
-        states=None if inputs.states is None else inputs.states[rows],
-    )
+        found = self._inputs
+        if found is not None and len(types) + len(absent) < len(self.names) + len(self.recipe.absent):
+            found = rows_of(found, torch.cat([types, absent + len(self.names)]))
+        if found is not None and self.recipe.model.descriptions == "drawn":
+            found = one_text_each(found, np.random.default_rng([self.recipe.seed, progress.step, 2]))
+        return found
 
 
 def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:

@@ -12,8 +12,8 @@ import torch
 
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.errors import RecipeError
-from rayner.models.bi_encoder import TypeInputs
 from rayner.models.encoder import Tokenizer
+from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.document_windows import with_special_tokens
 
 Threshold = Literal["dynamic", "mean"]
