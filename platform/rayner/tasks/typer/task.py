@@ -55,7 +55,7 @@ class TyperOptions(Options):
 class TyperTask(CorpusTask[TyperRecipe]):
     """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
 
-    examples_version = 2
+    examples_version = 3
     metric = Metric("macro_f1")
     weights: Mapping[str, float] = {"type": 1.0}
 
