@@ -38,7 +38,13 @@ from rayner.tasks.typer.predictor import (
     tuned_per_type,
     tuned_threshold,
 )
-from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
+from rayner.tasks.typer.vocabulary import (
+    lacking,
+    listed_types,
+    read_vocabulary,
+    vocabulary_of,
+    write_vocabulary,
+)
 
 
 class TyperOptions(Options):
@@ -73,6 +79,11 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def names(self) -> list[str]:
         """The types in their order."""
         return list(self.vocabulary)
+
+    @property
+    def missing_parents(self) -> Mapping[str, Sequence[str]]:
+        """Types above those that the recipe lists, and listed by it nowhere, each with those below it."""
+        return lacking(self.recipe, listed_types(self.recipe))
 
     @cached_property
     def windows_of(self) -> MentionWindows:
