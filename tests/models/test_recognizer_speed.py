@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import recognizer_speed
+from benchmarks import recognizer_speed, typer_speed
 from benchmarks.meter import Meter
 
 
@@ -21,6 +21,17 @@ def test_the_benchmark_prints_its_rows(
     assert [(row["types"], row["tokens"]) for row in rows] == [(1, 32), (5, 32)]
     for key in ("inference_over_floor", "training_over_floor", "training_over_floor_cached_types"):
         assert all(row[key] > 0 for row in rows)
+
+
+def test_that_of_the_tagger_and_the_typer_prints_its_rows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    small = "--encoder random:16x1 --types 7 --tokens 32 --windows 2 --rounds 1 --json --out"
+    monkeypatch.setattr("sys.argv", ["typer_speed", *small.split(), str(tmp_path / "speed.json")])
+    typer_speed.main()
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [row["types"] for row in rows] == [8, 8, 8, 7, 7]
+    assert all(row["inference_over_floor"] > 0 and row["words_per_second"] > 0 for row in rows)
 
 
 def test_the_peak_is_what_a_step_takes_and_not_what_earlier_ones_left() -> None:

@@ -58,6 +58,7 @@ def _coreference(folder: Path) -> dict[str, Any]:
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents("recognizer"),
     "tagger": _of_documents("tagger", {"average": 0.9}, calibration="temperature"),
+    "tagger_crf": _of_documents("tagger", decoding="crf"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "chains": _chains,
@@ -66,4 +67,4 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "ranker": ranker_recipe,
     "toy": _of_documents("toy", model=None),
 }
-"""By the task's name; a task without an entry fails the contract."""
+"""By the task's name, or that of a variant; a task without an entry fails the contract."""
