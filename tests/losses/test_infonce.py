@@ -125,6 +125,7 @@ def test_no_tensor_of_pairs_and_dimensions_is_made() -> None:
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
         total, _ = infonce(rows, rows, groups, 0.05)
         total.backward()
+    assert profile is not None
     largest = max(event.cpu_memory_usage for event in profile.function_events or [])
     assert 0 < largest <= 16 * size**2
 

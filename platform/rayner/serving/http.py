@@ -22,10 +22,9 @@ from rayner.serving.schemas import (
     RecognizeRequest,
     StandardizeReply,
     StandardizeRequest,
-    TypeReply,
-    TypeRequest,
 )
 from rayner.serving.service import Service
+from rayner.serving.typing_schemas import TypeReply, TypeRequest
 
 _NO_KEY: dict[int | str, dict[str, Any]] = {401: {"model": Problems, "description": "No valid API key."}}
 _RESPONSES: dict[int | str, dict[str, Any]] = {

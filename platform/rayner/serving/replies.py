@@ -19,17 +19,14 @@ from rayner.serving.schemas import (
     FineTypeOut,
     LinkedDocumentOut,
     LinkedMentionOut,
-    MarkedTextIn,
     MentionOut,
     RecognizeReply,
     SentenceOut,
     StandardizeReply,
     TextIn,
-    TypedDocumentOut,
-    TypedMentionOut,
-    TypeReply,
     Versions,
 )
+from rayner.serving.typing_schemas import MarkedTextIn, TypedDocumentOut, TypedMentionOut, TypeReply
 from rayner.tasks.predict import Predicted
 from rayner.tasks.recognizer.types import Threshold
 from rayner.tasks.standardizer.predictor import Answer

@@ -32,16 +32,14 @@ from rayner.serving.replies import (
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
-    MarkedTextIn,
     ModelsReply,
     RecognizeReply,
     RecognizeRequest,
     StandardizeReply,
     StandardizeRequest,
-    TypeReply,
-    TypeRequest,
     Versions,
 )
+from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of

@@ -380,24 +380,6 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
     assert renamed["kinds"] == {"too wide": 2}
 
 
-def test_check_names_the_parents_that_a_list_of_types_lacks(tmp_path: Path) -> None:
-    write_parquet([Document("a", "Ekeus", (Mention(0, 5, "/person"),))], tmp_path / "train.parquet")
-    (tmp_path / "types.txt").write_text("/person\n/person/artist\n/place/city/port\n/place/city/old\n")
-    values = {
-        "task": "typer",
-        "encoder": "random:8x1",
-        "corpus": {"train": [str(tmp_path / "train.parquet")]},
-        "type_list": str(tmp_path / "types.txt"),
-    }
-    found = check([], parse_recipe(values, "test"))
-    assert (found["kinds"], found["warnings"]) == ({"type without a parent": 2}, 2)
-    city, place = (finding["what"] for finding in found["findings"])
-    assert city == "'/place/city', the parent of '/place/city/port' and of 1 more, is none of the types"
-    assert place.startswith("'/place', the parent of '/place/city/port'")
-    flat = check([], parse_recipe(values | {"decoding": {"hierarchy": "none"}}, "test"))
-    assert not flat["findings"]
-
-
 def test_what_documents_have_no_place_for_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "Ann", "entities": [[0, 3, "PER"]]}\n')

@@ -104,7 +104,7 @@ def test_who_uses_an_adapter_is_told_once_that_it_was_never_run(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastcoref", module("fastcoref", FCoref=FCoref))
     (resolver,) = resolvers(["fastcoref"])
-    resolver(DOCUMENT), resolver(DOCUMENT)
+    assert resolver(DOCUMENT) == resolver(DOCUMENT)
     (line,) = [record.getMessage() for record in caplog.records]
     assert "a stand-in of fastcoref, never with its weights" in line
 
