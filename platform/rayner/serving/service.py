@@ -147,7 +147,7 @@ class Service:
         options = options_of(request, typer)
         documents = marked_documents_of(request.documents)
         found = await self._read("type", request, models.typing, options, documents, began)
-        versions = Versions(**{stage.name: stage.version for stage in pipeline.typing})
+        versions = Versions.model_validate({stage.name: stage.version for stage in pipeline.typing})
         return type_reply(found, new_types(pipeline.typing, typer, options), versions)
 
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
