@@ -103,7 +103,7 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
         _training("trained_types", trained, lambda: _sampled_loss(trained, batch, sampled), meter),
         _training("token_classification", tagger, lambda: _tagging_loss(tagger, batch), meter),
     ]
-    train_ratios, train_seconds = _interleave(training, options.rounds)
+    train_ratios, train_seconds = interleave(training, options.rounds)
     peak = meter.peak_mb(training[1].step)
 
     for model in (floor, cached, tagger):
@@ -121,7 +121,7 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
             Variant("recognizer", recognize, meter),
             Variant("token_classification", lambda: _logits(tagger, batch).argmax(-1), meter),
         ]
-        ratios, seconds = _interleave(inference, 2 * options.rounds)
+        ratios, seconds = interleave(inference, 2 * options.rounds)
         peak_inference = meter.peak_mb(recognize)
     return {
         "types": types,
@@ -139,7 +139,7 @@ def measure(types: int, tokens: int, options: argparse.Namespace) -> dict[str, f
     }
 
 
-def _interleave(variants: list[Variant], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+def interleave(variants: list[Variant], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Median ratios to the first variant, and median seconds, by name; one round before is not counted."""
     seconds: dict[str, list[float]] = {v.name: [] for v in variants}
     for turn in range(rounds + 1):

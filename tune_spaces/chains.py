@@ -7,7 +7,7 @@ from typing import Any
 from ray import tune
 
 TASK = "chains"
-METRIC = "mrr"
+METRIC = "mrr"  # the same for all `negatives`
 MODE = "max"
 SCHEDULER = "asha"
 

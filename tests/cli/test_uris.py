@@ -92,6 +92,13 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     assert counts["documents"] > 0
     assert counts["rejected"] == 0
     assert [key for key in storage.objects("annotated/") if key.endswith(".parquet")]
+    types = [{"name": "SOFTWARE", "description": "programs"}]
+    values = {"task": "tagger", "encoder": best, "types": types, "corpus": {"train": [corpus]}}
+    started: Any = train_task(parse_recipe(values, "recipe")).build()
+    theirs = load_file(local(Path(best)) / "encoder" / "model.safetensors")
+    ours = started.text_encoder.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
     page = tmp_path / "report.html"
     result(run, "report", place, "--out", page)
     assert "<html" in page.read_text()

@@ -113,6 +113,31 @@ def test_far_gaussians_underflow_in_the_naive_form_only() -> None:
     assert all(g.isfinite().all() for g in torch.autograd.grad(total, single))
 
 
+@pytest.mark.parametrize("variance", [1e-6, 1e-3, 1.0])
+def test_near_gaussians_of_small_variance_are_told_apart_in_float32(variance: float) -> None:
+    """The terms that cancel are 10^7 times as large as what remains."""
+    generator = torch.Generator().manual_seed(0)
+    mean = 0.5 * torch.randn(600, 128, generator=generator)
+    mean[1::2] = mean[::2] + 0.1 * variance**0.5 * torch.randn(300, 128, generator=generator)
+    single = with_gradient(Gaussians(mean, torch.full_like(mean, variance)))
+    exact = with_gradient(Gaussians(*(part.double() for part in single)))
+    groups = all_pairs(torch.arange(600) // 2)
+    found, wanted = divergences(single, single), divergences(exact, exact)
+    near = torch.arange(0, 600, 2)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.diagonal().double(), torch.zeros(600).double(), rtol=0, atol=1e-6)
+    first, second = (Gaussians(exact.mean[i], exact.variance[i]) for i in (0, 1))
+    torch.testing.assert_close(wanted[0, 1], divergence_by_definition(first, second), rtol=1e-6, atol=0)
+    torch.testing.assert_close(found[near, near + 1].double(), wanted[near, near + 1], rtol=1e-5, atol=0)
+    sums = [gaussian_contrast(g, g, groups)[0] for g in (single, exact)]
+    torch.testing.assert_close(sums[0].double(), sums[1], rtol=1e-5, atol=1e-5)
+    for of_single, of_exact in zip(
+        torch.autograd.grad(sums[0], single), torch.autograd.grad(sums[1], exact), strict=True
+    ):
+        scale = of_exact.abs().max().item()
+        torch.testing.assert_close(of_single.double(), of_exact, rtol=1e-4, atol=1e-6 + 1e-5 * scale)
+
+
 @pytest.mark.parametrize("labels", [[0, 1, 2, 3], [0, 0, 0, 0]], ids=["no positives", "no negatives"])
 def test_a_batch_without_contrast(labels: list[int]) -> None:
     gaussians = with_gradient(random_gaussians(4))

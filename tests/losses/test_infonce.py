@@ -118,6 +118,18 @@ def test_parts_of_the_anchors_add_up_to_the_whole() -> None:
         torch.testing.assert_close(one + other, whole, rtol=0, atol=1e-9)
 
 
+def test_no_tensor_of_pairs_and_dimensions_is_made() -> None:
+    size = 700  # times the width, in float32: 250 MB; as pairs of pairs, 950 GB
+    rows = random_rows(size, 128).float().requires_grad_()
+    groups = all_pairs(torch.arange(size) // 10)
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:
+        total, _ = infonce(rows, rows, groups, 0.05)
+        total.backward()
+    assert profile is not None
+    largest = max(event.cpu_memory_usage for event in profile.function_events or [])
+    assert 0 < largest <= 16 * size**2
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
     rows = (30 * random_rows(12, 64)).to(dtype).requires_grad_()

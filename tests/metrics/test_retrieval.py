@@ -11,11 +11,13 @@ from rayner.metrics import retrieval
 from rayner.metrics.retrieval import reciprocal_ranks
 
 
-def by_definition(vectors: np.ndarray, groups: np.ndarray) -> list[float]:
+def by_definition(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray | None = None) -> list[float]:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     found = []
     for i in range(len(groups)):
         others = sorted((j for j in range(len(groups)) if j != i), key=lambda j: -float(unit[i] @ unit[j]))
+        if apart is not None:
+            others = [j for j in others if groups[j] == groups[i] or apart[j] != apart[i]]
         ranks = [rank for rank, j in enumerate(others, 1) if groups[j] == groups[i]]
         if ranks:
             found.append(1 / ranks[0])
@@ -24,11 +26,14 @@ def by_definition(vectors: np.ndarray, groups: np.ndarray) -> list[float]:
 
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 99), st.sampled_from([1, 7, 1024]))
 def test_ranks_are_those_of_the_definition(groups: list[int], seed: int, rows: int) -> None:
+    stories = np.array(groups, np.int64) // 2
     vectors = np.random.default_rng(seed).normal(size=(len(groups), 4))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retrieval, "_ROWS_AT_ONCE", rows)
         found = reciprocal_ranks(vectors, np.array(groups, np.int64))
+        among_others = reciprocal_ranks(vectors, np.array(groups, np.int64), stories)
     assert found.tolist() == pytest.approx(by_definition(vectors, np.array(groups)))
+    assert among_others.tolist() == pytest.approx(by_definition(vectors, np.array(groups), stories))
 
 
 def test_of_equally_near_ones_those_of_the_group_come_last() -> None:

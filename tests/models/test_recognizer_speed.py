@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import precision_table, recognizer_speed, type_throughput
+from benchmarks import precision_table, recognizer_speed, type_throughput, typer_speed
 from benchmarks.meter import Meter
 from rayner.models.encoder import load_encoder
 
@@ -34,7 +34,7 @@ def test_the_floor_is_of_float32_whatever_is_timed(monkeypatch: pytest.MonkeyPat
         seen.update({v.name: v.meter._precision for v in variants})
         return ({v.name: 1.0 for v in variants},) * 2
 
-    monkeypatch.setattr(recognizer_speed, "_interleave", interleaved)
+    monkeypatch.setattr(recognizer_speed, "interleave", interleaved)
     recognizer_speed.main()
     assert seen.pop("floor") == torch.float32
     assert set(seen.values()) == {torch.bfloat16}
@@ -62,6 +62,17 @@ def test_an_encoder_in_int8_says_nearly_the_same() -> None:
         encoder.model = precision_table.in_int8(encoder.model)
         rounded = encoder(ids, ids > 0)
     assert 0 < (rounded - exact).abs().max() < 0.1 * exact.abs().max()
+
+
+def test_that_of_the_tagger_and_the_typer_prints_its_rows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    small = "--encoder random:16x1 --types 7 --tokens 32 --windows 2 --rounds 1 --json --out"
+    monkeypatch.setattr("sys.argv", ["typer_speed", *small.split(), str(tmp_path / "speed.json")])
+    typer_speed.main()
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [row["types"] for row in rows] == [8, 8, 8, 7, 7]
+    assert all(row["inference_over_floor"] > 0 and row["words_per_second"] > 0 for row in rows)
 
 
 def test_the_peak_is_what_a_step_takes_and_not_what_earlier_ones_left() -> None:

@@ -260,7 +260,7 @@ def test_a_key_is_documented_only_where_some_are_set(client: TestClient, folder:
         asked = [
             one for path, ways in schema["paths"].items() if path.startswith("/v1/") for one in ways.values()
         ]
-        assert len(asked) == 4
+        assert len(asked) == 5
         assert {("security" in one, "401" in one["responses"]) for one in asked} == {(needed, needed)}
         assert ("securitySchemes" in schema["components"]) == needed
         assert "security" not in schema["paths"]["/healthz"]["get"]

@@ -108,7 +108,7 @@ def test_answers_are_those_of_the_standardizer(
 def test_a_reply_names_index_and_standardizer(client: TestClient, folders: Folders) -> None:
     reply = ask(client, "/v1/standardize", mentions=["Seine"], knowledge_base="places")
     assert reply["versions"] == {
-        **dict.fromkeys(("contexts", "recognizer", "typer")),
+        **dict.fromkeys(("contexts", "recognizer", "typer", "entities")),
         "knowledge_bases": {
             "places": {
                 "index": version_of_index(folders.places_index),

@@ -128,8 +128,8 @@ def test_a_request_asks_the_recognizer_for_something_else(client: TestClient, lo
 
 
 def test_a_reply_names_all_that_made_it(client: TestClient, folder: Path) -> None:
-    read = {name: version_of(folder / name) for name in ("recognizer", "typer")}
-    read["contexts"] = version_of(folder / "ranker")
+    read: dict[str, str | None] = {name: version_of(folder / name) for name in ("recognizer", "typer")}
+    read |= {"contexts": version_of(folder / "ranker"), "entities": None}
     base = {
         "index": version_of_index(folder / "people/index"),
         "standardizer": version_of(folder / "people/best"),
@@ -189,6 +189,6 @@ def replace_revision(settings: ModelSettings, revision: str) -> ModelSettings:
 
 
 def test_what_finds_no_mentions_alone_is_refused(folder: Path) -> None:
-    for name in ("typer", "ranker", "people/best"):
-        with pytest.raises(CheckpointError, match="name a recognizer or a tagger, or a pipeline"):
+    for name in ("ranker", "people/best"):
+        with pytest.raises(CheckpointError, match="name a recognizer, a tagger or a typer, or a pipeline"):
             client_of(checkpoint=str(folder / name))

@@ -38,4 +38,4 @@ def test_the_service_does_what_its_document_says(tmp_path: Path) -> None:
             [*command, f"{address}/openapi.json"], cwd=tmp_path, capture_output=True, text=True, timeout=300
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 selected / 6 total" in done.stdout
+    assert "7 selected / 7 total" in done.stdout

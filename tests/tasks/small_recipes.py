@@ -60,6 +60,7 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
         "recognizer", {"layer_decay": 0.9}, loss={"boundary_smoothing": 0.1, "r_drop": 0.5}
     ),
     "tagger": _of_documents("tagger", {"average": 0.9}, calibration="temperature"),
+    "tagger_crf": _of_documents("tagger", decoding="crf"),
     "gaussian": _of_documents("gaussian"),
     "standardizer": _standardizer,
     "chains": _chains,
@@ -68,4 +69,4 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "ranker": ranker_recipe,
     "toy": _of_documents("toy", model=None),
 }
-"""By the task's name; a task without an entry fails the contract."""
+"""By the task's name, or that of a variant; a task without an entry fails the contract."""

@@ -30,6 +30,17 @@ def ancestors(name: str) -> Iterator[str]:
         yield name
 
 
+def missing_parents(names: Iterable[str]) -> dict[str, list[str]]:
+    """The types above some of the types that are none themselves, each with those that lie below it."""
+    known = dict.fromkeys(names)
+    missing: dict[str, list[str]] = {}
+    for name in known:
+        for above in ancestors(name):
+            if above not in known:
+                missing.setdefault(above, []).append(name)
+    return missing
+
+
 def spoken(name: str) -> str:
     """A type's name as words: "person artist" of "/person/artist", "soccer player" of "soccer_player"."""
     return " ".join(name.replace(SEPARATOR, " ").replace("_", " ").split()) or name

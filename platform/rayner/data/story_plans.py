@@ -29,13 +29,9 @@ def plan(
         budget: tokens a step.
     """
     rng = np.random.default_rng([seed, epoch])
-    lengths = np.maximum(lengths, 1).astype(np.int64)
-    codes = np.full(len(lengths), -1) if groups is None else group_codes(groups).astype(np.int64)
-    alone = np.flatnonzero(codes < 0)
-    codes[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
-    members, sizes = places_by(codes), np.bincount(codes)
+    members, sizes, tokens = _stories(lengths, groups)
     begins = np.cumsum(sizes) - sizes
-    room = _rounded_up(np.add.reduceat(lengths[members], begins))
+    room = _rounded_up(tokens)
     laid_out = np.argsort(room, kind="stable")
     places, ends = _places(room[laid_out], budget)
     # Stories shuffled, then by room: of those with equal room, any may come first.
@@ -47,6 +43,23 @@ def plan(
     borders = np.append(0, np.cumsum(counts[steps]))
     examples = np.append(0, np.cumsum(sizes[order]))
     return Plan(members[ranges(begins[order], sizes[order])], examples[borders])
+
+
+def longest(lengths: np.ndarray, groups: Sequence[str | None] | np.ndarray | None) -> int:
+    """The tokens of the longest story, which a step holds whole; the arguments are those of `plan`."""
+    return int(_stories(lengths, groups)[2].max(initial=0))
+
+
+def _stories(
+    lengths: np.ndarray, groups: Sequence[str | None] | np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Examples by story [N]; of each story, how many they are and their tokens."""
+    lengths = np.maximum(lengths, 1).astype(np.int64)
+    codes = np.full(len(lengths), -1) if groups is None else group_codes(groups).astype(np.int64)
+    alone = np.flatnonzero(codes < 0)
+    codes[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
+    members, sizes = places_by(codes), np.bincount(codes)
+    return members, sizes, np.add.reduceat(lengths[members], np.cumsum(sizes) - sizes)
 
 
 def _rounded_up(tokens: np.ndarray) -> np.ndarray:

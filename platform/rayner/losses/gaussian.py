@@ -14,6 +14,8 @@ from torch import Tensor
 from rayner.losses.masked import masked_logsumexp
 from rayner.losses.positives import Pairs
 
+_ROWS_AT_ONCE = 512
+
 
 class Gaussians(NamedTuple):
     """Normal distributions with diagonal covariance."""
@@ -41,12 +43,12 @@ def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:
     """The mean of KL(a || c) and KL(c || a), [A, C], in float32 at least, also under autocast (equation 3).
 
     The determinants cancel, and 4 d + 2 D = sum of va / vc + vc / va + (ma - mc)^2 (1 / va + 1 / vc) is one
-    matrix product of [A, 4 D + 2] and [C, 4 D + 2]. Its rounding grows with the distance of the means from
-    their centre, in deviations: in float32, divergences of 35 are off by about 1e-4, and those of equal
-    Gaussians may be as far below zero.
+    matrix product of [A, 4 D + 2] and [C, 4 D + 2]. Its terms are as large as the squared distance of a mean
+    from the centre, in deviations, and cancel where Gaussians are near each other: the product is made in
+    float64, without which those of variance 1e-6 were off by more than 10 nats.
     """
     dtype = torch.promote_types(anchors.mean.dtype, torch.float32)
-    mean, variance, other_mean, other_variance = (part.to(dtype) for part in (*anchors, *candidates))
+    mean, variance, other_mean, other_variance = (part.double() for part in (*anchors, *candidates))
     with torch.autocast(mean.device.type, enabled=False):
         # Divergences do not change when all means move by as much: near zero, less of them cancels.
         centre = other_mean.detach().mean(0) if len(other_mean) else 0
@@ -65,7 +67,10 @@ def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:
             other_ones,
             other_constant,
         ]
-        return (torch.cat(left, 1) / 4) @ torch.cat(right, 1).T
+        turned = torch.cat(right, 1).T
+        # In parts, so that the pairs are in memory in float64 only some at once.
+        rows = (torch.cat(left, 1) / 4).split(_ROWS_AT_ONCE)
+        return torch.cat([(part @ turned).to(dtype) for part in rows])
 
 
 def gaussian_contrast(anchors: Gaussians, candidates: Gaussians, pairs: Pairs) -> tuple[Tensor, Tensor]:

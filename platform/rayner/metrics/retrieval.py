@@ -7,7 +7,7 @@ import numpy as np
 _ROWS_AT_ONCE = 1024
 
 
-def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray | None = None) -> np.ndarray:
     """One over the rank of the nearest other vector of the same group, for each vector that has one.
 
     All other vectors are candidates, by cosine; of equally near ones those of the group come last.
@@ -15,6 +15,7 @@ def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
     Args:
         vectors: [N, D].
         groups: int [N].
+        apart: int [N]; where given, vectors of another group that are equal in it are no candidates.
 
     Returns:
         [Q], Q <= N, in the order of the vectors.
@@ -29,7 +30,8 @@ def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
         same = groups[rows][:, None] == groups
         same[np.arange(len(rows)), rows] = False
         best = np.where(same, scores, -np.inf).max(1)
-        ranks = 1 + ((scores >= best[:, None]) & ~same).sum(1)
+        other = ~same if apart is None else ~same & (apart[rows][:, None] != apart)
+        ranks = 1 + ((scores >= best[:, None]) & other).sum(1)
         # A vector's own cell is -inf: it counts only where there is no other of the group.
         found.append(1 / ranks[same.any(1)])
     return np.concatenate(found)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rayner.config.base import Precision
 from rayner.errors import CheckpointError, InputError
+from rayner.models.finite import check_finite
 from rayner.models.precision import autocast
 from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, verified_embedded_weights
 from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
@@ -113,7 +114,7 @@ def load_encoder(name: str) -> Encoder:
     Raises:
         InputError: there is none under that name, it cannot be had from here, or it reads a text otherwise
             beside padding, or each word without those that follow.
-        CheckpointError: a checkpoint or the embedded weights are damaged.
+        CheckpointError: a checkpoint or the embedded weights are damaged, or weights are NaN or infinite.
     """
     source = locate(name)
     if source.kind == "random":
@@ -164,6 +165,7 @@ def _pretrained(source: Source) -> Encoder:
             f"encoder: {source.name}", "it has a decoder", "name a model that is an encoder alone"
         )
     encoder = Encoder(model)
+    check_finite(encoder.model.state_dict(), f"encoder: {source.name}")
     _probe(encoder, f"encoder: {source.name}")
     return encoder
 
@@ -220,7 +222,9 @@ def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
                 raise CheckpointError(
                     str(path), f"no weights of the encoder: {prefix}{missing[0]} is missing"
                 )
-            encoder.model.load_state_dict({k: file.get_tensor(prefix + k) for k in wanted})
+            weights = {k: file.get_tensor(prefix + k) for k in wanted}
+            check_finite({prefix + k: weight for k, weight in weights.items()}, path)
+            encoder.model.load_state_dict(weights)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise CheckpointError(
             str(path), f"weights that do not fit ({error})", "fetch the folder again"

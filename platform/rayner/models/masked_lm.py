@@ -10,6 +10,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from rayner.models.encoder import Encoder
+from rayner.models.finite import check_finite
 from rayner.models.sources import WEIGHTS, locate
 
 # Names of the dense layer, of the norm and of the bias over the vocabulary, by architecture.
@@ -55,6 +56,9 @@ class MaskedLanguageModel(nn.Module):
 
         A Hugging Face model has one if it was saved as a model for masked language modelling (BERT, RoBERTa,
         DistilBERT and their kin).
+
+        Raises:
+            CheckpointError: the weights of the head are NaN or infinite.
         """
         weights = _head_of(name)
         wanted = {
@@ -62,6 +66,7 @@ class MaskedLanguageModel(nn.Module):
         }
         if weights is None or any(weights[key].shape != value.shape for key, value in wanted.items()):
             return False
+        check_finite(weights, f"encoder: {name}")
         self.load_state_dict(weights, strict=False)
         return True
 

@@ -33,7 +33,7 @@ class ModelSettings(Settings):
     """What answers. This is Ray Serve's `user_config`: a change of it swaps models in running replicas."""
 
     checkpoint: str | None = None
-    """What reads texts: a recognizer's or a tagger's folder, or a pipeline file."""
+    """What reads texts: a recognizer's, a tagger's or a typer's folder, or a pipeline file."""
     precision: AskedPrecision = None
     """What encoders compute in. Null: float32 on a CPU, and bfloat16 on a GPU that has it; with `auto` each
     replica times a small batch when it starts. Versions in answers name all but float32."""

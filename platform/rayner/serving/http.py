@@ -24,6 +24,7 @@ from rayner.serving.schemas import (
     StandardizeRequest,
 )
 from rayner.serving.service import Service
+from rayner.serving.typing_schemas import TypeReply, TypeRequest
 
 _NO_KEY: dict[int | str, dict[str, Any]] = {401: {"model": Problems, "description": "No valid API key."}}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -34,8 +35,9 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     },
 }
 _DESCRIPTION = (
-    "Finds mentions of types in texts and links them to entities. Offsets count Unicode code points of the "
-    "text that was sent, half-open. Every reply names the versions of the models that made it."
+    "Finds mentions of types in texts, names their fine types and links them to entities. Offsets count "
+    "Unicode code points of the text that was sent, half-open. Every reply names the versions of the models "
+    "that made it."
 )
 
 
@@ -80,6 +82,11 @@ def _answers(service: Service, needs_key: bool) -> APIRouter:
     async def annotate(request: AnnotateRequest) -> AnnotateReply:
         """Find the mentions of types in documents and link them to entities."""
         return await service.annotate(request)
+
+    @router.post("/type")
+    async def type_mentions(request: TypeRequest) -> TypeReply:
+        """Name the fine types of mentions that are known."""
+        return await service.type_mentions(request)
 
     @router.get("/models")
     async def models() -> ModelsReply:

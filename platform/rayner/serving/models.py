@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
 from rayner.config.base import AskedPrecision
-from rayner.data.schema import Document
+from rayner.data.fine_types import UNTYPED
+from rayner.data.schema import Document, Mention
 from rayner.errors import CheckpointError
 from rayner.models.precision import default_precision
 from rayner.serving.application_settings import ModelSettings, ServedBaseSettings
@@ -21,7 +22,7 @@ from rayner.serving.knowledge import (
     serve_knowledge_base,
     versions_of,
 )
-from rayner.serving.predictors import AnyPredictor, PredictorCache, recognizer_predictors
+from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
 from rayner.serving.schemas import ModelsReply, RecognizerOut, StageOut, TypeOut, Versions
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
@@ -33,7 +34,8 @@ from rayner.tasks.stage_contexts import with_contexts
 from rayner.tasks.stages import PipelineSettings, StageSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
-_FIRST = Document("", "The first words that a new model reads take longer than any others.")
+_TEXT = "The first words that a new model reads take longer than any others."
+_FIRST = Document("", _TEXT, (Mention(4, 15, UNTYPED),))
 _STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}
 """What replies call the version of a stage."""
 
@@ -56,8 +58,9 @@ class ServedStage:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedRecognizer:
-    """The stage that finds mentions, by what a request asks of it."""
+class AskedStage:
+    """A stage of which a request may ask something: the one that finds mentions, or the one that types
+    them."""
 
     stage: ServedStage
     predictors: PredictorCache[Options]
@@ -69,7 +72,7 @@ class ServedRecognizer:
 
     @property
     def types(self) -> Sequence[TypeSettings]:
-        """Those that it looks for unless a request says: those of the pipeline file, or those it learned."""
+        """Those that it looks for unless a request says: those of the pipeline file, or of the recipe."""
         return getattr(self.stage.settings.options, "types", None) or self.recipe.types
 
     @property
@@ -114,25 +117,32 @@ class ServedPipeline:
     settings: PipelineSettings
     version: str
     stages: Sequence[ServedStage]
-    recognizer: ServedRecognizer
+    recognizer: AskedStage | None
+    typer: AskedStage | None
     links: Sequence[ServedKnowledgeBase]
 
-    def new_types(self, options: Options) -> dict[str, Any]:
-        """The types that its models never learned, where the recognizer is asked for these options."""
-        found: dict[str, Any] = {}
-        for stage in self.stages:
-            is_asked = stage is self.recognizer.stage
-            found |= stage.loaded.task.new_types(options if is_asked else stage.settings.options)
-        return found
+    @property
+    def typing(self) -> Sequence[ServedStage]:
+        """Those that read texts whose mentions are known."""
+        return [stage for stage in self.stages if stage.name in (_STAGE["contexts"], _STAGE["types"])]
 
     def with_contexts(self, document: Document) -> Document:
         """An answer with the contexts that its sentences were read with, where there are any."""
         return with_contexts(document, [stage.loaded for stage in self.stages])
 
-    def chained(self, options: Options) -> list[Any]:
-        """The stages, the recognizer with these options."""
-        asked = self.recognizer.predictors.make(options)
-        return [asked if s is self.recognizer.stage else s.predictor for s in self.stages]
+
+def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> dict[str, Any]:
+    """The types that the models of stages never learned, where one of them is asked for these options."""
+    found: dict[str, Any] = {}
+    for stage in stages:
+        found |= stage.loaded.task.new_types(options if stage is asked.stage else stage.settings.options)
+    return found
+
+
+def chained(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> list[Any]:
+    """The stages as predictors, one of them with these options."""
+    predictor = asked.predictors.make(options)
+    return [predictor if stage is asked.stage else stage.predictor for stage in stages]
 
 
 class Asked(NamedTuple):
@@ -149,12 +159,15 @@ class Models:
 
     Args:
         linked: the names of the knowledge bases that the pipeline itself links to.
+        answering: predictors of all stages, and of knowledge bases after them.
+        typing: predictors of the stages that read texts whose mentions are known.
     """
 
     pipeline: ServedPipeline | None
     knowledge_bases: Mapping[str, ServedKnowledgeBase]
     linked: tuple[str, ...]
     answering: PredictorCache[Asked]
+    typing: PredictorCache[Options]
 
     def versions(self, *, texts: bool = False, bases: tuple[str, ...] = ()) -> Versions:
         """Of what made a reply: of the stages that read texts, and of knowledge bases."""
@@ -171,14 +184,15 @@ class Models:
 
     def describe(self, failed_change: str | None) -> ModelsReply:
         """For `GET /v1/models`."""
+        recognizer = self.pipeline.recognizer if self.pipeline else None
         return ModelsReply(
             stages=[
                 StageOut(stage=str(s.record.stage), task=s.record.name, version=s.version)
                 for s in (self.pipeline.settings.stages if self.pipeline else ())
             ],
-            recognizer=self.pipeline.recognizer.describe() if self.pipeline else None,
+            recognizer=recognizer.describe() if recognizer else None,
             knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
-            linked=list(self.linked or default_bases(self.knowledge_bases)) if self.pipeline else [],
+            linked=list(self.linked or default_bases(self.knowledge_bases)) if recognizer else [],
             failed_change=failed_change,
         )
 
@@ -210,22 +224,29 @@ def load_models(
 
     def answering(asked: Asked) -> AnyPredictor:
         assert pipeline is not None
+        assert pipeline.recognizer is not None
         linking = [bases[name].stages.make(asked.choice) for name in asked.bases]
-        return chain([*pipeline.chained(asked.options), *linking])
+        return chain([*chained(pipeline.stages, pipeline.recognizer, asked.options), *linking])
 
-    return Models(pipeline, bases, tuple(linked), PredictorCache(answering, 4 * type_sets))
+    def typing(options: Options) -> AnyPredictor:
+        assert pipeline is not None
+        assert pipeline.typer is not None
+        return chain(chained(pipeline.typing, pipeline.typer, options))
+
+    caches = PredictorCache(answering, 4 * type_sets), PredictorCache(typing, type_sets)
+    return Models(pipeline, bases, tuple(linked), *caches)
 
 
 def served_pipeline(path: str, precision: AskedPrecision = None) -> PipelineSettings:
     """The checkpoint or the pipeline file that is to read texts.
 
     Raises:
-        InputError: it cannot be read, or finds no mentions in texts.
+        InputError: it cannot be read, or neither finds nor types mentions in texts.
     """
     settings = read_pipeline(path, precision=precision)
-    if not settings.finds_mentions:
-        what = f"a {settings.stages[0].record.name} does not find mentions in documents"
-        raise CheckpointError(path, what, "name a recognizer or a tagger, or a pipeline file")
+    if not settings.finds_mentions and settings.stages[0].record.stage != "types":
+        what = f"a {settings.stages[0].record.name} neither finds nor types mentions in documents"
+        raise CheckpointError(path, what, "name a recognizer, a tagger or a typer, or a pipeline file")
     return settings
 
 
@@ -269,9 +290,16 @@ def _pipeline(
         else:
             computed = "+".join([version_of(one.checkpoint), *one.of_contexts]) + suffix(loaded.precision)
             stages.append(ServedStage(one, computed, loaded, predictor))
-    finds = next(stage for stage in stages if stage.name == _STAGE["mentions"])
-    predictors = recognizer_predictors(finds.loaded, type_sets, finds.settings.options, finds.predictor)
-    served = ServedPipeline(settings, version, stages, ServedRecognizer(finds, predictors), links)
+    asked = {
+        stage.name: AskedStage(
+            stage,
+            stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor),
+        )
+        for stage in stages
+        if stage.name in (_STAGE["mentions"], _STAGE["types"])
+    }
+    finds, types = (asked.get(_STAGE[name]) for name in ("mentions", "types"))
+    served = ServedPipeline(settings, version, stages, finds, types, links)
     list(predict(pipeline.predictor, [_FIRST]))
     return served
 

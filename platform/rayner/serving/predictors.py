@@ -52,10 +52,11 @@ class PredictorCache(Generic[K]):
                 self._of.popitem(last=False)
 
 
-def recognizer_predictors(
+def stage_predictors(
     loaded: Checkpoint, type_sets: int, options: Options, predictor: AnyPredictor
 ) -> PredictorCache[Options]:
-    """Predictors of a recognizer by options: those of the same types share their vectors.
+    """Predictors of a stage by options: those of the same types share their vectors, where a predictor can
+    be adjusted.
 
     Args:
         predictor: that of `options`, which is there already.
@@ -65,6 +66,8 @@ def recognizer_predictors(
     def make(options: Options) -> AnyPredictor:
         types = getattr(options, "types", None)
         bare = loaded.record.options.of({"types": types}, loaded.recipe.task)
+        if not isinstance(predictor, Adjustable):
+            return of_types.make(options)
         base = of_types.make(bare)
         return base.adjusted(options) if options != bare and isinstance(base, Adjustable) else base
 

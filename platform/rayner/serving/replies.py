@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from rayner.data.fine_types import UNTYPED
 from rayner.data.mention_strings import name_of
 from rayner.data.schema import Document, Mention, context_to_row
+from rayner.errors import InputError
 from rayner.serving.schemas import (
     AnnotateReply,
     AnswerOut,
@@ -24,6 +26,7 @@ from rayner.serving.schemas import (
     TextIn,
     Versions,
 )
+from rayner.serving.typing_schemas import MarkedTextIn, TypedDocumentOut, TypedMentionOut, TypeReply
 from rayner.tasks.predict import Predicted
 from rayner.tasks.recognizer.types import Threshold
 from rayner.tasks.standardizer.predictor import Answer
@@ -36,6 +39,24 @@ def documents_of(given: Sequence[TextIn]) -> list[Document]:
     return [
         Document(str(index) if document.document_id is None else document.document_id, document.text)
         for index, document in enumerate(given)
+    ]
+
+
+def marked_documents_of(given: Sequence[MarkedTextIn]) -> list[Document]:
+    """The request's documents with their mentions.
+
+    Raises:
+        InputError: a mention that is empty or not within its text.
+    """
+    for index, text in enumerate(given):
+        for number, mention in enumerate(text.mentions):
+            if not mention.start < mention.end <= len(text.text):
+                what = f"{mention.start} to {mention.end} is no span of {len(text.text):,} characters"
+                where = f"documents.{index}.mentions.{number}"
+                raise InputError(where, what, "count Unicode code points, the end exclusive")
+    return [
+        replace(document, mentions=tuple(Mention(m.start, m.end, UNTYPED) for m in text.mentions))
+        for document, text in zip(documents_of(given), given, strict=True)
     ]
 
 
@@ -73,6 +94,21 @@ def annotate_reply(
         for document, windows in found
     ]
     return AnnotateReply(documents=documents, new_types=dict(new_types), versions=versions)
+
+
+def type_reply(
+    found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions
+) -> TypeReply:
+    """Documents whose mentions have fine types."""
+    documents = [
+        TypedDocumentOut(
+            document_id=document.document_id,
+            windows=windows,
+            mentions=[TypedMentionOut.model_validate(_fields(document, m)) for m in document.mentions],
+        )
+        for document, windows in found
+    ]
+    return TypeReply(documents=documents, new_types=dict(new_types), versions=versions)
 
 
 def standardize_reply(answers: Sequence[Answer], versions: Versions) -> StandardizeReply:

@@ -13,15 +13,23 @@ from typing import Any, TypeVar
 
 from rayner.config.documents import first_repeated
 from rayner.data.batches import tokens_per_batch
+from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.serving.batching import TokenBatcher
 from rayner.serving.knowledge import Choice, bases_of, entity_names, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.models import Asked, Models, ServedPipeline, ServedRecognizer, load_models
+from rayner.serving.models import Asked, AskedStage, Models, ServedPipeline, load_models, new_types
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
-from rayner.serving.replies import annotate_reply, documents_of, recognize_reply, standardize_reply
+from rayner.serving.replies import (
+    annotate_reply,
+    documents_of,
+    marked_documents_of,
+    recognize_reply,
+    standardize_reply,
+    type_reply,
+)
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
@@ -30,7 +38,9 @@ from rayner.serving.schemas import (
     RecognizeRequest,
     StandardizeReply,
     StandardizeRequest,
+    Versions,
 )
+from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of
@@ -117,11 +127,31 @@ class Service:
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        pipeline = _needed(models.pipeline)
-        asked = Asked(options_of(request, pipeline.recognizer))
-        found = await self._read("recognize", request, models, asked, began)
-        new_types = pipeline.new_types(asked.options)
-        return recognize_reply(found, new_types, models.versions(texts=True), request.contexts)
+        pipeline, recognizer = _with_recognizer(models)
+        options = options_of(request, recognizer, overlap=request.overlap)
+        documents = documents_of(request.documents)
+        found = await self._read("recognize", request, models.answering, Asked(options), documents, began)
+        if request.contexts:
+            found = await _with_contexts(found, pipeline)
+        unlearned = new_types(pipeline.stages, recognizer, options)
+        return recognize_reply(found, unlearned, models.versions(texts=True), request.contexts)
+
+    async def type_mentions(self, request: TypeRequest) -> TypeReply:
+        """Name the fine types of mentions.
+
+        Raises:
+            TooLarge: more documents, characters, mentions or types than the limits allow.
+            InputError: no typer, a mention that is not within its text, or a type that it cannot know.
+        """
+        began = time.perf_counter()
+        check_texts(request, self.settings.limits)
+        models = self.models
+        pipeline, typer = _with_typer(models)
+        options = options_of(request, typer)
+        documents = marked_documents_of(request.documents)
+        found = await self._read("type", request, models.typing, options, documents, began)
+        versions = Versions.model_validate({stage.name: stage.version for stage in pipeline.typing})
+        return type_reply(found, new_types(pipeline.typing, typer, options), versions)
 
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
         """Find mentions and link them.
@@ -133,16 +163,20 @@ class Service:
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        pipeline = _needed(models.pipeline)
-        options = options_of(request, pipeline.recognizer)
+        pipeline, recognizer = _with_recognizer(models)
+        options = options_of(request, recognizer, overlap=request.overlap)
         bases = models.linked if request.knowledge_base is None else ()
         bases = bases or bases_of(models.knowledge_bases, request.knowledge_base)
         asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
-        found = await self._read("annotate", request, models, asked, began)
+        documents = documents_of(request.documents)
+        found = await self._read("annotate", request, models.answering, asked, documents, began)
+        if request.contexts:
+            found = await _with_contexts(found, pipeline)
         versions = models.versions(texts=True, bases=bases)
         linking = [models.knowledge_bases[name] for name in bases]
         names = await asyncio.to_thread(entity_names, [document for document, _ in found], linking)
-        return annotate_reply(found, names, pipeline.new_types(options), versions, request.contexts)
+        unlearned = new_types(pipeline.stages, recognizer, options)
+        return annotate_reply(found, names, unlearned, versions, request.contexts)
 
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.
@@ -168,15 +202,17 @@ class Service:
         await self._batcher.close()
 
     async def _read(
-        self, endpoint: str, request: RecognizeRequest, models: Models, asked: Asked, began: float
+        self,
+        endpoint: str,
+        request: RecognizeRequest | TypeRequest,
+        kept: PredictorCache[Any],
+        key: Any,
+        documents: Sequence[Document],
+        began: float,
     ) -> list[Predicted]:
         with _types_by_place(request):
-            predictor = await self._predictor(models.answering, asked)
-        found = await self._answers(predictor, documents_of(request.documents))
-        if request.contexts:
-            # Those of a checkpoint's own recipe are not in its answers; to choose them anew takes long.
-            shown = _needed(models.pipeline).with_contexts
-            found = await asyncio.to_thread(lambda: [Predicted(shown(out), count) for out, count in found])
+            predictor = await self._predictor(kept, key)
+        found = await self._answers(predictor, documents)
         self._answered(endpoint, found, began)
         return found
 
@@ -219,13 +255,17 @@ class Service:
         self._meter.answered(endpoint, len(found), windows, mentions, time.perf_counter() - began)
 
 
-def check_texts(request: RecognizeRequest, limits: LimitSettings) -> None:
-    """Raise TooLarge if a request has more documents, characters or types than it may."""
+def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
+    """Raise TooLarge if a request has more documents, characters, mentions or types than it may."""
     if len(request.documents) > limits.documents:
         what, hint = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
         raise TooLarge("documents", what, hint)
-    characters = 0
+    characters = mentions = 0
     for index, document in enumerate(request.documents):
+        mentions += len(document.mentions) if isinstance(document, MarkedTextIn) else 0
+        if mentions > limits.mentions:
+            what = f"the documents up to this one have {mentions:,} mentions"
+            raise TooLarge(f"documents.{index}.mentions", what, f"send {limits.mentions:,} at most")
         characters += len(document.text)
         if characters > limits.characters:
             what = f"the documents up to this one have {characters:,} characters"
@@ -234,15 +274,15 @@ def check_texts(request: RecognizeRequest, limits: LimitSettings) -> None:
         raise TooLarge("types", f"{len(request.types):,} types", f"send {limits.types:,} at most")
 
 
-def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Options:
-    """What the request asks of the predictor; a bare name of a learned type means that type.
+def options_of(request: RecognizeRequest | TypeRequest, stage: AskedStage, **more: Any) -> Options:
+    """What the request asks of a stage; a bare name of a learned type means that type.
 
     Raises:
         InputError: a type that occurs twice.
     """
     types = None
     if request.types is not None:
-        learned = recognizer.known
+        learned = stage.known
         names = [given.name for given in request.types]
         if twice := first_repeated(names):
             _, second = twice
@@ -251,17 +291,33 @@ def options_of(request: RecognizeRequest, recognizer: ServedRecognizer) -> Optio
             learned[given.name] if given.is_bare and given.name in learned else given.settings()
             for given in request.types
         )
-    return recognizer.options(types=types, shift=request.shift, overlap=request.overlap)
+    return stage.options(types=types, shift=request.shift, **more)
 
 
-def _needed(pipeline: ServedPipeline | None) -> ServedPipeline:
-    if pipeline is None:
-        raise InputError("documents", "this service has no recognizer", "ask /v1/standardize")
-    return pipeline
+async def _with_contexts(found: Sequence[Predicted], pipeline: ServedPipeline) -> list[Predicted]:
+    """Those of a checkpoint's own recipe are not in its answers; to choose them anew takes long."""
+    shown = pipeline.with_contexts
+    return await asyncio.to_thread(lambda: [Predicted(shown(out), count) for out, count in found])
+
+
+def _with_recognizer(models: Models) -> tuple[ServedPipeline, AskedStage]:
+    pipeline = models.pipeline
+    if pipeline is None or pipeline.recognizer is None:
+        hint = "ask /v1/standardize" if pipeline is None else "ask /v1/type"
+        raise InputError("documents", "this service has no recognizer", hint)
+    return pipeline, pipeline.recognizer
+
+
+def _with_typer(models: Models) -> tuple[ServedPipeline, AskedStage]:
+    pipeline = models.pipeline
+    if pipeline is None or pipeline.typer is None:
+        hint = "serve a typer's checkpoint, or a pipeline file with a stage of types"
+        raise InputError("documents", "this service has no typer", hint)
+    return pipeline, pipeline.typer
 
 
 @contextmanager
-def _types_by_place(request: RecognizeRequest) -> Iterator[None]:
+def _types_by_place(request: RecognizeRequest | TypeRequest) -> Iterator[None]:
     """Name a type of which something is wrong by its place in the request."""
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from rayner.config.recipe_files import YAML_ERRORS, Recipes, parse_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, RECIPE
+from rayner.models.finite import check_finite
 from rayner.models.sources import WEIGHTS
 
 FORMAT = 2
@@ -56,9 +57,9 @@ def load_weights(model: nn.Module, folder: Path, places: Mapping[str, Place]) ->
     """Fill a model with what `save_weights` wrote, or with a single file of all weights (format 1).
 
     Raises:
-        CheckpointError: a file that is missing, cut short, or of another model.
+        CheckpointError: a file that is missing, cut short, of another model, or whose weights are NaN.
     """
-    weights = _read(folder / WEIGHTS)
+    weights = _read(folder / WEIGHTS, unbounded={name for name, _ in model.named_buffers()})
     for start, place in places.items():
         if not any(name.startswith(start) for name in weights):
             part = _read(folder / place.folder / WEIGHTS)
@@ -76,15 +77,17 @@ def _write(weights: Mapping[str, Tensor], path: Path) -> None:
     save_file(dict(weights), path, metadata={"format": "pt"})
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def _read(path: Path, unbounded: Collection[str] = ()) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        weights = load_file(path)
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", "copy the whole checkpoint folder") from None
     except SafetensorError as error:
         raise CheckpointError(
             str(path), f"cannot be read ({error})", "copy the file again; it was cut short"
         ) from None
+    check_finite(weights, path, unbounded)
+    return weights
 
 
 def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:

@@ -12,6 +12,7 @@ import pytest
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.supervision.resolvers import adapters
+from rayner.tasks.resolvers import resolvers
 
 TEXT = "Ada Lovelace wrote. She and Kurt slept."
 DOCUMENT = Document("d", TEXT)
@@ -96,6 +97,16 @@ class Maverick:
     def predict(self, sentences: list[list[str]]) -> dict[str, Any]:
         assert sentences == [["Ada", "Lovelace", "wrote", "."], ["She", "and", "Kurt", "slept", "."]]
         return {"clusters_token_offsets": [((0, 1), (4, 4))]}
+
+
+def test_who_uses_an_adapter_is_told_once_that_it_was_never_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastcoref", module("fastcoref", FCoref=FCoref))
+    (resolver,) = resolvers(["fastcoref"])
+    assert resolver(DOCUMENT) == resolver(DOCUMENT)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "a stand-in of fastcoref, never with its weights" in line
 
 
 def test_maverick_answers_with_words(monkeypatch: pytest.MonkeyPatch) -> None:

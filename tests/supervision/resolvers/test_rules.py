@@ -10,6 +10,7 @@ from rayner.data.schema import Document
 from rayner.supervision.pronouns import PRONOUNS, Agreement
 from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions
 from rayner.supervision.resolvers.rules import RuleResolver
+from tests.supervision.resolvers.plain_rules import plain_chains
 
 
 def chains(text: str) -> list[list[str]]:
@@ -60,6 +61,37 @@ def test_chains_are_apart_and_lie_in_the_text(text: str) -> None:
     assert len(spans) == len(set(spans))
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert all(len(chain) > 1 for chain in found)
+
+
+PEOPLE = ["Ada", "Kurt", "Emma", "Smith", "Smith", "Jones", "Mr.", "Mrs.", "of", "'s", "mother"]
+PRONOUNS_AND_MORE = ["she", "he", "it", "they", "her", "himself", "I", "you", "we", "saw", "and"]
+PHRASES_AND_MARKS = ["the", "the", "her", "old", "dog", "dog", "ship", ".", ".", "?", "“", "”", ","]
+
+
+@given(st.lists(st.sampled_from(PEOPLE + PRONOUNS_AND_MORE + PHRASES_AND_MARKS), max_size=150))
+def test_links_are_those_of_looking_at_all_entities(words: list[str]) -> None:
+    document = Document("d", " ".join(words))
+    assert RuleResolver()(document) == plain_chains(document)
+
+
+def test_the_time_grows_with_the_text_alone() -> None:
+    """Twice as long a text with twice as many entities has twice as many comparisons, not four times."""
+    counted = [0]
+
+    def agrees(self: Agreement, other: Agreement) -> bool:
+        counted[0] += 1
+        return plain(self, other)
+
+    plain = Agreement.agrees
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Agreement, "agrees", agrees)
+        for people in (100, 200):
+            lines = [f"Then Name{i}x saw the thing{i}. She knew it was hers. I slept." for i in range(people)]
+            counted[0] = 0
+            RuleResolver()(Document("d", " ".join(lines)))
+            found.append(counted[0])
+    assert found[1] < 2.5 * found[0]
 
 
 def test_agreement_is_symmetric_and_tells_people_from_things() -> None:

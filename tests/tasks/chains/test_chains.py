@@ -88,6 +88,20 @@ def test_one_story_is_too_few(tmp_path: Path) -> None:
         list(made.items("train"))
 
 
+def test_a_story_much_longer_than_a_step_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = task(tmp_path)  # of 60 sub-words a step
+    lengths, groups = np.full(20, 30), np.array(["novel"] * 9 + [f"story{i}" for i in range(11)])
+    for epoch in range(2):
+        made.plan(lengths, groups, epoch)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("the longest story has 270 sub-words, and a step holds it whole")
+    caplog.clear()
+    task(tmp_path).plan(lengths[9:], groups[9:], 0)
+    assert not caplog.records
+
+
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:
     made = task(tmp_path)
     both = [str(tmp_path / "train.jsonl"), str(tmp_path / "dev.jsonl")]
@@ -197,6 +211,24 @@ def test_it_learns_to_find_mentions_of_a_chain(tmp_path: Path) -> None:
     after = train(made.recipe, tmp_path / "run")["metrics"]
     assert after["mentions"] == before["mentions"] > 20
     assert after["mrr"] > before["mrr"] + 0.1
+    assert before["mrr_other_stories"] < after["mrr_other_stories"]
+    assert after["mrr"] <= after["mrr_other_stories"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("negatives", "chooses"),
+    [("other_stories", "mrr_other_stories"), ("same_story", "mrr"), ("both", "mrr")],
+)
+def test_best_is_chosen_among_what_the_contrast_pushes_apart(
+    tmp_path: Path, negatives: str, chooses: str
+) -> None:
+    made = task(tmp_path, loss={"negatives": negatives})
+    assert made.metric.name == chooses
+    dev = list(made.items("dev"))
+    scorer = made.scorer(made.build())
+    assert made.metric.name in score(scorer, dev)[0]
+    alone = score(scorer, [replace(document, group="book") for document in dev])[0]
+    assert (alone["mrr_other_stories"], alone["mentions"]) == (None, score(scorer, dev)[0]["mentions"])
 
 
 def test_without_dev_the_last_step_is_best_and_says_so(tmp_path: Path) -> None:

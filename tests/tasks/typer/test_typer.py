@@ -294,7 +294,9 @@ def test_a_typer_follows_a_stage_that_finds_mentions() -> None:
     assert "names" not in vars(stage)
 
 
-def test_types_come_from_the_corpus_a_file_or_the_recipe(tmp_path: Path) -> None:
+def test_types_come_from_the_corpus_a_file_or_the_recipe(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = [
         {
             "y_str": ["b", "a"],
@@ -317,6 +319,16 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(tmp_path: Path) -> None
     assert vocabulary(min_count=2) == {"b": 2}
     assert list(vocabulary(type_list=str(tmp_path / "types.txt")).items()) == [("z", 0), ("b", 2)]
     assert vocabulary(types=[{"name": "a"}]) == {"a": 1}
+    (tmp_path / "types.txt").write_text("b\n/x/y/z\n/x/y2\n")
+    listed = {"type_list": str(tmp_path / "types.txt")}
+    assert list(vocabulary(**listed)) == ["b", "/x/y/z", "/x/y2"]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(
+        "2 types above others are no types themselves, and so in no answer: /x/y of /x/y/z"
+    )
+    assert "/x of /x/y/z" in line
+    assert vocabulary(**listed, decoding={"hierarchy": "none"})
+    assert len(caplog.records) == 1
     with pytest.raises(CorpusError, match=r"no mention of a type .*: b \(2\), a \(1\)"):
         vocabulary(min_count=3)
     (tmp_path / "types.txt").write_text("a\nb\na\n")

@@ -14,6 +14,8 @@ from rayner.data.schema import Context, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import RecipeError
 from rayner.models.tokenizer import load_tokenizer
+from rayner.tasks.chains.story_rows import rows
+from rayner.tasks.document_windows import text_windows
 from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 
 TOKENIZER = load_tokenizer("random:32x2")
@@ -35,9 +37,9 @@ def read(window: MentionWindow) -> list[str]:
 @pytest.mark.parametrize(
     ("encoding", "expected"),
     [
-        ("head", "so the old singer of PARIS slept ."),
+        ("head", "so the old SINGER of paris slept ."),
         ("span_markers", "so the old [UNUSED1] singer of paris [unused2] slept ."),
-        ("head_markers", "so the old singer of [UNUSED1] paris [unused2] slept ."),
+        ("head_markers", "so the old [UNUSED1] singer [unused2] of paris slept ."),
         ("mask", "so the old [MASK] slept ."),
         ("prompt", "so the old singer of paris slept . the type of singer of paris is [MASK] ."),
         ("triple", "so the old singer of paris slept . < singer of paris , hasty ##pe , [MASK] >"),
@@ -51,10 +53,22 @@ def test_what_is_read(encoding: MentionEncoding, expected: str) -> None:
 
 
 def test_the_head_that_a_mention_names_is_read() -> None:
-    start = TEXT.index("singer")
-    mention = Mention(start, start + len("singer of Paris"), "x", head=(start, start + 6))
+    start, head = TEXT.index("singer"), TEXT.index("Paris")
+    mention = Mention(start, start + len("singer of Paris"), "x", head=(head, head + 5))
     (window,) = windows_of("head")(Document("d", TEXT, (mention,)))
-    assert read(window)[3] == "SINGER"
+    assert read(window)[5] == "PARIS"
+
+
+@pytest.mark.parametrize(
+    "mention", ["the investigation into her death", "her, who had slept", 'the old "Times"']
+)
+def test_a_typer_reads_the_head_that_the_pre_training_on_chains_reads(mention: str) -> None:
+    mentions = Mention(0, 2, "x", chain="c"), Mention(9, 9 + len(mention), "x", chain="c")
+    document = Document("d", f"It, then {mention}.", mentions)
+    (window,) = windows_of("head")(document)
+    texts = text_windows(document, WindowSettings(), TOKENIZER, TOKENIZER.unk_id, TOKENIZER.sep_id)
+    (row,) = rows(document, texts)
+    assert window.places.tolist() == row["head"][::2].tolist()
 
 
 def test_a_head_is_no_closing_quote() -> None:

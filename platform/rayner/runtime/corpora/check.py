@@ -8,10 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from rayner.config import BaseRecipe, DocumentRecipe
-from rayner.config.documents import CorpusSettings
+from rayner.config import BaseRecipe, CorpusSettings, DocumentRecipe
 from rayner.config.recipe_files import corpus_paths
-from rayner.data.corpus_check import Overlap, Widths
+from rayner.data.corpus_check import Finding, Overlap, Widths
 from rayner.data.corpus_check import check as find_faults
 from rayner.data.readers import Reject, Unit, find_units, read_unit
 from rayner.data.schema import Document
@@ -32,7 +31,8 @@ def check(
     Args:
         paths: the files of each split, or files of one corpus. With a recipe, those that it names are its
             splits, and its other splits are read too.
-        given: a recipe; its types, and the widest span of its model, are checked as well.
+        given: a recipe. Of one that finds mentions, types and the widest span of the model are checked as
+            well; of a typer, whether its list of types has their parents.
 
     Returns:
         `documents, mentions, types, repaired, rejected, errors, warnings, notes`, `kinds` (kind -> findings)
@@ -46,22 +46,25 @@ def check(
         hint = "rayner kb check is for knowledge bases"
         raise RecipeError("--recipe", "the task learns from no corpus of documents", hint)
     recipe = cast(DocumentRecipe | None, given)
+    finds_mentions = given is not None and task_of(given).kind.name == "documents"
     names = recipe.corpus.rename if recipe else {}
     splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
+    task = train_task(recipe) if recipe else None
     # Others learn from documents too, but not the types of their mentions.
-    typed = recipe if given is not None and task_of(given).kind.name == "documents" else None
-    limit = getattr(train_task(typed), "max_width", None) if typed else None
+    typed = recipe if finds_mentions else None
+    limit = getattr(task, "max_width", None) if typed else None
     found = find_faults(
         splits,
         # In a recipe, a type may stand for itself by its name.
         types={t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None,
         widths=_widths_of(typed) if typed and limit else None,
         max_span_width=limit,
-        overlap=_overlap_of(typed),
+        overlap="nested" if recipe and not typed else _overlap_of(typed),
         places={name: split.places for name, split in splits.items()},
     )
     rejects = [_as_finding(reject, name) for name, split in splits.items() for reject in split.rejects]
-    findings = [*rejects, *map(asdict, found.findings)]
+    parents = _without_parents(getattr(task, "missing_parents", {}))
+    findings = [*rejects, *map(asdict, [*found.findings, *parents])]
     severities = Counter(finding["severity"] for finding in findings)
     types = sum((split.types for split in splits.values()), Counter())
     return {
@@ -136,6 +139,13 @@ def _overlap_of(recipe: DocumentRecipe | None) -> Overlap:
     if recipe is None:
         return "unknown"
     return getattr(getattr(recipe, "decoding", None), "overlap", "outer")
+
+
+def _without_parents(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    for above, below in missing.items():
+        more = f" and of {len(below) - 1} more" if len(below) > 1 else ""
+        what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
+        yield Finding("type without a parent", "warning", "types", what, "add it: else no answer holds it")
 
 
 def _as_finding(reject: Reject, split: str) -> dict[str, Any]:

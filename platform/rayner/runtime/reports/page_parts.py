@@ -42,6 +42,7 @@ NAMES = {
     "top3": "top 3",
     "top5": "top 5",
     "mrr": "mean reciprocal rank",
+    "mrr_other_stories": "mean reciprocal rank among other stories",
     "nil_precision": "NIL precision",
     "nil_recall": "NIL recall",
     "nil_auc": "NIL area under ROC",

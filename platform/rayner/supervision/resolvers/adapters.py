@@ -7,6 +7,7 @@ the package's own weights.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +18,7 @@ from rayner.data.sentences import sentences_of
 from rayner.data.words import words_of
 from rayner.errors import InputError
 
-WITHOUT_WEIGHTS = frozenset({"coreferee", "fastcoref", "maverick"})
-"""The names of those that were never run with weights."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,14 @@ class Adapter:
         return f"{self.name}:{self.model}"
 
     def check(self) -> None:
-        """Load it.
+        """Load it, and say that what it answers was never seen.
 
         Raises:
             InputError: the package or the model is not installed.
         """
         self.load(self.model)
+        what = "rayner was tested beside a stand-in of %s, never with its weights: look at some of its chains"
+        log.warning(what, self.name)
 
     def __call__(self, document: Document) -> list[list[Span]]:
         """The chains of a document; none of one without a word."""

@@ -6,7 +6,8 @@ that needs no parse: nearer sentences first, in a sentence from left to right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rayner.data.schema import Document, Span
@@ -21,11 +22,12 @@ PRONOUN_SENTENCES = 3
 
 @dataclass(slots=True)
 class _Entity:
-    """The mentions of a chain so far, and what they say together."""
+    """The mentions of a chain so far, and what they say together; `number` counts entities."""
 
+    number: int
     mentions: list[Found] = field(default_factory=list)
     agreement: Agreement = field(default_factory=Agreement)
-    names: list[frozenset[str]] = field(default_factory=list)
+    names: set[frozenset[str]] = field(default_factory=set)
 
     def add(self, mention: Found) -> None:
         self.mentions.append(mention)
@@ -38,6 +40,59 @@ class _Entity:
         self.agreement = Agreement(new.person if mention.kind != "pronoun" else old.person, plural, gender)
 
 
+_Mentioned = tuple[Found, _Entity]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entities:
+    """The entities of a text so far, by what a mention looks for: no mention looks at all of them.
+
+    Attributes:
+        recent: all mentions, in the order of their words, as all lists of mentions here.
+        by_name: the parts of a name -> who is called so; `by_part`, one of its words -> who has it in a name.
+        by_head: a head word -> phrases with it.
+        by_speaker: agreement and quotation -> pronouns; those after which their entity was mentioned again
+            may be missing.
+    """
+
+    tokens: Tokens
+    all: list[_Entity] = field(default_factory=list)
+    recent: list[_Mentioned] = field(default_factory=list)
+    by_name: dict[frozenset[str], dict[int, _Entity]] = field(default_factory=lambda: defaultdict(dict))
+    by_part: dict[str, dict[int, _Entity]] = field(default_factory=lambda: defaultdict(dict))
+    by_head: dict[str, list[_Mentioned]] = field(default_factory=lambda: defaultdict(list))
+    by_speaker: dict[tuple[Agreement, int], list[_Mentioned]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, mention: Found, entity: _Entity | None) -> None:
+        """A mention of an entity, or of a new one."""
+        tokens = self.tokens
+        if entity is None:
+            entity = _Entity(len(self.all))
+            self.all.append(entity)
+        entity.add(mention)
+        self.recent.append((mention, entity))
+        if mention.kind == "name":
+            parts = _parts(tokens, mention)
+            entity.names.add(parts)
+            for index in (self.by_name[parts], *(self.by_part[word] for word in parts)):
+                index[entity.number] = entity
+        elif mention.kind == "phrase":
+            self.by_head[tokens.lower[mention.head]].append((mention, entity))
+        else:
+            self.by_speaker[_speaker(tokens, mention)].append((mention, entity))
+
+    def back(self, mentions: list[_Mentioned], mention: Found, sentences: int) -> Iterator[_Mentioned]:
+        """Those that end before a mention, the last first, down to so many sentences before it."""
+        sentence = self.tokens.sentence
+        for other, entity in reversed(mentions):
+            if sentence[mention.first] - sentence[other.first] > sentences:
+                return
+            if other.last < mention.first:
+                yield other, entity
+
+
 class RuleResolver:
     """Chains by rule."""
 
@@ -47,93 +102,81 @@ class RuleResolver:
     def __call__(self, document: Document) -> list[list[Span]]:
         """The chains of an English text."""
         tokens = Tokens.of(document)
-        entities: list[_Entity] = []
+        entities = _Entities(tokens)
         for mention in find_mentions(tokens):
-            entity = _antecedent(tokens, entities, mention)
-            if entity is None:
-                entity = _Entity()
-                entities.append(entity)
-            entity.add(mention)
-            if mention.kind == "name":
-                entity.names.append(_parts(tokens, mention))
-        chains = (entity.mentions for entity in entities if len(entity.mentions) > 1)
+            entities.add(mention, _antecedent(entities, mention))
+        chains = (entity.mentions for entity in entities.all if len(entity.mentions) > 1)
         return [[(tokens.spans[m.first][0], tokens.spans[m.last][1]) for m in chain] for chain in chains]
 
 
-def _antecedent(tokens: Tokens, entities: list[_Entity], mention: Found) -> _Entity | None:
+def _antecedent(entities: _Entities, mention: Found) -> _Entity | None:
     if mention.kind == "name":
-        return _by_name(tokens, entities, mention)
+        return _by_name(entities, mention)
     if mention.kind == "phrase":
-        return None if mention.is_indefinite else _by_head(tokens, entities, mention)
+        return None if mention.is_indefinite else _by_head(entities, mention)
     if mention.agreement.person < 3:
-        return _by_speaker(tokens, entities, mention)
-    return _by_agreement(tokens, entities, mention)
+        return _by_speaker(entities, mention)
+    return _by_agreement(entities, mention)
 
 
-def _by_name(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
+def _by_name(entities: _Entities, mention: Found) -> _Entity | None:
     """The last entity of that name, or one of whose names holds all parts of it, or the other way round."""
-    parts = _parts(tokens, mention)
-    same = [entity for entity in entities if parts in entity.names and _agree(entity, mention)]
-    alike = same or [
-        entity
-        for entity in entities
-        if any(parts <= name or name <= parts for name in entity.names if name and parts)
-        and _agree(entity, mention)
-    ]
-    return max(alike, key=lambda entity: entity.mentions[-1].first, default=None)
+    parts = _parts(entities.tokens, mention)
+    called = entities.by_name.get(parts, {})
+    alike = [entity for entity in called.values() if _agree(entity, mention)]
+    if not alike:
+        sharing = {n: entity for word in parts for n, entity in entities.by_part.get(word, {}).items()}
+        alike = [
+            entity
+            for entity in sharing.values()
+            if _agree(entity, mention) and any(parts <= name or name <= parts for name in entity.names)
+        ]
+    return max(alike, key=lambda entity: (entity.mentions[-1].first, -entity.number), default=None)
 
 
-def _by_head(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
+def _by_head(entities: _Entities, mention: Found) -> _Entity | None:
     """The last entity with that head, whose possessor, if any, is called the same."""
-    head, sentence = tokens.lower[mention.head], tokens.sentence[mention.first]
+    tokens = entities.tokens
     possessor = _possessor(tokens, mention)
-    best: tuple[int, _Entity] | None = None
-    for entity in entities:
-        for other in reversed(entity.mentions):
-            if sentence - tokens.sentence[other.first] > PHRASE_SENTENCES:
-                break
-            alike = other.kind == "phrase" and tokens.lower[other.head] == head and other.last < mention.first
-            if alike and _possessor(tokens, other) == possessor and _modifiers_fit(tokens, other, mention):
-                if best is None or other.first > best[0]:
-                    best = other.first, entity
-                break
-    return best[1] if best else None
+    phrases = entities.by_head.get(tokens.lower[mention.head], [])
+    for other, entity in entities.back(phrases, mention, PHRASE_SENTENCES):
+        if _possessor(tokens, other) == possessor and _modifiers_fit(tokens, other, mention):
+            return entity
+    return None
 
 
-def _by_speaker(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
+def _by_speaker(entities: _Entities, mention: Found) -> _Entity | None:
     """The last of the same person and number in the same quotation, or, outside of any, in the text."""
-    spoken = tokens.quotation[mention.first]
-    found = [
-        (other.first, number, entity)
-        for number, entity in enumerate(entities)
-        for other in entity.mentions[-1:]
-        if other.kind == "pronoun"
-        and other.agreement == mention.agreement
-        and tokens.quotation[other.first] == spoken
-    ]
-    return max(found)[2] if found else None
+    spoken = entities.by_speaker.get(_speaker(entities.tokens, mention), [])
+    while spoken:
+        other, entity = spoken[-1]
+        if entity.mentions[-1] == other:
+            return entity
+        spoken.pop()  # what was said of it since then is in another quotation, or no pronoun
+    return None
 
 
-def _by_agreement(tokens: Tokens, entities: Iterable[_Entity], mention: Found) -> _Entity | None:
+def _by_agreement(entities: _Entities, mention: Found) -> _Entity | None:
     """Of those that agree, one in the nearest sentence; in it, one of the same pronoun, or the first."""
+    tokens = entities.tokens
     sentence, family = tokens.sentence[mention.first], PRONOUNS[tokens.lower[mention.first]]
     reach = 0 if tokens.lower[mention.first] in REFLEXIVE else PRONOUN_SENTENCES
-    best: tuple[int, bool, int] | None = None
+    best: tuple[int, bool, int, int] | None = None
     chosen = None
-    for entity in entities:
-        if not _agree(entity, mention):
-            continue
-        for other in reversed(entity.mentions):
-            back = sentence - tokens.sentence[other.first]
-            if back > reach:
-                break
-            if other.last >= mention.first:
-                continue
+    for other, entity in entities.back(entities.recent, mention, reach):
+        back = sentence - tokens.sentence[other.first]
+        if best is not None and back > best[0]:
+            break
+        if _agree(entity, mention):
             same = other.kind == "pronoun" and PRONOUNS[tokens.lower[other.first]] == family
-            rank = back, not same, other.first
+            rank = back, not same, other.first, entity.number
             if best is None or rank < best:
                 best, chosen = rank, entity
     return chosen
+
+
+def _speaker(tokens: Tokens, pronoun: Found) -> tuple[Agreement, int]:
+    return pronoun.agreement, tokens.quotation[pronoun.first]
 
 
 def _agree(entity: _Entity, mention: Found) -> bool:

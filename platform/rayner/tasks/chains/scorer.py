@@ -35,14 +35,17 @@ class EncodesMentions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MentionVectors:
-    """The mentions of a document that are in chains: the number of the chain [M] and the vector [M, D]."""
+    """The mentions of a document that are in chains: the number of the chain [M], the vector [M, D], and the
+    number of the story that the document is of."""
 
     chains: np.ndarray
     vectors: np.ndarray
+    story: int
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, MentionVectors)
+            and self.story == other.story
             and np.array_equal(self.chains, other.chains)
             and np.array_equal(self.vectors, other.vectors)
         )
@@ -82,18 +85,28 @@ class ChainScorer:
     ) -> MentionVectors:
         """The mentions of all windows."""
         if not windows:
-            return MentionVectors(np.zeros(0, np.int64), np.zeros((0, 0), np.float32))
+            return MentionVectors(np.zeros(0, np.int64), np.zeros((0, 0), np.float32), 0)
         chains = np.concatenate([np.asarray(window["chain"], np.int64) for window in windows])
-        return MentionVectors(chains, np.concatenate(scores))
+        return MentionVectors(chains, np.concatenate(scores), windows[0]["story"])
 
     def evaluate(self, predicted: Sequence[MentionVectors], gold: Sequence[Document]) -> dict[str, Any]:
         """For each mention, the rank of the nearest of its chain among all other mentions of all documents:
-        the mean of one over it (`mrr`), and how often it is 1 (`top1`)."""
+        the mean of one over it (`mrr`), and how often it is 1 (`top1`).
+
+        `mrr_other_stories` has beside the mentions of the chain only those of other stories, as the contrast
+        of `negatives: other_stories`; None where all are of one story.
+        """
         found = [answer for answer in predicted if len(answer.chains)]
         if not found:
-            return {"mrr": None, "top1": None, "mentions": 0}
-        ranks = reciprocal_ranks(
-            np.concatenate([answer.vectors for answer in found]),
-            np.concatenate([answer.chains for answer in found]),
-        )
-        return {"mrr": float(ranks.mean()), "top1": float((ranks == 1).mean()), "mentions": len(ranks)}
+            return {"mrr": None, "mrr_other_stories": None, "top1": None, "mentions": 0}
+        vectors = np.concatenate([answer.vectors for answer in found])
+        chains = np.concatenate([answer.chains for answer in found])
+        stories = np.repeat([answer.story for answer in found], [len(answer.chains) for answer in found])
+        ranks = reciprocal_ranks(vectors, chains)
+        among_others = reciprocal_ranks(vectors, chains, stories) if len(set(stories.tolist())) > 1 else None
+        return {
+            "mrr": float(ranks.mean()),
+            "mrr_other_stories": None if among_others is None else float(among_others.mean()),
+            "top1": float((ranks == 1).mean()),
+            "mentions": len(ranks),
+        }

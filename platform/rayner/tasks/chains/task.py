@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _MASKED, _REPLACED = 0.8, 0.9
 """Of the sub-words to be predicted, 80 % are masked and 10 % replaced by any other (Devlin et al. 2019)."""
+MUCH = 4
+"""How many times as long as a step a story may be in silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,14 @@ class StoryBatch:
 class ChainsTask(CorpusTask[ChainsRecipe]):
     """Learns to place the mentions of a chain near each other, and to predict masked sub-words."""
 
-    metric = Metric("mrr")
     keeps_stories_apart = True
 
     def __init__(self, recipe: ChainsRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
+        # The contrast says nothing of mentions of a story beside each other unless they are negatives.
+        others_only = recipe.loss.negatives == "other_stories"
+        self.metric = Metric("mrr_other_stories" if others_only else "mrr")
+        self._told = False
         self.weights: Mapping[str, float] = {"contrast": recipe.loss.contrast_weight}
         if recipe.loss.mlm_weight:
             self.weights = {**self.weights, "mlm": recipe.loss.mlm_weight}
@@ -99,10 +104,16 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
-        """Steps of whole stories, two at least."""
-        return story_plans.plan(
-            lengths, groups, self.recipe.seed, epoch, self.recipe.training.tokens_per_step
-        )
+        """Steps of whole stories, two at least; a story that is much longer than a step is told, once."""
+        budget = self.recipe.training.tokens_per_step
+        if not self._told and (longest := story_plans.longest(lengths, groups)) > MUCH * budget:
+            self._told = True
+            what = "the longest story has %d sub-words, and a step holds it whole: training.tokens_per_step "
+            what += (
+                "is %d. Each pair of its mentions takes memory; give chapters as files or groups of their own"
+            )
+            log.warning(what, longest, budget)
+        return story_plans.plan(lengths, groups, self.recipe.seed, epoch, budget)
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
         """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""

@@ -17,7 +17,7 @@ class Stories(Documents):
     """Read and cut as documents are; scored by the retrieval of mentions. Their vectors are not stored."""
 
     name = "stories"
-    metrics: Mapping[str, Mode] = {"mrr": "max", "top1": "max"}
+    metrics: Mapping[str, Mode] = {"mrr": "max", "mrr_other_stories": "max", "top1": "max"}
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Any], metrics: Mapping[str, Any]

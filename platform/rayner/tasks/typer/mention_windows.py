@@ -15,6 +15,7 @@ from rayner.data.schema import Document, Mention
 from rayner.data.windows import SubWords, locate, owner
 from rayner.errors import RecipeError
 from rayner.models.tokenizer import Tokenizer
+from rayner.supervision.heads import head_of
 from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow, text_windows
 
 _LEAST_TEXT = 4
@@ -151,8 +152,8 @@ class MentionWindows:
 def located(document: Document, mention: Mention, subwords: SubWords) -> Located | None:
     """Where a mention is; None where it touches no word.
 
-    Its head word is the one that it names; of one that names none, the last word that holds a letter or a
-    digit (the rule is in place of a dependency parse, and is that of languages whose heads come last).
+    Its head word is the one that it names; of one that names none, that of `heads.head_of`, by which the
+    pre-training on chains reads mentions, too.
     """
     place = locate(subwords, mention.start, mention.end)
     if place is None:
@@ -162,13 +163,8 @@ def located(document: Document, mention: Mention, subwords: SubWords) -> Located
     if mention.head is not None:
         head = max(low, bisect_left(words, mention.head[1], lo=low, hi=high + 1, key=lambda w: w[0]) - 1)
     else:
-        spelled = (i for i in range(high, low - 1, -1) if _is_spelled(document.text[slice(*words[i])]))
-        head = next(spelled, high)
+        head = low + head_of([document.text[slice(*word)] for word in words[low : high + 1]])
     return Located(first, last, int(subwords.first[head]), int(subwords.last[head]))
-
-
-def _is_spelled(word: str) -> bool:
-    return any(map(str.isalnum, word))
 
 
 def _shared(texts: Sequence[TextWindow], found: Sequence[tuple[int, Located]]) -> list[MentionWindow]:

@@ -39,7 +39,13 @@ from rayner.tasks.typer.predictor import (
     tuned_per_type,
     tuned_threshold,
 )
-from rayner.tasks.typer.vocabulary import read_vocabulary, vocabulary_of, write_vocabulary
+from rayner.tasks.typer.vocabulary import (
+    lacking,
+    listed_types,
+    read_vocabulary,
+    vocabulary_of,
+    write_vocabulary,
+)
 
 
 class TyperOptions(Options):
@@ -56,7 +62,7 @@ class TyperOptions(Options):
 class TyperTask(CorpusTask[TyperRecipe]):
     """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
 
-    examples_version = 2
+    examples_version = 3
     metric = Metric("macro_f1")
     weights: Mapping[str, float] = {"type": 1.0}
 
@@ -74,6 +80,11 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def names(self) -> list[str]:
         """The types in their order."""
         return list(self.vocabulary)
+
+    @property
+    def missing_parents(self) -> Mapping[str, Sequence[str]]:
+        """Types above those that the recipe lists, and listed by it nowhere, each with those below it."""
+        return lacking(self.recipe, listed_types(self.recipe))
 
     @cached_property
     def contexts(self) -> SentenceContexts | None:

@@ -4,14 +4,18 @@ or from the training corpus."""
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rayner.config import TyperRecipe
 from rayner.config.recipe_files import corpus_paths
+from rayner.data.fine_types import missing_parents
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.tasks.checkpoint_files import HINT
+
+log = logging.getLogger(__name__)
 
 FILE = "types.json"
 """In a checkpoint: type -> mentions of it in training."""
@@ -27,12 +31,11 @@ def vocabulary_of(recipe: TyperRecipe, counts: Counter[str]) -> dict[str, int]:
         RecipeError: the file of names is missing, holds none or one twice.
         CorpusError: no mention has a type that is to be learned.
     """
-    if recipe.types:
-        names = [t.name for t in recipe.types]
-    elif recipe.type_list is not None:
-        names = read_type_list(recipe.type_list)
-    else:
-        names = sorted(name for name, count in counts.items() if count >= recipe.min_count)
+    names = listed_types(recipe) or sorted(n for n, count in counts.items() if count >= recipe.min_count)
+    if missing := lacking(recipe, names):
+        told = ", ".join(f"{above} of {below[0]}" for above, below in list(missing.items())[:3])
+        what = "%d types above others are no types themselves, and so in no answer: %s; add them to the types"
+        log.warning(what, len(missing), told)
     found = {name: counts[name] for name in names}
     if not any(found.values()):
         there = ", ".join(f"{name} ({count})" for name, count in counts.most_common(10)) or "none at all"
@@ -41,6 +44,21 @@ def vocabulary_of(recipe: TyperRecipe, counts: Counter[str]) -> dict[str, int]:
             "corpus.train", what, "correct types, type_list or min_count, or name another corpus"
         )
     return found
+
+
+def listed_types(recipe: TyperRecipe) -> list[str]:
+    """The types that a recipe or its file names; none where the training corpus decides.
+
+    Raises:
+        RecipeError: as `read_type_list`.
+    """
+    named = [t.name for t in recipe.types]
+    return named if recipe.type_list is None else read_type_list(recipe.type_list)
+
+
+def lacking(recipe: TyperRecipe, names: Iterable[str]) -> dict[str, list[str]]:
+    """As `missing_parents`; none where a recipe makes nothing of hierarchies."""
+    return {} if recipe.decoding.hierarchy == "none" else missing_parents(names)
 
 
 def read_type_list(path: str) -> list[str]:
