@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.faults import first_line, lost_errors
 
 WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
 SECONDS_TO_WAIT = 1800
@@ -68,7 +69,6 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
         RaynerError: it was lost `ATTEMPTS` times.
     """
     import ray
-    from ray.exceptions import RayActorError
 
     ensure_ray()
     actor = ray.remote(**needs.options())(_Worker) if needs.options() else ray.remote(_Worker)
@@ -80,8 +80,8 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
             wait_for_room([node], needs)
             log.info("works on node %s", ray.get(node))
             return ray.get(worker.call.remote(begin, attempt))
-        except RayActorError as error:
-            why = str(error).strip().splitlines()[0]
+        except lost_errors() as error:
+            why = first_line(error)
             log.warning("attempt %d of %d lost its node or process: %s", attempt, ATTEMPTS, why)
         finally:
             ray.kill(worker)  # pyright: ignore[reportArgumentType]
