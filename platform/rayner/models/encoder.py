@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from rayner.config.base import Precision
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.precision import autocast
-from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, verified_embedded_weights
+from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, needs_code, verified_embedded_weights
 from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
 
 __all__ = [
@@ -129,10 +129,10 @@ def encoder_from_config(folder: str | Path) -> Encoder:
     if not (folder / "config.json").is_file():
         raise CheckpointError(str(folder), "no config.json of an encoder", "give a whole checkpoint folder")
     try:
-        config = AutoConfig.from_pretrained(str(folder))
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(str(folder / "config.json"), str(error).splitlines()[0]) from error
-    return Encoder(AutoModel.from_config(config, dtype=torch.float32))
+    return Encoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
 
 
 def _pretrained(source: Source) -> Encoder:
@@ -140,8 +140,12 @@ def _pretrained(source: Source) -> Encoder:
 
     place = str(source.folder) if source.kind == "folder" else source.name
     try:
-        model = AutoModel.from_pretrained(place, dtype=torch.float32, use_safetensors=True)
+        model = AutoModel.from_pretrained(
+            place, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError) as error:
+        if failure := needs_code(source.name, error):
+            raise failure from error
         raise InputError(
             f"encoder: {source.name}",
             f"no model to be had ({str(error).splitlines()[0]})",
@@ -210,6 +214,8 @@ def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
                 )
             encoder.model.load_state_dict({k: file.get_tensor(prefix + k) for k in wanted})
     except (OSError, SafetensorError, RuntimeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(
             str(path), f"weights that do not fit ({error})", "fetch the folder again"
         ) from error

@@ -24,7 +24,7 @@ class WorkerFault(RaynerError):
 
 
 def lost_errors() -> tuple[type[Exception], ...]:
-    """What Ray raises where a process or a node is lost; a process that is killed for memory is no dead actor."""
+    """What Ray raises where a process or a node is lost; one that is killed for memory is no dead actor."""
     from ray.exceptions import (
         LocalRayletDiedError,
         NodeDiedError,

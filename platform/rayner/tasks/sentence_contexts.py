@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from rayner.config import ContextSettings, RankerRecipe
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 from rayner.retrieval.contexts import Candidate, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.tasks.base import Predictor
@@ -193,10 +193,13 @@ class SentenceContexts:
 def check_ranker(folder: Path) -> None:
     """Raises:
     CheckpointError: the folder is no checkpoint of a ranker.
+    StorageError: it cannot be read now.
     """
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
+            raise failure from error
         what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
         raise CheckpointError(str(folder), what, hint) from None
     if task not in _RANKERS:

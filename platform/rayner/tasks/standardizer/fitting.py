@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rayner.data.mention_strings import MentionString
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 from rayner.metrics.nil import NilCalibration
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
@@ -47,6 +47,7 @@ class Fitted:
 
         Raises:
             CheckpointError: the file is missing or another's.
+            StorageError: it cannot be read now.
         """
         path = folder / FILE
         try:
@@ -59,6 +60,8 @@ class Fitted:
                 nil = None
             return cls(weight, None if nil is None else NilCalibration.from_json(nil))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if failure := storage_error(str(path), "cannot be read", error):
+                raise failure from error
             what = f"cannot be read ({type(error).__name__})"
             raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 
