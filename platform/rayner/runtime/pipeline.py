@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.elsewhere import Needs, wait_for_room
+from rayner.runtime.faults import first_line, lost_errors
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+_SHOWN = 300
 AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
@@ -24,14 +27,15 @@ def parallel_map(
     """The result of every part, in the order in which parts get done.
 
     With no workers this is a plain loop. Otherwise each part is a Ray task on one CPU; a task whose process
-    dies is run again. Parts, results and `work` must pickle.
+    dies is run again. Parts, results and `work` must pickle, and a part as text says which files it is of.
 
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
             grows in the meantime.
 
     Raises:
-        RaynerError: as `work` raised it.
+        RaynerError: as `work` raised it; or the process of a part died each time that it was run.
+        InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`.
     """
     if workers == 0:
         yield from map(work, parts)
@@ -41,22 +45,29 @@ def parallel_map(
     ensure_ray()
     shared = ray.put(work)
     task = ray.remote(num_cpus=1)(_result)
-    waiting, running = iter(parts), set[Any]()
+    waiting, running = iter(parts), dict[Any, Part]()
+    first = ray.remote(num_cpus=1)(_started).remote()
     try:
         while True:
             room = (cluster_cpus() + AHEAD if workers is None else workers) - len(running)
-            running.update(task.remote(shared, part) for part in itertools.islice(waiting, max(0, room)))
+            running |= {task.remote(shared, part): part for part in itertools.islice(waiting, max(0, room))}
             if not running:
                 return
+            # Parts may take long, and do not say when they begin.
+            wait_for_room([first], Needs(cpus=1))
             # One at a time: the next part starts when one is done, however long the others take.
             (done,), _ = ray.wait(list(running), num_returns=1)
-            running.remove(done)
-            result = ray.get(done)
+            part = running.pop(done)
+            try:
+                result = ray.get(done)
+            except lost_errors() as error:
+                lost = f"{str(part)[:_SHOWN]}: the work lost its node or process each time"
+                raise RaynerError(f"{lost}, as when memory runs out: {first_line(error)}") from error
             if isinstance(result, RaynerError):
                 raise result
             yield result
     finally:
-        for unfinished in running:
+        for unfinished in (first, *running):
             ray.cancel(unfinished)
 
 
@@ -73,6 +84,10 @@ def code_digest(*patterns: str) -> str:
     package = Path(__file__).parents[1]
     sources = sorted(path for pattern in patterns for path in package.glob(f"{pattern}.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def _started() -> None:
+    """Answers once there is a CPU."""
 
 
 def _result(work: Callable[[Part], Result], part: Part) -> Result | RaynerError:

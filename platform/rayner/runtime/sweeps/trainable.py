@@ -15,7 +15,7 @@ from rayner.errors import DivergedError, InputError
 from rayner.files.locks import locked
 from rayner.files.run_checkpoints import LAST
 from rayner.runtime.faults import lost_errors
-from rayner.runtime.sweeps.folder import check_visible
+from rayner.runtime.shared_folder import check_visible
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
