@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from tests.runtime.training.toy_task import toy_recipe
     [
         ("examples-of/one", 2, f"s3://{BUCKET}/examples-of/.examples"),
         ("examples-of/two", 0, None),
-        ("", 2, None),
     ],
 )
 def test_workers_find_the_examples_of_a_run_at_a_uri_beside_it(
@@ -30,6 +30,11 @@ def test_workers_find_the_examples_of_a_run_at_a_uri_beside_it(
     monkeypatch.setattr(training, "_train", lambda *given: found.append(given[5]))
     training.train_until(1, toy_recipe(), Path(uri(out)), workers=workers)
     assert [uri_of(one) for one in found] == [cache]
+
+
+def test_beside_a_bucket_there_is_nothing() -> None:
+    bucket: Any = SimpleNamespace(uri=f"s3://{BUCKET}")
+    assert training._beside(Path("/local/work/tests"), bucket, 2) == Path("/local/work")
 
 
 class _Task:
