@@ -64,11 +64,11 @@ def test_parts_that_have_no_cpu_are_refused_in_time(no_room: None, caplog: pytes
 
 
 def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_path: Any) -> None:
-    given: Any = (partial(Holder), [], tmp_path)
+    annotator: Any = partial(Holder)
     with pytest.raises(
         InputError, match=r"no node has had room for cpus 2\.0 for 1\.5 s; free are 0 of 4 CPU"
     ):
-        next(run_on_ray(*given, Pool(1, 3, 2, 0)))
+        next(run_on_ray(annotator, [], tmp_path, Pool(1, 3, 2, 0)))
 
 
 def test_a_service_whose_replicas_never_run_is_refused_in_time(

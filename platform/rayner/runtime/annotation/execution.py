@@ -76,9 +76,10 @@ def run_on_ray(
     ensure_ray()
     rows = [{"work": pickle.dumps(to_read)} for to_read in work]
     share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
-    each = Needs(pool.cpus * (1 - share), pool.gpus)
+    cpus = pool.cpus * (1 - share)
+    each = Needs(cpus, pool.gpus)
     # Ray Data says nothing of room that it waits for, and waits without a bound.
-    room = ray.remote(num_cpus=each.cpus, num_gpus=each.gpus)(_started)
+    room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
     wait_for_room([room.remote() for _ in range(pool.least)], each)
     folder = Path(output.place.path) if output.place.is_local else None
     with _quiet_context(), marker_file(folder) if folder else nullcontext() as marker:
@@ -104,8 +105,8 @@ def run_on_ray(
             ),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=each.cpus,
-            num_gpus=each.gpus,
+            num_cpus=cpus,
+            num_gpus=pool.gpus,
             compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
         )
         try:

@@ -48,7 +48,7 @@ class _Part:
     sizes: tuple[int, ...]
 
     def __str__(self) -> str:
-        return ", ".join(self.unit.paths)
+        return str(self.unit.source)
 
 
 def build_examples(
