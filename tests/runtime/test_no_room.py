@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import ray
+from ray.exceptions import OutOfMemoryError
 from ray.train.v2._internal.execution.controller import state as states
 
-from rayner.errors import InputError
-from rayner.runtime import actors
-from rayner.runtime.actors import each_on_actors
-from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
+from rayner.errors import InputError, RaynerError
+from rayner.runtime import actors, elsewhere
+from rayner.runtime.actors import LOSSES, each_on_actors
+from rayner.runtime.elsewhere import ATTEMPTS, WAIT_VARIABLE, Needs, work_elsewhere
 from rayner.runtime.training.ray_workers import tell_of_waiting
 
 
@@ -21,14 +22,15 @@ class Cluster:
     """Ray's functions, on a cluster with room for `room` actors: what others are asked never comes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-        self.room, self.actors = room, list[Any]()
-        monkeypatch.setattr(actors, "ensure_ray", lambda: None)
+        self.room, self.actors, self.killed = room, list[Any](), set[int]()
+        for module in (actors, elsewhere):
+            monkeypatch.setattr(module, "ensure_ray", lambda: None)
         monkeypatch.setattr(actors, "SECONDS_TO_START", 0.0)
         for name, function in {
             "remote": lambda **options: lambda cls: _Remote(self, cls),
             "wait": self.wait,
             "get": self.get,
-            "kill": lambda actor: None,
+            "kill": self.kill,
             "available_resources": lambda: {"CPU": 0.0},
             "cluster_resources": lambda: {"CPU": float(room)},
         }.items():
@@ -39,8 +41,14 @@ class Cluster:
         return done, [one for one in given if one not in done]
 
     def get(self, one: Any) -> Any:
-        assert self.actors.index(one.actor) < self.room, "waits for ever on an actor that has no room"
+        number = self.actors.index(one.actor)
+        assert number < self.room, "waits for ever on an actor that has no room"
+        if number in self.killed:
+            raise OutOfMemoryError("Task was killed due to the node running low on memory.\nAdvice")
         return one.call()
+
+    def kill(self, actor: Any) -> None:
+        self.room += 1
 
 
 class _Remote:
@@ -51,6 +59,9 @@ class _Remote:
         actor = _Actor(self.cls(*given))
         self.cluster.actors.append(actor)
         return actor
+
+    def options(self, **options: Any) -> _Remote:
+        return self
 
 
 class _Actor:
@@ -91,6 +102,24 @@ def test_where_no_actor_starts_the_work_is_refused_in_time(monkeypatch: pytest.M
     monkeypatch.setenv(WAIT_VARIABLE, "0.01")
     with pytest.raises(InputError, match=r"no node has had room for cpus 1 for 0\.01 s; free are .* CPU"):
         list(each_on_actors(lambda: lambda part: part, range(3), 2, Needs(cpus=1)))
+
+
+def test_actors_that_are_killed_for_memory_are_lost_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cluster(monkeypatch, room=2).killed = {0, 1, 3}
+    found = list(each_on_actors(lambda: lambda part: 2 * part, range(9), 2, Needs(cpus=1)))
+    assert found == [2 * part for part in range(9)]
+    Cluster(monkeypatch, room=1).killed = set(range(9))
+    lost = f"lost its node or process {LOSSES + 1} times, .*: Task was killed due to .* low on memory.$"
+    with pytest.raises(RaynerError, match=lost):
+        list(each_on_actors(lambda: lambda part: part, range(3), 1, Needs(cpus=1)))
+
+
+def test_work_elsewhere_that_is_killed_for_memory_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cluster(monkeypatch, room=1).killed = {0, 1}
+    assert work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {}) == 3
+    Cluster(monkeypatch, room=1).killed = set(range(9))
+    with pytest.raises(RaynerError, match=f"lost its node or process {ATTEMPTS} times"):
+        work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {})
 
 
 def test_a_training_tells_each_time_that_its_workers_did_not_start(

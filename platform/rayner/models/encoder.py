@@ -12,10 +12,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from rayner.config.base import Precision
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast
-from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, verified_embedded_weights
+from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, needs_code, verified_embedded_weights
 from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
 
 __all__ = [
@@ -142,10 +142,10 @@ def encoder_from_config(folder: str | Path) -> Encoder:
     if not (folder / "config.json").is_file():
         raise CheckpointError(str(folder), "no config.json of an encoder", "give a whole checkpoint folder")
     try:
-        config = AutoConfig.from_pretrained(str(folder))
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(str(folder / "config.json"), str(error).splitlines()[0]) from error
-    return Encoder(AutoModel.from_config(config, dtype=torch.float32))
+    return Encoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
 
 
 def _pretrained(source: Source) -> Encoder:
@@ -153,8 +153,12 @@ def _pretrained(source: Source) -> Encoder:
 
     place = str(source.folder) if source.kind == "folder" else source.name
     try:
-        model = AutoModel.from_pretrained(place, dtype=torch.float32, use_safetensors=True)
+        model = AutoModel.from_pretrained(
+            place, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError) as error:
+        if failure := needs_code(source.name, error):
+            raise failure from error
         raise InputError(
             f"encoder: {source.name}",
             f"no model to be had ({str(error).splitlines()[0]})",
@@ -226,6 +230,8 @@ def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
             check_finite({prefix + k: weight for k, weight in weights.items()}, path)
             encoder.model.load_state_dict(weights)
     except (OSError, SafetensorError, RuntimeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(
             str(path), f"weights that do not fit ({error})", "fetch the folder again"
         ) from error

@@ -89,7 +89,7 @@ def _of_hub(name: str) -> Mapping[str, Tensor] | None:
 
     try:
         found: Any = AutoModelForMaskedLM.from_pretrained(
-            name, use_safetensors=True, output_loading_info=True
+            name, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError):
         return None

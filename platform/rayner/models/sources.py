@@ -71,6 +71,14 @@ def weights_digest(name: str) -> str:
     return digest.hexdigest()
 
 
+def needs_code(name: str, error: Exception) -> InputError | None:
+    """The error of a model that comes with code of its own, which is never run; None if it is another one."""
+    if "custom code" not in str(error):
+        return None
+    what = "it comes with code of its own, which is never run"
+    return InputError(f"encoder: {name}", what, "name an encoder that transformers itself has, such as BERT")
+
+
 def embedded_folder() -> Path:
     """The folder of the embedded encoder.
 

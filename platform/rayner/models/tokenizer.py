@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import processors
 
 from rayner.errors import CheckpointError, InputError
-from rayner.models.sources import ENCODER, Source, locate
+from rayner.models.sources import ENCODER, Source, locate, needs_code
 
 Encoded = tuple[list[int], list[tuple[int, int]]]
 
@@ -151,8 +151,11 @@ def _from_transformers(source: Source) -> Tokenizer:
     from transformers import AutoTokenizer
 
     try:
-        loaded = AutoTokenizer.from_pretrained(str(source.folder) if source.kind == "folder" else source.name)
+        place = str(source.folder) if source.kind == "folder" else source.name
+        loaded = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
+        if failure := needs_code(source.name, error):
+            raise failure from error
         raise InputError(
             f"encoder: {source.name}",
             f"no tokenizer to be had ({str(error).splitlines()[0]})",

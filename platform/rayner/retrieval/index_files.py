@@ -15,7 +15,7 @@ from scipy import sparse
 
 from rayner.config import IndexSettings
 from rayner.data.schema import ENTITY_SCHEMA
-from rayner.errors import IndexFolderError
+from rayner.errors import IndexFolderError, storage_error
 from rayner.retrieval.approximate import read_approximate, write_approximate
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_index import EntityIndex
@@ -104,7 +104,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such folder any more.
-        IndexFolderError: it cannot be read, or is of another format.
+        IndexFolderError: it is damaged, or is of another format.
+        StorageError: it cannot be read now.
     """
     path = folder / MANIFEST
     try:
@@ -114,7 +115,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not folder.exists():
             raise
         raise IndexFolderError(str(path), "is missing", HINT) from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise IndexFolderError(str(path), "is cut short or not the file that was written", HINT) from None
     if known != FORMAT:
         raise IndexFolderError(str(path), f"format {known!r} is unknown", "use the rayner that wrote it")

@@ -13,6 +13,7 @@ from rayner.config import ScalingSettings
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
+from rayner.runtime.faults import first_line, lost_errors
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,6 @@ class _Pool:
     def replace(self, lost: Any) -> list[Any]:
         """Start others in place of a lost actor and of those that are lost with it; all of these."""
         import ray
-        from ray.exceptions import RayActorError
 
         # A call of an actor that works stays without an answer, one of a lost actor fails at once.
         asked = {one.started.remote(): one for one in self.started if one is not lost}
@@ -96,7 +96,7 @@ class _Pool:
         for call in answered:
             try:
                 ray.get(call)
-            except RayActorError:
+            except lost_errors():
                 gone.append(asked[call])
         for one in gone:
             ray.kill(one)
@@ -134,7 +134,6 @@ def each_on_actors(
         InputError: no node has had room for one actor for `RAYNER_WAIT_SECONDS`.
     """
     import ray
-    from ray.exceptions import ObjectLostError, RayActorError
 
     ensure_ray()
     pool = _Pool(load, workers, needs)
@@ -159,7 +158,7 @@ def each_on_actors(
             first = running[0]
             try:
                 result: Any = ray.get(first.answer)
-            except (RayActorError, ObjectLostError) as error:
+            except lost_errors() as error:
                 gone = pool.replace(first.actor)
                 free = deque(one for one in free if one not in gone)
                 _give_again(running, gone, pool, error)
@@ -188,11 +187,8 @@ def _give_again(running: Iterable[_Given], gone: Sequence[Any], pool: _Pool, err
             in_work.remove(given.actor)
             given.losses += 1
             if given.losses > LOSSES:
-                why = str(error).strip().splitlines()[0]
-                what = (
-                    f"the work lost its node or process {given.losses} times, as when memory runs out: {why}"
-                )
-                raise RaynerError(what)
+                lost = f"the work lost its node or process {given.losses} times"
+                raise RaynerError(f"{lost}, as when memory runs out: {first_line(error)}")
         given.actor = next(others)
         given.answer = given.actor.work.remote(given.part)
 

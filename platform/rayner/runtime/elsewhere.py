@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.faults import first_line, lost_errors
 
 WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
 SECONDS_TO_WAIT = 1800
@@ -68,7 +69,6 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
         RaynerError: it was lost `ATTEMPTS` times.
     """
     import ray
-    from ray.exceptions import RayActorError
 
     ensure_ray()
     actor = ray.remote(**needs.options())(_Worker) if needs.options() else ray.remote(_Worker)
@@ -80,8 +80,8 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
             wait_for_room([node], needs)
             log.info("works on node %s", ray.get(node))
             return ray.get(worker.call.remote(begin, attempt))
-        except RayActorError as error:
-            why = str(error).strip().splitlines()[0]
+        except lost_errors() as error:
+            why = first_line(error)
             log.warning("attempt %d of %d lost its node or process: %s", attempt, ATTEMPTS, why)
         finally:
             ray.kill(worker)  # pyright: ignore[reportArgumentType]
@@ -115,18 +115,34 @@ def wait_for_room(started: Sequence[Any], needs: Needs) -> None:
     """
     import ray
 
-    begin, asked = time.monotonic(), needs.options() or {"num_cpus": 1}
+    shown = ", ".join(
+        f"{name.removeprefix('num_')} {value}" for name, value in (needs.options() or {"num_cpus": 1}).items()
+    )
+    for pause in waiting(f"a node with room for {shown}", f"no node has had room for {shown}"):
+        if ray.wait([*started], timeout=pause)[0]:
+            return
+
+
+def waiting(wanted: str, missing: str) -> Iterator[float]:
+    """Seconds to wait each time, until whoever waits has what is wanted; now and then the log says for what.
+
+    Args:
+        missing: what has not come, in the words of the error.
+
+    Raises:
+        InputError: it has not come for `RAYNER_WAIT_SECONDS`.
+    """
+    begin = told = time.monotonic()
     bound = float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
-    told = begin
-    while not ray.wait([*started], timeout=min(1.0, bound))[0]:
-        waited = time.monotonic() - begin
-        if waited >= bound:
-            what = f"no node has had room for {_shown(asked)} for {bound:g} s; {cluster_room()}"
+    while True:
+        yield min(1.0, bound)
+        now = time.monotonic()
+        if now - begin >= bound:
             hint = f"ask for less in the recipe's scaling, add nodes, or wait longer with {WAIT_VARIABLE}"
-            raise InputError("the cluster", what, hint)
-        if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
-            told = time.monotonic()
-            log.info("waiting for a node with room for %s; %s", _shown(asked), cluster_room())
+            raise InputError("the cluster", f"{missing} for {bound:g} s; {cluster_room()}", hint)
+        if now - told >= SECONDS_BETWEEN_LINES:
+            told = now
+            log.info("waiting for %s; %s", wanted, cluster_room())
 
 
 def cluster_room() -> str:
@@ -138,7 +154,3 @@ def cluster_room() -> str:
     return "free are " + ", ".join(
         f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}" for name in names
     )
-
-
-def _shown(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())

@@ -23,6 +23,28 @@ class WorkerFault(RaynerError):
     """A worker cannot go on, whatever document it is given: no memory, or a device that failed."""
 
 
+def lost_errors() -> tuple[type[Exception], ...]:
+    """What Ray raises where a process or a node is lost; one that is killed for memory is no dead actor."""
+    from ray.exceptions import (
+        LocalRayletDiedError,
+        NodeDiedError,
+        ObjectLostError,
+        OutOfMemoryError,
+        RayActorError,
+        WorkerCrashedError,
+    )
+
+    return (
+        *(LocalRayletDiedError, NodeDiedError, ObjectLostError, OutOfMemoryError),
+        *(RayActorError, WorkerCrashedError),
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """What Ray says of a loss, without its advice."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def read_fault(where: str, error: BaseException) -> ReadFault:
     """The fault of a file, from the error that was raised when it was read."""
     reason = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__

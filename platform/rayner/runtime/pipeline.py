@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray, this_node
+from rayner.runtime.elsewhere import Needs, wait_for_room
+from rayner.runtime.faults import first_line, lost_errors
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+_SHOWN = 300
 AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
@@ -24,7 +27,7 @@ def parallel_map(
     """The result of every part, in the order in which parts get done.
 
     With no workers this is a plain loop. Otherwise each part is a Ray task on one CPU; a task whose process
-    dies is run again. Parts, results and `work` must pickle.
+    dies is run again. Parts, results and `work` must pickle, and a part as text says which files it is of.
 
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
@@ -32,7 +35,8 @@ def parallel_map(
         here: on this node alone, whose folders others do not see.
 
     Raises:
-        RaynerError: as `work` raised it.
+        RaynerError: as `work` raised it; or the process of a part died each time that it was run.
+        InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`.
     """
     cpus = cpus_here if here else cluster_cpus
     # Tasks would wait for ever on a node without CPUs.
@@ -44,24 +48,33 @@ def parallel_map(
 
     shared = ray.put(work)
     task = ray.remote(num_cpus=1)(_result)
+    first = ray.remote(num_cpus=1)(_started)
     if here:
-        task = task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(this_node(), soft=False))
-    waiting, running = iter(parts), set[Any]()
+        pinned = NodeAffinitySchedulingStrategy(this_node(), soft=False)
+        task, first = (one.options(scheduling_strategy=pinned) for one in (task, first))
+    waiting, running = iter(parts), dict[Any, Part]()
+    started = first.remote()
     try:
         while True:
             room = (cpus() + AHEAD if workers is None else workers) - len(running)
-            running.update(task.remote(shared, part) for part in itertools.islice(waiting, max(0, room)))
+            running |= {task.remote(shared, part): part for part in itertools.islice(waiting, max(0, room))}
             if not running:
                 return
+            # Parts may take long, and do not say when they begin.
+            wait_for_room([started], Needs(cpus=1))
             # One at a time: the next part starts when one is done, however long the others take.
             (done,), _ = ray.wait(list(running), num_returns=1)
-            running.remove(done)
-            result = ray.get(done)
+            part = running.pop(done)
+            try:
+                result = ray.get(done)
+            except lost_errors() as error:
+                lost = f"{str(part)[:_SHOWN]}: the work lost its node or process each time"
+                raise RaynerError(f"{lost}, as when memory runs out: {first_line(error)}") from error
             if isinstance(result, RaynerError):
                 raise result
             yield result
     finally:
-        for unfinished in running:
+        for unfinished in (started, *running):
             ray.cancel(unfinished)
 
 
@@ -87,6 +100,10 @@ def code_digest(*patterns: str) -> str:
     package = Path(__file__).parents[1]
     sources = sorted(path for pattern in patterns for path in package.glob(f"{pattern}.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def _started() -> None:
+    """Answers once there is a CPU."""
 
 
 def _result(work: Callable[[Part], Result], part: Part) -> Result | RaynerError:

@@ -16,6 +16,7 @@ from typing import Any
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.serving.gate import api_keys
@@ -136,6 +137,7 @@ class Served:
 
         Raises:
             InputError: an application that is not this one has its name or its prefix.
+                Or no replica has answered for `RAYNER_WAIT_SECONDS`.
             RaynerError: it does not start.
         """
         import ray
@@ -210,14 +212,17 @@ def metrics_address() -> str:
 def _wait(name: str, interrupted: Callable[[], bool]) -> bool:
     from ray import serve
 
-    while not interrupted():
+    replicas = f"replicas of the application {name}"
+    for pause in waiting(f"{replicas} that answer", f"no {replicas} have answered"):
+        if interrupted():
+            break
         application = serve.status().applications.get(name)
         if application is not None and application.status == "RUNNING":
             return True
         if application is not None and application.status in ("DEPLOY_FAILED", "UNHEALTHY"):
             messages = [application.message, *(d.message for d in application.deployments.values())]
             raise RaynerError(f"the application does not start: {_reason(messages)}")
-        time.sleep(_PAUSE)
+        time.sleep(min(_PAUSE, pause))
     return False
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import save_model
 from rayner.config import ContextSettings, RankerRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.sources import WEIGHTS, weights_digest
@@ -160,10 +160,13 @@ def contexts_of(
 def check_ranker(folder: Path) -> None:
     """Raises:
     CheckpointError: the folder is no checkpoint of a ranker.
+    StorageError: it cannot be read now.
     """
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
+            raise failure from error
         what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
         raise CheckpointError(str(folder), what, hint) from None
     if task not in _RANKERS:

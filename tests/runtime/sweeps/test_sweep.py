@@ -11,7 +11,10 @@ from ray import tune
 
 from rayner.config.recipe_files import changed_keys, with_settings
 from rayner.errors import InputError, RaynerError
-from rayner.runtime.sweeps.plan import plan_of
+from rayner.runtime.elsewhere import WAIT_VARIABLE
+from rayner.runtime.sweeps import winner
+from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.space import Space, load_space
 from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
@@ -221,3 +224,15 @@ def test_a_trial_that_no_node_can_hold_is_refused(tmp_path: Path, recipe: Any) -
     recipe = with_settings(recipe, {"scaling.cpus_per_worker": 1000}, "test")
     with pytest.raises(InputError, match="a trial needs 1 x 1000 CPU"):
         sweep(space_of(tmp_path, RATES), recipe, tmp_path / "sweep", settings(recipe, max_concurrent=None))
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_the_winner_trains_on_a_node_with_room_and_is_refused_in_time_where_there_is_none(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(winner, "only_here", lambda nodes, resources: False)
+    found = winner._train_on_a_node(plan, plan.recipe, TrialResources({"CPU": 1}, 1))
+    assert (found["seed"], Path(found["checkpoint"]).is_dir()) == (plan.recipe.seed, True)
+    monkeypatch.setenv(WAIT_VARIABLE, "0.5")
+    with pytest.raises(InputError, match=r"no node has had room for cpus 1000 for 0\.5 s"):
+        winner._train_on_a_node(plan, plan.recipe, TrialResources({"CPU": 1000}, 1))

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError
-from rayner.runtime.sweeps.folder import (
-    NotSharedError,
-    check_visible,
-    claim_folder,
-    lock_sweep,
-    marker_file,
-)
+from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
+from rayner.runtime.sweeps.folder import claim_folder, lock_sweep
 
 
 def config(epochs: int, scheduler: str = "asha", trials: int = 4) -> dict[str, Any]:

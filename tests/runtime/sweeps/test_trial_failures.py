@@ -20,8 +20,8 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from rayner.errors import DivergedError, InputError, RaynerError
+from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback
-from rayner.runtime.sweeps.folder import NotSharedError
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
 from rayner.runtime.sweeps.trials import (

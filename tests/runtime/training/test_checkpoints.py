@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from rayner.errors import CheckpointError, InputError, StorageError
 from rayner.files.folders import replace_folder, settle_folder
@@ -128,6 +129,27 @@ def test_storage_that_fails_while_reading_is_no_reason_to_start_over(
             work(toy_run(tmp_path))
     assert "--fresh" not in str(caught.value)
     assert work(toy_run(tmp_path)).finished
+
+
+@pytest.mark.parametrize("number", STORAGE)
+def test_an_epochs_state_that_the_storage_does_not_give_is_no_reason_to_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    cpu = torch.device("cpu")
+    assert checkpoints.load_epoch_state(tmp_path, cpu) is None
+    path = tmp_path / "last/state/epoch.safetensors"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"cut short")
+    with pytest.raises(CheckpointError, match="start over with --fresh"):
+        checkpoints.load_epoch_state(tmp_path, cpu)
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(checkpoints, "load_file", fail)
+    with pytest.raises(StorageError, match=rf"epoch.*{os.strerror(number)}.*resumed") as caught:
+        checkpoints.load_epoch_state(tmp_path, cpu)
+    assert "--fresh" not in str(caught.value)
 
 
 def test_a_file_that_the_storage_does_not_give_is_not_called_damaged(

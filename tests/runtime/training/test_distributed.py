@@ -100,6 +100,13 @@ def test_of_a_table_of_words_only_the_rows_with_a_gradient_travel(tmp_path: Path
     assert sorted(json.loads((tmp_path / "sent.json").read_text())) == sorted([4, *masks, 12, 3, table])
 
 
+def test_rows_are_looked_for_in_tables_on_a_cpu_alone() -> None:
+    rows = distributed.TABLE_ROWS
+    assert distributed.may_be_sparse(torch.empty(rows, 3))
+    assert not distributed.may_be_sparse(torch.empty(rows - 1, 3))
+    assert not distributed.may_be_sparse(torch.empty(rows, 3, device="meta"))
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     monkeypatch: pytest.MonkeyPatch, workers: int

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.errors import CorpusError, FileError
+from rayner.errors import CorpusError, FileError, storage_error
 from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
@@ -157,11 +157,18 @@ def split_lines(text: str) -> list[str]:
 
 
 def sample(path: Path) -> Sample:
-    """The lines at the start of a file, whatever its encoding."""
+    """The lines at the start of a file, whatever its encoding; none of a file that is not given.
+
+    Raises:
+        StorageError: it cannot be read now.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data = file.read(SAMPLE_BYTES)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error) as error:
+        given = not isinstance(error, NOT_GIVEN)
+        if given and (failure := storage_error(str(path), "cannot be read", error)):
+            raise failure from error
         return Sample(path, ())
     text = data.decode(errors="replace").removeprefix("\ufeff")
     lines = split_lines(text)

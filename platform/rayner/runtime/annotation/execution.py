@@ -15,9 +15,10 @@ import pickle
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,9 @@ from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, rea
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.elsewhere import Needs, wait_for_room
 from rayner.runtime.faults import WorkerFault
+from rayner.runtime.shared_folder import check_visible, marker_file
 
 READ_TASKS = 1024
 READER_SHARE = 0.01
@@ -62,6 +65,8 @@ def run_on_ray(
     """Annotate with a pool of actors. A block whose actor dies is done again by another.
 
     Raises:
+        NotSharedError: a node that works does not see the folder of the output.
+        InputError: no node has had room for an actor for `RAYNER_WAIT_SECONDS`.
         RaynerError: as the model or the reading raised it, or a worker failed in another way.
     """
     import ray
@@ -71,9 +76,15 @@ def run_on_ray(
     ensure_ray()
     rows = [{"work": pickle.dumps(to_read)} for to_read in work]
     share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
-    with _quiet_context():
+    cpus = pool.cpus * (1 - share)
+    each = Needs(cpus, pool.gpus)
+    # Ray Data says nothing of room that it waits for, and waits without a bound.
+    room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
+    wait_for_room([room.remote() for _ in range(pool.least)], each)
+    folder = Path(output.place.path) if output.place.is_local else None
+    with _quiet_context(), marker_file(folder) if folder else nullcontext() as marker:
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
-            partial(read, output),
+            partial(read, output, marker),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=pool.cpus * share,
@@ -90,10 +101,11 @@ def run_on_ray(
             fn_constructor_args=(
                 partial(annotator, run=uuid.uuid4().hex, cpus=pool.cpus),
                 max(1, int(pool.cpus)),
+                marker,
             ),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=pool.cpus * (1 - share),
+            num_cpus=cpus,
             num_gpus=pool.gpus,
             compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
         )
@@ -116,17 +128,23 @@ def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:
     return any(not head.get("CPU") for head in heads)
 
 
+def _started() -> None:
+    """Answers once there is room."""
+
+
 class _Actor:
     """Holds the model. Errors of ours travel as results: Ray would wrap them in its traceback.
 
     A fault of the actor ends its process, and Ray does the block again in another one.
     """
 
-    def __init__(self, annotator: partial[BlockAnnotator], threads: int) -> None:
+    def __init__(self, annotator: partial[BlockAnnotator], threads: int, marker: Path | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
         try:
+            if marker is not None:
+                check_visible(marker)
             self._annotate: BlockAnnotator | RaynerError = annotator()
         except RaynerError as error:
             self._annotate = error

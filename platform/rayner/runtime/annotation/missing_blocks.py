@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from rayner.runtime.annotation.input_shards import Shard
 from rayner.runtime.annotation.output_folder import Output, block_name
 from rayner.runtime.annotation.reading import Block, read_blocks
 from rayner.runtime.faults import ReadFault, pause
+from rayner.runtime.shared_folder import check_visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,12 @@ def _patiently(shard: Shard, block_bytes: int) -> Iterator[Block]:
             pause(failures, fault)
 
 
-def read(output: Output, batch: pa.Table) -> Iterator[pa.Table]:
+def read(output: Output, marker: Path | None, batch: pa.Table) -> Iterator[pa.Table]:
     """The blocks, pickled; an error of ours in place of one, as Ray would wrap it in its traceback."""
     to_read: ToRead = pickle.loads(batch["work"][0].as_py())
     try:
+        if marker is not None:
+            check_visible(marker)
         for name, block in missing_blocks(to_read, output):
             yield _row(name, block)
     except RaynerError as error:

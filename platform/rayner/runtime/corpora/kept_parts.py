@@ -62,6 +62,9 @@ class Part:
     key: str
     of: scans.Part
 
+    def __str__(self) -> str:
+        return ", ".join(path for unit in self.units for path in unit.paths)
+
 
 @dataclass(frozen=True, slots=True)
 class Assembled:

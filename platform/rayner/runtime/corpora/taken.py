@@ -37,6 +37,9 @@ class Taken:
     source: Path
     kept: np.ndarray
 
+    def __str__(self) -> str:
+        return str(self.source)
+
     def documents(self) -> Iterator[Document]:
         """Those that are kept."""
         first = 0

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rayner.runtime.sweeps.folder import NotSharedError
+from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS

@@ -1,4 +1,4 @@
-"""The folder of a sweep: it can be written, every node sees it, and it holds one sweep."""
+"""The folder of a sweep: it can be written, and it holds one sweep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.whole import write_json
-from rayner.runtime.cluster import this_node
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import SWEEP, TRIALS
 
@@ -24,11 +23,6 @@ FREE_KEYS = (
 """What may change when a sweep is resumed; with halving not the number of trials."""
 RAY = "ray"
 """Where Ray Tune leaves its own files."""
-_MARKER = ".shared-"
-
-
-class NotSharedError(InputError):
-    """A folder that a node of the cluster does not see."""
 
 
 @contextlib.contextmanager
@@ -74,54 +68,6 @@ def check_writable(out: Path) -> None:
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
         raise InputError(f"--out {out}", what, "name a folder that you may write to") from None
-
-
-@contextlib.contextmanager
-def marker_file(out: Path) -> Iterator[Path]:
-    """A new file in the locked folder of a sweep: a node without it does not see the folder."""
-    for old in out.glob(f"{_MARKER}*"):
-        old.unlink()
-    marker = out / f"{_MARKER}{uuid.uuid4().hex}"
-    marker.touch()
-    try:
-        yield marker
-    finally:
-        marker.unlink(missing_ok=True)
-
-
-def check_visible(marker: Path) -> None:
-    """Refuse to work on a node that does not see the folder of the sweep.
-
-    Raises:
-        NotSharedError: it names the node.
-    """
-    import ray
-
-    if not marker.exists():
-        what = f"the node {ray.util.get_node_ip_address()} does not see this folder"
-        raise NotSharedError(f"--out {marker.parent}", what, "name a folder on storage that all nodes share")
-
-
-def check_nodes(marker: Path) -> None:
-    """Check each node that the cluster has by now; one that joins later is checked by the trials on it.
-
-    Raises:
-        NotSharedError: it names the first node that does not see the folder of the sweep.
-    """
-    import ray
-    from ray.exceptions import RayTaskError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    check = ray.remote(num_cpus=0)(check_visible)
-    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != this_node()]
-    checks = [
-        check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(marker)
-        for node in others
-    ]
-    try:
-        ray.get(checks)
-    except RayTaskError as error:
-        raise error.cause from None
 
 
 def _check_config(out: Path, config: Mapping[str, Any]) -> None:

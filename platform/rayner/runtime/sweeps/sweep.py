@@ -12,9 +12,10 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.files.whole import write_json
 from rayner.files.working import kept_in_place, shown_at
+from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import check_nodes, check_writable, claim_folder, lock_sweep, marker_file
+from rayner.runtime.sweeps.folder import check_writable, claim_folder, lock_sweep
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (

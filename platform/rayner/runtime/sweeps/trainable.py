@@ -14,7 +14,8 @@ from rayner.config import ScalingSettings
 from rayner.errors import DivergedError, InputError
 from rayner.files.locks import locked
 from rayner.files.run_checkpoints import LAST
-from rayner.runtime.sweeps.folder import check_visible
+from rayner.runtime.faults import lost_errors
+from rayner.runtime.shared_folder import check_visible
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
@@ -182,25 +183,12 @@ def is_infrastructure(error: BaseException) -> bool:
 
     Memory that runs out in the training itself is no such failure: its settings may be why.
     """
-    from ray.exceptions import (
-        LocalRayletDiedError,
-        NodeDiedError,
-        ObjectLostError,
-        OutOfDiskError,
-        OutOfMemoryError,
-        RayActorError,
-        RaySystemError,
-        WorkerCrashedError,
-    )
+    from ray.exceptions import OutOfDiskError, RaySystemError
 
-    lost = (
-        *(LocalRayletDiedError, NodeDiedError, ObjectLostError, OutOfDiskError, OutOfMemoryError),
-        *(RaySystemError, WorkerCrashedError),
-    )
+    lost = (*lost_errors(), OutOfDiskError, RaySystemError)
     return not isinstance(error, DivergedError) and any(
-        isinstance(one, lost)
-        # One that failed as it was made raised an exception of its own.
-        or (isinstance(one, RayActorError) and not one.actor_init_failed)
+        # An actor that failed as it was made raised an exception of its own.
+        (isinstance(one, lost) and not getattr(one, "actor_init_failed", False))
         or (isinstance(one, OSError) and one.errno in _STORAGE_ERRORS)
         for one in _causes(error)
     )

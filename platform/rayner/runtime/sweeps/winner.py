@@ -15,6 +15,7 @@ from rayner.config import BaseRecipe
 from rayner.config.recipe_files import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.files.locks import locked
+from rayner.runtime.elsewhere import Needs, work_elsewhere
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
@@ -142,8 +143,8 @@ def _train_on_a_node(plan: Plan, recipe: BaseRecipe, resources: TrialResources) 
 
     if only_here([node["Resources"] for node in ray.nodes() if node["Alive"]], resources):
         return _train(plan, recipe)
-    given = {"num_cpus": resources.each["CPU"], "num_gpus": resources.each.get("GPU", 0)}
-    return ray.get(ray.remote(_train_as_a_trial).options(**given).remote(plan, recipe))
+    needs = Needs(cpus=resources.each["CPU"], gpus=resources.each.get("GPU", 0))
+    return work_elsewhere(lambda attempt: _train_as_a_trial(plan, recipe), needs, {})
 
 
 def only_here(nodes: Sequence[Mapping[str, float]], resources: TrialResources) -> bool:
@@ -153,7 +154,7 @@ def only_here(nodes: Sequence[Mapping[str, float]], resources: TrialResources) -
 
 def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     set_threads(recipe.scaling)
-    # A task that Ray begins again, or another launch, may come before the process of the last one has died.
+    # What is begun again, or another launch, may come before the process of the last one has died.
     with locked(plan.out / ".winner.lock", "trains the winner", SECONDS_TO_DIE):
         return _train(plan, recipe)
 

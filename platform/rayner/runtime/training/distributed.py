@@ -23,7 +23,7 @@ from rayner.runtime.training.failures import Company, GroupLostError, company
 
 BUCKET_BYTES = 64 * 2**20
 TABLE_ROWS = 4096
-"""A gradient with as many rows is looked through for those that are zero."""
+"""A gradient with as many rows is looked through for those that are zero, on a CPU."""
 ATTEMPTS = 45
 PAUSE = 2.0
 """NFS keeps what it knows of a folder for up to a minute."""
@@ -91,8 +91,8 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """Replace every gradient by its sum over all workers.
 
     A parameter that no worker has a gradient of keeps None, so that the optimizer passes it by as it does in
-    a run of one worker. Of a table, such as the embeddings of words, only those rows travel that a worker has
-    a gradient in: they are half of what a small encoder has.
+    a run of one worker. On CPUs, of a table, such as the embeddings of words, only those rows travel that a
+    worker has a gradient in: they are half of what a small encoder has.
     """
     if world_size() == 1:
         return
@@ -102,13 +102,21 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     for parameter in summed:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    whole = [p for p in summed if p.dim() != 2 or len(p) < TABLE_ROWS or not _sum_rows(p)]
+    whole = [p for p in summed if not (may_be_sparse(p) and _sum_rows(p))]
     for bucket in _buckets(whole):
         flat = torch.cat([_gradient(p).reshape(-1) for p in bucket])
         dist.all_reduce(flat)
         parts = flat.split([p.numel() for p in bucket])
         for parameter, part in zip(bucket, parts, strict=True):
             parameter.grad = part.view_as(parameter)
+
+
+def may_be_sparse(parameter: Tensor) -> bool:
+    """Whether the rows of its gradient are looked at.
+
+    Not on a GPU: the host would wait there in each step, to know how many rows travel.
+    """
+    return parameter.device.type == "cpu" and parameter.dim() == 2 and len(parameter) >= TABLE_ROWS
 
 
 def _sum_rows(table: nn.Parameter) -> bool:

@@ -47,6 +47,9 @@ class _Part:
     first: int
     sizes: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return str(self.unit.source)
+
 
 def build_examples(
     task: RunTask, split: Literal["train", "dev"], cache: Path, workers: int = 0

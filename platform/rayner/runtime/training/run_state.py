@@ -175,14 +175,17 @@ def load_epoch_state(out: Path, device: torch.device) -> State | None:
     """What the task made for the epoch that `OUT/last` is in; None where it made nothing.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: it is damaged.
+        StorageError: it cannot be read now.
     """
     path = out / LAST / "state" / EPOCH
-    if not path.exists():
-        return None
     try:
         return load_file(path, str(device))
+    except FileNotFoundError:
+        return None
     except Exception as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(path), f"cannot be read ({error})", _HINT) from error
 
 

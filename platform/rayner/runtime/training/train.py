@@ -65,7 +65,8 @@ def train(
             must see the folder.
         fresh: remove what an earlier run left in `out`.
         workers: Ray Train workers; 0 trains in this process. By default what the recipe says.
-        cache: the folder of example sets. By default the one that RAYNER_CACHE names, or one beside `out`.
+        cache: the folder of example sets. By default the one that RAYNER_CACHE names, or one beside `out`,
+            which for a run at a URI without workers is one of this machine.
         watch: who is shown what happens; by default whoever looks at standard error.
 
     Returns:
@@ -130,8 +131,15 @@ def _train_in(
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
-        cache = cache or cache_folder(out.parent / ".examples")
+        cache = cache or cache_folder(_beside(out, publication, workers) / ".examples")
         return _train(recipe, task, out, publication, workers, cache, watch or watcher(task.metric), epochs)
+
+
+def _beside(out: Path, publication: Publication | None, workers: int) -> Path:
+    """Where the example sets of a run lie by default: workers of a run at a URI may be on other machines."""
+    at_uri = None if publication is None or not workers else Path(publication.uri)
+    # Beside a bucket there is nothing.
+    return out.parent if at_uri is None or len(at_uri.parts) <= 2 else at_uri.parent
 
 
 def _check_gpus(recipe: BaseRecipe, workers: int) -> None:

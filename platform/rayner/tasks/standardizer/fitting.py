@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rayner.data.mention_strings import MentionString
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, storage_error
 from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import FEATURES, Combiner, Weight, features
@@ -77,6 +77,7 @@ class Fitted:
 
         Raises:
             CheckpointError: the file is missing or another's.
+            StorageError: it cannot be read now.
         """
         path = folder / FILE
         try:
@@ -85,6 +86,8 @@ class Fitted:
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
             return cls(weight, None if nil is None else _calibration(nil, path))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if failure := storage_error(str(path), "cannot be read", error):
+                raise failure from error
             what = f"cannot be read ({type(error).__name__})"
             raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 

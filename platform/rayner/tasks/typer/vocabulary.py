@@ -12,7 +12,7 @@ from pathlib import Path
 from rayner.config import TyperRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.fine_types import missing_parents
-from rayner.errors import CheckpointError, CorpusError, RecipeError
+from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
 from rayner.tasks.checkpoint_files import HINT
 
 log = logging.getLogger(__name__)
@@ -93,13 +93,16 @@ def read_vocabulary(folder: Path) -> dict[str, int]:
 
     Raises:
         CheckpointError: the file is missing or damaged.
+        StorageError: it cannot be read now.
     """
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(str(path), "is missing", "copy the whole checkpoint folder") from None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
         raise CheckpointError(str(path), "is cut short or not the file that was saved", HINT) from None
     if not isinstance(values, dict) or not all(type(count) is int for count in values.values()):
         raise CheckpointError(str(path), "is not the file that was saved", HINT)

@@ -1,0 +1,96 @@
+"""Waits for a cluster without room end, and say for what; work that is lost each time names its files."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import serve
+
+from rayner.data.readers.base import Unit
+from rayner.errors import InputError, RaynerError
+from rayner.runtime import elsewhere
+from rayner.runtime.annotation.execution import Pool, run_on_ray
+from rayner.runtime.corpora.kept_parts import Part
+from rayner.runtime.elsewhere import WAIT_VARIABLE
+from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.shared_folder import check_nodes, marker_file
+from rayner.serving import launch
+
+pytestmark = pytest.mark.usefixtures("ray_cluster")
+
+
+class Holder:
+    """An actor that holds what it was given."""
+
+    def started(self) -> None:
+        """Answers when it has it."""
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cluster of which others hold all CPUs, and little patience."""
+    holder: Any = ray.remote(num_cpus=ray.cluster_resources()["CPU"])(Holder).remote()
+    ray.get(holder.started.remote())
+    monkeypatch.setenv(WAIT_VARIABLE, "1.5")
+    monkeypatch.setattr(elsewhere, "SECONDS_BETWEEN_LINES", 0.0)
+    yield
+    ray.kill(holder)
+
+
+def end(part: Part) -> None:
+    os._exit(1)
+
+
+def test_a_part_whose_process_dies_each_time_names_its_files() -> None:
+    part = Part("key", (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b")))
+    lost = r"corpus/a\.jsonl, corpus/b\.jsonl: the work lost its node or process each time, as when memory"
+    with pytest.raises(RaynerError, match=lost) as caught:
+        list(parallel_map(end, [part]))
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_that_have_no_cpu_are_refused_in_time(no_room: None, caplog: pytest.LogCaptureFixture) -> None:
+    refused = r"no node has had room for cpus 1 for 1\.5 s; free are 0 of 4 CPU"
+    with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused):
+        list(parallel_map(abs, [1, 2]))
+    assert "waiting for a node with room for cpus 1; free are 0 of 4 CPU" in caplog.text
+
+
+def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_path: Any) -> None:
+    annotator: Any = partial(Holder)
+    with pytest.raises(
+        InputError, match=r"no node has had room for cpus 2\.0 for 1\.5 s; free are 0 of 4 CPU"
+    ):
+        next(run_on_ray(annotator, [], tmp_path, Pool(1, 3, 2, 0)))
+
+
+def test_a_service_whose_replicas_never_run_is_refused_in_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(WAIT_VARIABLE, "0.6")
+    monkeypatch.setattr(elsewhere, "SECONDS_BETWEEN_LINES", 0.0)
+    states = {"mine": SimpleNamespace(status="DEPLOYING", deployments={})}
+    monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications=states))
+    refused = r"no replicas of the application mine have answered for 0\.6 s; free are .* CPU"
+    with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused):
+        launch._wait("mine", lambda: False)
+    assert "waiting for replicas of the application mine that answer; free are" in caplog.text
+    assert not launch._wait("mine", lambda: True)
+
+
+def test_a_node_that_goes_while_it_is_asked_for_a_folder_is_passed_over(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = {"NodeID": "a" * 56, "Alive": True}
+    nodes = ray.nodes()
+    monkeypatch.setattr(ray, "nodes", lambda: [*nodes, gone])
+    with marker_file(tmp_path) as marker:
+        check_nodes(marker)
+    assert "went while it looked at" in caplog.text

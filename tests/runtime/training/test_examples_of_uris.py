@@ -1,0 +1,44 @@
+"""Where the example sets of a run at a URI lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rayner.files.uris import uri_of
+from rayner.runtime.training import train as training
+from tests.files.folders_at_uris import uri
+from tests.object_storage import BUCKET, Storage
+from tests.runtime.training.toy_task import toy_recipe
+
+
+@pytest.mark.parametrize(
+    ("out", "workers", "cache"),
+    [
+        ("examples-of/one", 2, f"s3://{BUCKET}/examples-of/.examples"),
+        ("examples-of/two", 0, None),
+    ],
+)
+def test_workers_find_the_examples_of_a_run_at_a_uri_beside_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, out: str, workers: int, cache: str | None
+) -> None:
+    found: list[Path] = []
+    monkeypatch.setattr(training, "train_task", lambda recipe: _Task())
+    monkeypatch.setattr(training, "_train", lambda *given: found.append(given[5]))
+    training.train_until(1, toy_recipe(), Path(uri(out)), workers=workers)
+    assert [uri_of(one) for one in found] == [cache]
+
+
+def test_beside_a_bucket_there_is_nothing() -> None:
+    bucket: Any = SimpleNamespace(uri=f"s3://{BUCKET}")
+    assert training._beside(Path("/local/work/tests"), bucket, 2) == Path("/local/work")
+
+
+class _Task:
+    metric = "f1"
+
+    def build(self) -> Any:
+        """Nothing is trained here."""
