@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
@@ -64,10 +65,11 @@ def read(output: Output, batch: pa.Table) -> Iterator[pa.Table]:
     to_read: ToRead = pickle.loads(batch["work"][0].as_py())
     try:
         for name, block in missing_blocks(to_read, output):
-            yield _row(name, block)
+            yield row_of(name, block)
     except RaynerError as error:
-        yield _row("", error)
+        yield row_of("", error)
 
 
-def _row(name: str, block: Block | RaynerError) -> pa.Table:
+def row_of(name: str, block: Any) -> pa.Table:
+    """A block, or what became of it, as Ray Data passes it on."""
     return pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
