@@ -44,6 +44,13 @@ def annotate(
         int | None,
         typer.Option(min=1, metavar="N", help="Workers that the pool may grow to; if unset, all that fit."),
     ] = None,
+    pool_per_stage: Annotated[
+        bool,
+        typer.Option(
+            "--pool-per-stage",
+            help="Of a pipeline: a pool of workers for each stage, at work at the same time.",
+        ),
+    ] = False,
     cpus: Annotated[
         float,
         typer.Option(
@@ -89,6 +96,7 @@ def annotate(
             also=[name for name, asked in also.items() if asked],
             workers=workers,
             max_workers=max_workers,
+            pool_per_stage=pool_per_stage,
             cpus=cpus,
             gpus=gpus,
             tokens_per_batch=tokens_per_batch,

@@ -230,6 +230,11 @@ class Pipeline:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
         return predict(self.predictor, given, tokens_per_batch, has_spare_core())
 
+    @property
+    def reads_contexts(self) -> bool:
+        """Whether a checkpoint of it reads sentences with contexts of its own choice."""
+        return any(getattr(one.task, "contexts", None) for one in self.checkpoints)
+
     def with_contexts(self, document: Document) -> Document:
         """An answer with the contexts that its sentences were read with, where there are any."""
         return with_contexts(document, self.checkpoints)

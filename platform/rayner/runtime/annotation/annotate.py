@@ -46,6 +46,7 @@ def annotate(
     also: Sequence[Also] = (),
     workers: int | None = None,
     max_workers: int | None = None,
+    pool_per_stage: bool = False,
     cpus: float = 1.0,
     gpus: float | None = None,
     tokens_per_batch: int | None = None,
@@ -68,6 +69,9 @@ def annotate(
             `sentences` of what each sentence was read with, which JSONL has anyway.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
+        pool_per_stage: a pool of actors for each stage of a pipeline, each of the size that `workers` or
+            `max_workers` says, in place of one whose actors hold all stages: so each model has a worker, or
+            a GPU, of its own, and they work at the same time. It changes no answer.
         cpus: logical CPUs of an actor; the whole ones are also its threads, at least one, and with a fraction
             beyond them (1.5) it prepares windows while the model works, as with a GPU.
         gpus: GPUs of an actor; by default one where the cluster has any. Where this process does the work, 0
@@ -91,6 +95,8 @@ def annotate(
     speed = Speed()
     if workers is not None and max_workers is not None:
         raise InputError("--workers", "conflicts with --max-workers", "give one: a fixed number, or a limit")
+    if workers == 0 and pool_per_stage:
+        raise InputError("--pool-per-stage", "conflicts with --workers 0", "leave one of the two out")
     if workers == 0 and gpus and not torch.cuda.is_available():
         what = f"asks for {gpus:g} where this process, which --workers 0 leaves the work to, sees no GPU"
         raise InputError("--gpus", what, "leave one of the two out")
@@ -134,6 +140,7 @@ def annotate(
             speed,
             workers,
             max_workers,
+            pool_per_stage,
             cpus,
             gpus,
             tokens_per_batch,
@@ -170,6 +177,7 @@ def _run(
     speed: Speed,
     workers: int | None,
     max_workers: int | None,
+    pool_per_stage: bool,
     cpus: float,
     gpus: float | None,
     tokens_per_batch: int | None,
@@ -180,7 +188,9 @@ def _run(
     work, finished = _left(additions, output)
     if not work:
         return 0
-    is_small = total < SMALL_BYTES and workers is None and max_workers is None and not gpus
+    stages = len(source.stages) if pool_per_stage and isinstance(source, PipelineSettings) else None
+    asked = workers is not None or max_workers is not None or gpus or stages
+    is_small = total < SMALL_BYTES and not asked
     if workers == 0 or is_small:
         device = "cpu" if gpus == 0 else None
         decided = _decided(source, output, device)
@@ -188,13 +198,13 @@ def _run(
         ticks = run_here(annotator, work, output)
         follow(_checked(ticks, check_writer), total, finished, speed)
         return 0
-    pool = _pool(workers, max_workers, cpus, gpus)
+    pool = _pool(workers, max_workers, stages, cpus, gpus)
     device = "cuda" if pool.gpus else "cpu"
     decided = _decided(source, output, device)
     annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
     ticks = run_on_ray(annotator, work, output, pool)
     follow(_checked(ticks, check_writer), total, finished, speed)
-    return pool.most
+    return pool.most * (stages or 1)
 
 
 def _decided(source: Model, output: Output, device: str | None) -> Model:
@@ -242,7 +252,9 @@ def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], 
     return work, finished
 
 
-def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float | None) -> Pool:
+def _pool(
+    workers: int | None, max_workers: int | None, stages: int | None, cpus: float, gpus: float | None
+) -> Pool:
     import ray
 
     from rayner.runtime.cluster import ensure_ray
@@ -254,10 +266,14 @@ def _pool(workers: int | None, max_workers: int | None, cpus: float, gpus: float
     room = [have.get("CPU", 1.0) / cpus] if cpus else []
     room += [have.get("GPU", 0.0) / gpus] if gpus else []
     fits = int(min(room, default=1))
-    most = workers or max_workers or max(1, fits)
-    if most > fits:
-        log.warning("the cluster has room for %d of %d workers until it grows", fits, most)
-    return Pool(workers or 1, most, cpus, gpus)
+    pools = stages or 1
+    # Where the other pools have an actor each.
+    most = workers or max_workers or max(1, fits - (pools - 1))
+    least = workers or 1
+    if max(most, least * pools) > fits:
+        wanted = max(most, least * pools)
+        log.warning("the cluster has room for %d of %d workers until it grows", fits, wanted)
+    return Pool(least, most, cpus, gpus, stages)
 
 
 def _digest(value: Any) -> str:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -22,6 +22,7 @@ from rayner.data.readers.rows import add_row
 from rayner.data.schema import Document, mention_to_row, sentence_rows
 from rayner.data.writers import write_brat, write_jsonl
 from rayner.errors import CorpusError, InputError
+from rayner.files.places import Place
 from rayner.runtime.annotation.answering import Answering, DocumentPredictor
 from rayner.runtime.annotation.attempts import Attempts, note_fault
 from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, SENTENCES, Output
@@ -51,12 +52,25 @@ class Model(Protocol):
 
 
 @dataclass(slots=True)
-class _Work:
-    """What becomes of a block."""
+class Work:
+    """What becomes of a block. It pickles: a pool of workers for each stage passes it on.
+
+    Attributes:
+        windows: of each document, once the first stage has answered.
+        read: each document with the contexts that its sentences were read with, where they are kept.
+        begun: when the work began, in seconds of the clock.
+        where, consumed: those of the block.
+    """
 
     documents: list[Document] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    windows: list[int] = field(default_factory=list)
+    read: list[Document] = field(default_factory=list)
     rejects: list[dict[str, Any]] = field(default_factory=list)
+    duplicates: int = 0
+    begun: float = field(default_factory=time.time)
+    where: str = ""
+    consumed: float = 0.0
 
     def reject(self, reject: Reject, lost: Literal["document", "mention"] = "document") -> None:
         self.rejects.append({**reject.to_row(), "lost": lost})
@@ -82,6 +96,8 @@ class BlockAnnotator:
         device: as in `Model.load`.
         run: what tells the driver that gives the blocks from any other; empty where it is this process.
         cpus: those that this process was given; by default those that it may run on.
+        stage: of a pipeline, the number of the one stage that this worker has; None for all of them. The
+            first reads the blocks, the last writes them.
     """
 
     def __init__(
@@ -93,55 +109,66 @@ class BlockAnnotator:
         device: str | None,
         run: str = "",
         cpus: float | None = None,
+        stage: int | None = None,
     ) -> None:
-        self._with_contexts: Callable[[Document], Document] = lambda document: document
+        self._with_contexts: Callable[[Document], Document] | None = None
+        self._is_last = True
         if isinstance(model, PipelineSettings):
             model = model.decided(device)
-            pipeline = model.pipeline(device)
-            predictor, self._with_contexts = pipeline.predictor, pipeline.with_contexts
+            own = model if stage is None else replace(model, stages=(model.stages[stage],))
+            self._is_last = own.stages[-1] is model.stages[-1]
+            pipeline = own.pipeline(device)
+            predictor = pipeline.predictor
+            if {"jsonl", "contexts"} & set(also) and pipeline.reads_contexts:
+                self._with_contexts = pipeline.with_contexts
         else:
             predictor = model.load(device)
+        # Later stages choose their own, as in a chain.
+        tokens_per_batch = None if stage else tokens_per_batch
         self._answering = Answering(predictor, tokens_per_batch, has_spare_core(cpus))
         self._version = model.version
         self._output, self._also = output, tuple(also)
         self._run = run
+        self._note = "" if stage is None else f"-{stage}"
 
-    def __call__(self, name: str, block: Block) -> Done:
-        """Annotate a block and write its files; that which says that it is done comes last."""
-        begun = time.time()
-        work = _Work()
-        for reject in block.rejects:
-            work.reject(reject)
-        for row in block.all_rows():
-            _read(row, work)
-        duplicates = _keep_first(work)
-        attempts = Attempts.begin(self._output.attempts(name), self._run)
-        predicted = self._predict(work, attempts)
-        found = [answer.out for answer in predicted]
-        words = sum(count_words(document.text) for document in found)
-        self._write(name, predicted, work.sources)
+    def __call__(self, name: str, block: Block | Work) -> Done | Work:
+        """Annotate a block and write its files, of which that which says that it is done comes last; or, for
+        a stage that is not the last, what the next one goes on with."""
+        work = _begun(block) if isinstance(block, Block) else block
+        attempts = Attempts.begin(self._attempts(name), self._run)
+        self._predict(work, attempts)
+        done = self._done(name, work) if self._is_last else work
+        attempts.end()
+        return done
+
+    def _attempts(self, name: str) -> Place:
+        return self._output.attempts(name + self._note)
+
+    def _done(self, name: str, work: Work) -> Done:
+        words = sum(count_words(document.text) for document in work.documents)
+        self._write(name, work)
         lost = sum(reject["lost"] == "document" for reject in work.rejects)
         sidecar = {
-            "documents": len(found),
+            "documents": len(work.documents),
             "rejected": lost,
-            "duplicates": duplicates,
-            "windows": sum(answer.windows for answer in predicted),
+            "duplicates": work.duplicates,
+            "windows": sum(work.windows),
             "words": words,
-            "mentions": Counter(m.type for document in found for m in document.mentions),
-            "linked": sum(m.entity_id is not None for document in found for m in document.mentions),
+            "mentions": Counter(m.type for document in work.documents for m in document.mentions),
+            "linked": sum(m.entity_id is not None for document in work.documents for m in document.mentions),
             "rejects": work.rejects,
         }
         self._output.write_json(self._output.sidecar(name), sidecar)
-        attempts.end()
-        return Done(len(found), lost, words, begun, time.time())
+        return Done(len(work.documents), lost, words, work.begun, time.time())
 
     def fault(self, name: str) -> int:
         """Note that this worker gives a block up for a fault of its own; how often that was in this run."""
-        return note_fault(self._output.attempts(name), self._run)
+        return note_fault(self._attempts(name), self._run)
 
-    def _predict(self, work: _Work, attempts: Attempts) -> list[Predicted]:
-        """The answers; a document that the model fails on becomes a reject, and no other does."""
-        answers = None
+    def _predict(self, work: Work, attempts: Attempts) -> None:
+        """Put the answers in place of the documents; one that the model fails on becomes a reject, and no
+        other does."""
+        answers: Sequence[Predicted | None] | None = None
         if not attempts.is_careful:
             try:
                 answers = self._answering.answers(work.documents)
@@ -151,37 +178,47 @@ class BlockAnnotator:
                 log.warning("a batch failed; trying its documents one by one", exc_info=True)
         if answers is None:
             answers = self._one_by_one(work, attempts)
-        for answer in answers:
+        given = [place for place, answer in enumerate(answers) if answer is not None]
+        found = [answer for answer in answers if answer is not None]
+        for answer in found:
             if not isinstance(answer.out, Document):
                 what = f"its answers are {type(answer.out).__name__}s, not documents"
                 raise InputError("annotate", what, "name a checkpoint that finds mentions")
-        return answers
+        work.documents = [answer.out for answer in found]
+        work.sources = [work.sources[place] for place in given]
+        work.windows = [work.windows[p] for p in given] if work.windows else [a.windows for a in found]
+        work.read = [work.read[place] for place in given] if work.read else []
+        if self._with_contexts is not None and not work.read:
+            work.read = [self._with_contexts(document) for document in work.documents]
 
-    def _one_by_one(self, work: _Work, attempts: Attempts) -> list[Predicted]:
-        answers, sources = [], []
-        for document, source in zip(work.documents, work.sources, strict=True):
-            what, hint = "the worker died over it, more than once", "report this, with the document"
-            if not attempts.is_lethal(source):
-                answer = self._answering.answer(document)
-                if not isinstance(answer, Exception):
-                    answers.append(answer)
-                    sources.append(source)
-                    continue
-                what = f"the model failed on it ({type(answer).__name__}: {str(answer)[:200]})"
-                if isinstance(answer, InputError):
-                    what, hint = answer.what, answer.hint
-            work.reject(Reject(source, what, hint, document.document_id))
-        work.sources = sources
-        if not answers and work.documents:
+    def _one_by_one(self, work: Work, attempts: Attempts) -> list[Predicted | None]:
+        answers = [
+            self._one(document, source, work, attempts)
+            for document, source in zip(work.documents, work.sources, strict=True)
+        ]
+        if answers and not any(answers):
             self._answering.probe()
         return answers
 
-    def _write(self, name: str, predicted: Sequence[Predicted], sources: Sequence[str]) -> None:
-        if not predicted:
+    def _one(self, document: Document, source: str, work: Work, attempts: Attempts) -> Predicted | None:
+        what, hint = "the worker died over it, more than once", "report this, with the document"
+        if not attempts.is_lethal(source):
+            answer = self._answering.answer(document)
+            if not isinstance(answer, Exception):
+                return answer
+            what = f"the model failed on it ({type(answer).__name__}: {str(answer)[:200]})"
+            if isinstance(answer, InputError):
+                what, hint = answer.what, answer.hint
+        work.reject(Reject(source, what, hint, document.document_id))
+        return None
+
+    def _write(self, name: str, work: Work) -> None:
+        if not work.documents:
             return
-        found = [answer.out for answer in predicted]
-        if {"jsonl", "contexts"} & set(self._also):
-            found = [self._with_contexts(document) for document in found]
+        found = work.documents
+        if work.read:
+            pairs = zip(work.read, found, strict=True)
+            found = [replace(read, mentions=document.mentions) for read, document in pairs]
         with tempfile.TemporaryDirectory() as folder:
             if "jsonl" in self._also:
                 path = Path(folder, "documents.jsonl")
@@ -194,12 +231,12 @@ class BlockAnnotator:
             {
                 "document_id": document.document_id,
                 "mentions": [mention_to_row(mention) for mention in document.mentions],
-                "windows": answer.windows,
+                "windows": windows,
                 "model_version": self._version,
                 "source": source,
                 "sentences": sentence_rows(document) if "contexts" in self._also else None,
             }
-            for document, answer, source in zip(found, predicted, sources, strict=True)
+            for document, windows, source in zip(found, work.windows, work.sources, strict=True)
         ]
         schema = ANNOTATION_SCHEMA.append(SENTENCES) if "contexts" in self._also else ANNOTATION_SCHEMA
         sink = io.BytesIO()
@@ -207,7 +244,18 @@ class BlockAnnotator:
         self._output.documents(name).write(sink.getvalue())
 
 
-def _read(row: Row, work: _Work) -> None:
+def _begun(block: Block) -> Work:
+    """The documents of a block, of those with one id the first, and rejects for all else."""
+    work = Work(where=block.where, consumed=block.consumed)
+    for reject in block.rejects:
+        work.reject(reject)
+    for row in block.all_rows():
+        _read(row, work)
+    _keep_first(work)
+    return work
+
+
+def _read(row: Row, work: Work) -> None:
     """The document of a row, and a reject for each of its mentions that its text cannot hold; or a reject."""
     reading = Reading()
     try:
@@ -240,8 +288,8 @@ def _json(row: Row) -> Any:
         raise CorpusError(row.where, f"not JSON ({error})", "write one JSON object a line") from None
 
 
-def _keep_first(work: _Work) -> int:
-    """Of documents with one id, keep the first; how many others there are."""
+def _keep_first(work: Work) -> None:
+    """Of documents with one id, keep the first."""
     first: dict[str, str] = {}
     kept = []
     for document, source in zip(work.documents, work.sources, strict=True):
@@ -249,9 +297,8 @@ def _keep_first(work: _Work) -> int:
             kept.append((document, source))
         else:
             work.reject(second(document.document_id, source, first[document.document_id]))
-    others = len(work.documents) - len(kept)
+    work.duplicates = len(work.documents) - len(kept)
     work.documents, work.sources = [d for d, _ in kept], [s for _, s in kept]
-    return others
 
 
 def count_words(text: str) -> int:

@@ -1,4 +1,5 @@
-"""The blocks of all shards annotated: by a plain loop in this process, or by Ray Data with a pool of actors.
+"""The blocks of all shards annotated: by a plain loop in this process, or by Ray Data with a pool of actors,
+or one for each stage of a pipeline, so that their models need not share a worker and work at the same time.
 
 Readers are Ray tasks that stream blocks, actors hold the model and write what they have done themselves. What
 travels back to the driver are counts. Readers ask for no logical CPU, so that a pool of any size leaves them
@@ -26,8 +27,8 @@ import pyarrow as pa
 from rayner.errors import RaynerError
 from rayner.runtime.annotation.annotation_progress import Tick
 from rayner.runtime.annotation.attempts import FAULTS
-from rayner.runtime.annotation.block import BlockAnnotator
-from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, read
+from rayner.runtime.annotation.block import BlockAnnotator, Done, Work
+from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, read, row_of
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray
@@ -43,12 +44,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The actors: `least` to `most` of them, each with so many logical CPUs and GPUs."""
+    """The actors: `least` to `most` of them, each with so many logical CPUs and GPUs.
+
+    `stages`: how many pools there are, one a stage, which work at the same time; None for one whose actors
+    hold all stages.
+    """
 
     least: int
     most: int
     cpus: float
     gpus: float
+    stages: int | None = None
 
 
 def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output) -> Iterator[Tick]:
@@ -56,7 +62,9 @@ def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output:
     annotate = annotator()
     for to_read in work:
         for name, block in missing_blocks(to_read, output):
-            yield Tick(annotate(name, block), block.consumed)
+            done = annotate(name, block)
+            assert isinstance(done, Done)
+            yield Tick(done, block.consumed)
 
 
 def run_on_ray(
@@ -96,22 +104,24 @@ def run_on_ray(
             if pool.least == pool.most
             else {"min_size": pool.least, "max_size": pool.most}
         )
-        done = blocks.map_batches(
-            _Actor,
-            fn_constructor_args=(
-                partial(annotator, run=uuid.uuid4().hex, cpus=pool.cpus),
-                max(1, int(pool.cpus)),
-                marker,
-            ),
-            batch_size=1,
-            batch_format="pyarrow",
-            num_cpus=cpus,
-            num_gpus=pool.gpus,
-            compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
-        )
+        run = uuid.uuid4().hex
+        for stage in range(pool.stages) if pool.stages is not None else (None,):
+            blocks = blocks.map_batches(
+                _Actor,
+                fn_constructor_args=(
+                    partial(annotator, run=run, cpus=pool.cpus, stage=stage),
+                    max(1, int(pool.cpus)),
+                    marker,
+                ),
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=cpus,
+                num_gpus=pool.gpus,
+                compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
+            )
         try:
-            for row in done.iter_rows():
-                result = pickle.loads(row["result"])
+            for row in blocks.iter_rows():
+                result = pickle.loads(row["block"])
                 if isinstance(result, RaynerError):
                     raise result
                 yield result
@@ -150,18 +160,18 @@ class _Actor:
             self._annotate = error
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        return pa.table({"result": pa.array([pickle.dumps(self._done(batch))], pa.binary())})
+        name: str = batch["name"][0].as_py()
+        return row_of(name, self._done(name, pickle.loads(batch["block"][0].as_py())))
 
-    def _done(self, batch: pa.Table) -> Tick | RaynerError:
+    def _done(self, name: str, block: Block | Work | RaynerError) -> Tick | Work | RaynerError:
         annotate = self._annotate
         if isinstance(annotate, RaynerError):
             return annotate
-        name: str = batch["name"][0].as_py()
-        block: Block | RaynerError = pickle.loads(batch["block"][0].as_py())
         if isinstance(block, RaynerError):
             return block
         try:
-            return Tick(annotate(name, block), block.consumed)
+            done = annotate(name, block)
+            return done if isinstance(done, Work) else Tick(done, block.consumed)
         except Exception as error:
             if isinstance(error, RaynerError) and not isinstance(error, WorkerFault):
                 return error

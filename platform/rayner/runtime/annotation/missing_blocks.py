@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -68,10 +69,11 @@ def read(output: Output, marker: Path | None, batch: pa.Table) -> Iterator[pa.Ta
         if marker is not None:
             check_visible(marker)
         for name, block in missing_blocks(to_read, output):
-            yield _row(name, block)
+            yield row_of(name, block)
     except RaynerError as error:
-        yield _row("", error)
+        yield row_of("", error)
 
 
-def _row(name: str, block: Block | RaynerError) -> pa.Table:
+def row_of(name: str, block: Any) -> pa.Table:
+    """A block, or what became of it, as Ray Data passes it on."""
     return pa.table({"name": [name], "block": pa.array([pickle.dumps(block)], pa.large_binary())})
