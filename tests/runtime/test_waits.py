@@ -13,6 +13,7 @@ import pytest
 import ray
 from ray import serve
 
+from rayner.data import scans
 from rayner.data.readers.base import Unit
 from rayner.errors import InputError, RaynerError
 from rayner.runtime import elsewhere
@@ -49,7 +50,8 @@ def end(part: Part) -> None:
 
 
 def test_a_part_whose_process_dies_each_time_names_its_files() -> None:
-    part = Part("key", (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b")))
+    units = (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b"))
+    part = Part("key", scans.Part(units, ((0, 0),) * 2))
     lost = r"corpus/a\.jsonl, corpus/b\.jsonl: the work lost its node or process each time, as when memory"
     with pytest.raises(RaynerError, match=lost) as caught:
         list(parallel_map(end, [part]))

@@ -104,21 +104,25 @@ class _Worker:
         return begin(attempt)
 
 
-def wait_for_room(started: Sequence[Any], needs: Needs) -> None:
+def wait_for_room(started: Sequence[Any], needs: Needs, times: int = 1) -> None:
     """Wait until the first of several is there that each need this, and say now and then what is missing.
 
     Args:
         started: what each answers when it has started, as references of Ray's.
+        times: how often each needs it, at once.
 
     Raises:
-        InputError: no node has had room for any of them for `RAYNER_WAIT_SECONDS`.
+        InputError: there has been no room for any of them for `RAYNER_WAIT_SECONDS`.
     """
     import ray
 
     shown = ", ".join(
         f"{name.removeprefix('num_')} {value}" for name, value in (needs.options() or {"num_cpus": 1}).items()
     )
-    for pause in waiting(f"a node with room for {shown}", f"no node has had room for {shown}"):
+    wanted, missing = f"a node with room for {shown}", f"no node has had room for {shown}"
+    if times > 1:
+        wanted, missing = f"room for {times} x {shown}", f"there has been no room for {times} x {shown}"
+    for pause in waiting(wanted, missing):
         if ray.wait([*started], timeout=pause)[0]:
             return
 

@@ -47,11 +47,9 @@ def parallel_map(
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     shared = ray.put(work)
-    task = ray.remote(num_cpus=1)(_result)
-    first = ray.remote(num_cpus=1)(_started)
-    if here:
-        pinned = NodeAffinitySchedulingStrategy(this_node(), soft=False)
-        task, first = (one.options(scheduling_strategy=pinned) for one in (task, first))
+    where: Any = NodeAffinitySchedulingStrategy(this_node(), soft=False) if here else "DEFAULT"
+    on_one = ray.remote(num_cpus=1, scheduling_strategy=where)
+    task, first = on_one(_result), on_one(_started)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
     try:

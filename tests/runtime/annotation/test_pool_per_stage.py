@@ -134,3 +134,11 @@ def test_a_pool_for_each_stage_on_ray(ray_cluster: None, pipeline: Path, given: 
 def test_it_asks_for_workers(pipeline: Path, given: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--pool-per-stage: conflicts with --workers 0"):
         annotate(pipeline, [given], tmp_path / "out", pool_per_stage=True, workers=0)
+
+
+def test_pools_that_have_no_room_together_are_not_waited_for_without_end(
+    ray_cluster: None, pipeline: Path, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_WAIT_SECONDS", "1")
+    with pytest.raises(InputError, match=r"there has been no room for 4 x cpus 2\.0 for 1 s"):
+        annotate(pipeline, [given], tmp_path / "out", pool_per_stage=True, workers=1, cpus=2.0)

@@ -85,10 +85,7 @@ def run_on_ray(
     rows = [{"work": pickle.dumps(to_read)} for to_read in work]
     share = READER_SHARE if _has_idle_head(ray.nodes()) else 0.0
     cpus = pool.cpus * (1 - share)
-    each = Needs(cpus, pool.gpus)
-    # Ray Data says nothing of room that it waits for, and waits without a bound.
-    room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
-    wait_for_room([room.remote() for _ in range(pool.least)], each)
+    _wait_for_room(pool, cpus)
     folder = Path(output.place.path) if output.place.is_local else None
     with _quiet_context(), marker_file(folder) if folder else nullcontext() as marker:
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
@@ -136,6 +133,27 @@ def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Whether the head of the cluster has no CPUs: it is there for no work."""
     heads = [n["Resources"] for n in nodes if n["Alive"] and "node:__internal_head__" in n["Resources"]]
     return any(not head.get("CPU") for head in heads)
+
+
+def _wait_for_room(pool: Pool, cpus: float) -> None:
+    """Wait for a node with room for an actor; with a pool for each stage, for room for all pools at once.
+
+    Ray Data says nothing of room that it waits for, and waits without a bound.
+    """
+    import ray
+    from ray.util import placement_group, remove_placement_group
+
+    each = Needs(cpus, pool.gpus)
+    if pool.stages is None or not (cpus or pool.gpus):
+        room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
+        wait_for_room([room.remote() for _ in range(pool.least)], each)
+        return
+    asked = {name: value for name, value in (("CPU", cpus), ("GPU", pool.gpus)) if value}
+    group = placement_group([asked] * pool.stages * pool.least)
+    try:
+        wait_for_room([group.ready()], each, pool.stages * pool.least)
+    finally:
+        remove_placement_group(group)
 
 
 def _started() -> None:

@@ -63,7 +63,7 @@ class Part:
     of: scans.Part
 
     def __str__(self) -> str:
-        return ", ".join(path for unit in self.units for path in unit.paths)
+        return ", ".join(path for unit in self.of.units for path in unit.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ def _repeated(parts: Sequence[Part], folder: Path, temporary: Path) -> Iterator[
 
 def _clashes(again: pa.Table) -> list[dict[str, Any]]:
     """A reject for each document that is another one than the first of its id."""
-    rows = again.filter(pc.not_equal(again["digest"], again["first_digest"])).to_pylist()
+    rows = again.filter(pc.call_function("not_equal", [again["digest"], again["first_digest"]])).to_pylist()
     hint = "give each document an id of its own"
     return [
         Reject(

@@ -19,7 +19,7 @@ from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
 from rayner.models.typer import KeptStates, Typer, TypeTable
-from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
+from rayner.tasks.typer.mention_windows import MentionWindow
 
 GRID = np.arange(0.02, 0.981, 0.02)
 """The probabilities that are tried as the threshold of all types."""
@@ -43,8 +43,7 @@ class ReadsMentions(Protocol):
         """How often each type occurs in training."""
         ...
 
-    @cached_property
-    def windows_of(self) -> MentionWindows:
+    def windows_of(self, document: Document) -> list[MentionWindow]:
         """Where the mentions of a document are read."""
         ...
 
