@@ -3,7 +3,7 @@
 Every variant runs in this process, in turn, on the same windows, and is divided by the float32 encoder of the
 same round. Weights and type vectors are random; thresholds are moved so that as many spans are found as there
 are mentions. `starts_scored` is the fraction of starts (a sub-word and a type) that the bound does not rule
-out. The plain form, which scores every span, stands beside it as far as its scores fit in memory.
+out. The plain form, which scores every span, is measured beside it as far as its scores fit in memory.
 
     PYTHONPATH=platform python -m benchmarks.type_throughput --json
 """

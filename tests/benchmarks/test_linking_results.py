@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import linking_results
+from benchmarks import linking_results, linking_runs
 from benchmarks.figures import Figure, read_result
 from benchmarks.linking_results import Run, settings_of
 
@@ -86,7 +86,7 @@ def of_ranks(texts: str, *encoders: tuple[str, list[int]]) -> str:
     figures: dict[str, object] = {"asked": list(texts)}
     for encoder, ranks in encoders:
         ways = {way: {**SCORES, "ranks": ranks} for way in linking_results.WAYS}
-        figures[encoder] = dict.fromkeys(linking_results.INDEXES, ways)
+        figures[encoder] = dict.fromkeys(linking_runs.INDEXES, ways)
     return json.dumps(figures)
 
 

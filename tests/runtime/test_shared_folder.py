@@ -25,7 +25,7 @@ def test_readers_and_actors_without_the_file_of_this_run_write_nothing(tmp_path:
     refused = [pickle.loads(answer["block"][0].as_py())]
     never: Any = partial(_fail)
     done = _Actor(never, 1, marker)(pa.table({"name": ["00000-00000"], "block": [pickle.dumps(None)]}))
-    refused.append(pickle.loads(done["result"][0].as_py()))
+    refused.append(pickle.loads(done["block"][0].as_py()))
     for error in refused:
         assert isinstance(error, NotSharedError)
         assert "does not see this folder" in str(error)

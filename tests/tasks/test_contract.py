@@ -22,7 +22,7 @@ from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.gradients import Backward
 from rayner.runtime.training.train import train
-from rayner.serving.models import AskedStage, ServedStage
+from rayner.serving.served_stages import AskedStage, ServedStage
 from rayner.tasks.base import Metric, Progress
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.checkpoint_files import write_manifest

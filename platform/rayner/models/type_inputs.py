@@ -20,7 +20,7 @@ class TypeInputs(NamedTuple):
     mask: Tensor
     """bool [N, T]"""
     anchor: Tensor
-    """int64 [N]: the position whose state stands for the text: 0, or the start marker of a prototype"""
+    """int64 [N]: the position whose state represents the text: 0, or the start marker of a prototype"""
     type_index: Tensor
     """int64 [N]: the type of each row, below K"""
     states: Tensor | None = None

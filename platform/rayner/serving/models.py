@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rayner.config import DocumentRecipe, TypeSettings
 from rayner.config.base import AskedPrecision
 from rayner.data.fine_types import UNTYPED
 from rayner.data.schema import Document, Mention
@@ -23,7 +22,8 @@ from rayner.serving.knowledge import (
     versions_of,
 )
 from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
-from rayner.serving.schemas import ModelsReply, RecognizerOut, StageOut, TypeOut, Versions
+from rayner.serving.schemas import ModelsReply, StageOut, Versions
+from rayner.serving.served_stages import STAGE, AskedStage, ServedStage, chained
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.encoder_task import default_device
@@ -31,77 +31,12 @@ from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.registry import task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import with_contexts
-from rayner.tasks.stages import PipelineSettings, StageSettings, read_pipeline, suffix
+from rayner.tasks.stages import PipelineSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
 _TEXT = "The first words that a new model reads take longer than any others."
 _FIRST = Document("", _TEXT, (Mention(4, 15, UNTYPED),))
-_STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}
-"""What replies call the version of a stage."""
-
 Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
-
-
-@dataclass(frozen=True, eq=False)
-class ServedStage:
-    """A stage that reads texts: all but those that link to a knowledge base."""
-
-    settings: StageSettings
-    version: str
-    loaded: Checkpoint
-    predictor: AnyPredictor
-
-    @property
-    def name(self) -> str:
-        """What replies call its version."""
-        return _STAGE[str(self.loaded.record.stage)]
-
-
-@dataclass(frozen=True, eq=False)
-class AskedStage:
-    """A stage of which a request may ask something: the one that finds mentions, or the one that types
-    them."""
-
-    stage: ServedStage
-    predictors: PredictorCache[Options]
-
-    @property
-    def recipe(self) -> DocumentRecipe:
-        """That of the checkpoint."""
-        return cast(DocumentRecipe, self.stage.loaded.recipe)
-
-    @property
-    def types(self) -> Sequence[TypeSettings]:
-        """Those that it looks for unless a request says: those of the pipeline file, or of the recipe."""
-        return getattr(self.stage.settings.options, "types", None) or self.recipe.types
-
-    @property
-    def known(self) -> dict[str, TypeSettings]:
-        """The types that a request may ask for by their names alone."""
-        return {t.name: t for t in (*self.recipe.types, *self.types)}
-
-    def options(self, **values: Any) -> Options:
-        """The options in plain values; those that are None are as the pipeline file has them.
-
-        Raises:
-            InputError: an option that its task does not have.
-        """
-        asked = {name: value for name, value in values.items() if value is not None}
-        own = dict(self.stage.settings.options)
-        return self.stage.loaded.record.options.of({**own, **asked}, self.recipe.task)
-
-    def describe(self) -> RecognizerOut:
-        """For `GET /v1/models`."""
-        known = self.stage.loaded.record.options.model_fields
-        return RecognizerOut(
-            version=self.stage.version,
-            task=self.recipe.task,
-            types=[TypeOut(name=t.name, description=t.description) for t in self.types],
-            options=[name for name in ("types", "shift", "overlap") if name in known],
-            shift=getattr(self.stage.settings.options, "shift", None),
-            window_length=self.recipe.windows.length,
-            window_overlap=self.recipe.windows.overlap,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,25 +59,11 @@ class ServedPipeline:
     @property
     def typing(self) -> Sequence[ServedStage]:
         """Those that read texts whose mentions are known."""
-        return [stage for stage in self.stages if stage.name in (_STAGE["contexts"], _STAGE["types"])]
+        return [stage for stage in self.stages if stage.name in (STAGE["contexts"], STAGE["types"])]
 
     def with_contexts(self, document: Document) -> Document:
         """An answer with the contexts that its sentences were read with, where there are any."""
         return with_contexts(document, [stage.loaded for stage in self.stages])
-
-
-def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> dict[str, Any]:
-    """The types that the models of stages never learned, where one of them is asked for these options."""
-    found: dict[str, Any] = {}
-    for stage in stages:
-        found |= stage.loaded.task.new_types(options if stage is asked.stage else stage.settings.options)
-    return found
-
-
-def chained(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> list[Any]:
-    """The stages as predictors, one of them with these options."""
-    predictor = asked.predictors.make(options)
-    return [predictor if stage is asked.stage else stage.predictor for stage in stages]
 
 
 class Asked(NamedTuple):
@@ -296,9 +217,9 @@ def _pipeline(
             stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor),
         )
         for stage in stages
-        if stage.name in (_STAGE["mentions"], _STAGE["types"])
+        if stage.name in (STAGE["mentions"], STAGE["types"])
     }
-    finds, types = (asked.get(_STAGE[name]) for name in ("mentions", "types"))
+    finds, types = (asked.get(STAGE[name]) for name in ("mentions", "types"))
     served = ServedPipeline(settings, version, stages, finds, types, links)
     list(predict(pipeline.predictor, [_FIRST]))
     return served

@@ -5,14 +5,23 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from rayner.tasks.base import Adjustable, Options, Predictor
+from rayner.tasks.base import Options, Predictor
 from rayner.tasks.checkpoint import Checkpoint
 
 K = TypeVar("K")
 """Hashable."""
 AnyPredictor = Predictor[Any, Any, Any, Any]
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A predictor whose types cost something to prepare, so that serving keeps them over requests."""
+
+    def adjusted(self, options: Any) -> Any:
+        """A predictor of the same types, with the options' shift and overlap."""
+        ...
 
 
 class PredictorCache(Generic[K]):

@@ -19,7 +19,7 @@ from rayner.serving.application_settings import ApplicationSettings, LimitSettin
 from rayner.serving.batching import TokenBatcher
 from rayner.serving.knowledge import Choice, bases_of, entity_names, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.models import Asked, AskedStage, Models, ServedPipeline, load_models, new_types
+from rayner.serving.models import Asked, Models, ServedPipeline, load_models
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
 from rayner.serving.replies import (
@@ -40,6 +40,7 @@ from rayner.serving.schemas import (
     StandardizeRequest,
     Versions,
 )
+from rayner.serving.served_stages import AskedStage, new_types
 from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
 from rayner.tasks.encoder_task import default_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -342,13 +342,4 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
 
     def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
         """The metrics of the task. Both may be what `Kind.scored` leaves of them: documents without texts."""
-        ...
-
-
-@runtime_checkable
-class Adjustable(Protocol):
-    """A predictor whose types cost something to prepare, so that serving keeps them over requests."""
-
-    def adjusted(self, options: Any) -> Any:
-        """A predictor of the same types, with the options' shift and overlap."""
         ...

@@ -191,7 +191,7 @@ def test_a_cluster_without_room_for_any_worker_is_told(
 ) -> None:
     monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
-    assert _pool(None, None, 1.0, 1.0).most == 1
+    assert _pool(None, None, None, 1.0, 1.0).most == 1
     assert "room for 0 of 1 workers" in caplog.text
 
 

@@ -85,7 +85,7 @@ def unchanged(document: Document) -> tuple[Document, Notes]:
 
 
 def cut_parts(units: Iterable[Unit], purpose: str, part_bytes: int | None = None) -> list[Part]:
-    """Units in order, small ones together. `purpose` stands for what is done with the documents."""
+    """Units in order, small ones together. `purpose` tells what is done with the documents."""
     return [Part(part.key(purpose), part) for part in scans.cut_parts(units, part_bytes)]
 
 

@@ -95,7 +95,7 @@ class Fitted:
 def _calibration(values: Mapping[str, Any], path: Path) -> NilCalibration | EarlierNil:
     if "thresholds" not in values:
         return NilCalibration.from_json(values)
-    what = "%s: its NIL calibration is of an earlier version, which no share of NIL changes; train again"
+    what = "%s: its NIL calibration comes from an earlier version, which no share of NIL changes; train again"
     log.warning(what, path)
     return EarlierNil.from_json(values)
 

@@ -29,7 +29,7 @@ from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
 from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
-from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows, rejects_of
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScores,
@@ -160,7 +160,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         for document in items:
             gold = [gold_types(mention) for mention in document.mentions]
             windows = self.windows_of(document)
-            rejects = list(_rejects(document, windows, gold, type_index))
+            rejects = list(rejects_of(document, windows, gold, type_index))
             annotated = None if document.annotated_types is None else frozenset(document.annotated_types)
             known = known_types(document, type_index)
             for window in windows:
@@ -335,23 +335,3 @@ def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor |
     moved = torch.stack([place[index] for place, index in zip(places, right.unbind(1), strict=True)], 1)
     inside = moved[(moved >= 0).all(1)]
     return typing_loss(logits[mentions][:, columns], inside)[0]
-
-
-def _rejects(
-    document: Document,
-    windows: Sequence[MentionWindow],
-    gold: Sequence[Sequence[str]],
-    type_index: Mapping[str, int],
-) -> Iterator[str]:
-    """A line for each mention that is not learned, or not with all its types."""
-    hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
-    for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
-        place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
-        if number not in hidden:
-            yield f"{place}: holds no word"
-        elif not names:
-            yield f"{place}: has no type"
-        elif hidden[number]:
-            yield f"{place}: too long for a window, the {hidden[number]} sub-words of its middle are left out"
-        elif unknown := [name for name in names if name not in type_index]:
-            yield f"{place}: the recipe has no type {', '.join(unknown)}"

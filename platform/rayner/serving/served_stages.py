@@ -1,0 +1,93 @@
+"""The stages that read texts, and what a request may ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from rayner.config import DocumentRecipe, TypeSettings
+from rayner.serving.predictors import AnyPredictor, PredictorCache
+from rayner.serving.schemas import RecognizerOut, TypeOut
+from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.stages import StageSettings
+
+STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}
+"""What replies call the version of a stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedStage:
+    """A stage that reads texts: all but those that link to a knowledge base."""
+
+    settings: StageSettings
+    version: str
+    loaded: Checkpoint
+    predictor: AnyPredictor
+
+    @property
+    def name(self) -> str:
+        """What replies call its version."""
+        return STAGE[str(self.loaded.record.stage)]
+
+
+@dataclass(frozen=True, eq=False)
+class AskedStage:
+    """A stage of which a request may ask something: the one that finds mentions, or the one that types
+    them."""
+
+    stage: ServedStage
+    predictors: PredictorCache[Options]
+
+    @property
+    def recipe(self) -> DocumentRecipe:
+        """That of the checkpoint."""
+        return cast(DocumentRecipe, self.stage.loaded.recipe)
+
+    @property
+    def types(self) -> Sequence[TypeSettings]:
+        """Those that it looks for unless a request says: those of the pipeline file, or of the recipe."""
+        return getattr(self.stage.settings.options, "types", None) or self.recipe.types
+
+    @property
+    def known(self) -> dict[str, TypeSettings]:
+        """The types that a request may ask for by their names alone."""
+        return {t.name: t for t in (*self.recipe.types, *self.types)}
+
+    def options(self, **values: Any) -> Options:
+        """The options in plain values; those that are None are as the pipeline file has them.
+
+        Raises:
+            InputError: an option that its task does not have.
+        """
+        asked = {name: value for name, value in values.items() if value is not None}
+        own = dict(self.stage.settings.options)
+        return self.stage.loaded.record.options.of({**own, **asked}, self.recipe.task)
+
+    def describe(self) -> RecognizerOut:
+        """For `GET /v1/models`."""
+        known = self.stage.loaded.record.options.model_fields
+        return RecognizerOut(
+            version=self.stage.version,
+            task=self.recipe.task,
+            types=[TypeOut(name=t.name, description=t.description) for t in self.types],
+            options=[name for name in ("types", "shift", "overlap") if name in known],
+            shift=getattr(self.stage.settings.options, "shift", None),
+            window_length=self.recipe.windows.length,
+            window_overlap=self.recipe.windows.overlap,
+        )
+
+
+def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> dict[str, Any]:
+    """The types that the models of stages never learned, where one of them is asked for these options."""
+    found: dict[str, Any] = {}
+    for stage in stages:
+        found |= stage.loaded.task.new_types(options if stage is asked.stage else stage.settings.options)
+    return found
+
+
+def chained(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> list[Any]:
+    """The stages as predictors, one of them with these options."""
+    predictor = asked.predictors.make(options)
+    return [predictor if stage is asked.stage else stage.predictor for stage in stages]
