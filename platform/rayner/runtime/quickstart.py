@@ -213,8 +213,8 @@ def _write_pipeline(
 
 
 def _annotated(out: Path, pipeline: Path) -> dict[str, Any]:
-    """The texts of the test part, annotated in this process: they are few."""
+    """The texts of the test part, annotated in this process: they are few, and the index is a new one."""
     from rayner.runtime.annotation.annotate import annotate
 
     annotated = out / "annotated"
-    return {"out": str(annotated), **annotate(pipeline, [out / "texts"], annotated, workers=0)}
+    return {"out": str(annotated), **annotate(pipeline, [out / "texts"], annotated, workers=0, fresh=True)}
