@@ -146,7 +146,7 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
     each = Needs(cpus, pool.gpus)
     if pool.stages is None or not (cpus or pool.gpus):
         room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
-        wait_for_room([room.remote() for _ in range(pool.least)], each)
+        wait_for_room([room.remote()], each)
         return
     asked = {name: value for name, value in (("CPU", cpus), ("GPU", pool.gpus)) if value}
     group = placement_group([asked] * pool.stages * pool.least)
