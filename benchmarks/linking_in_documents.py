@@ -31,7 +31,7 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Entity
 from rayner.metrics.linking import fold as folded
 from rayner.retrieval.build import build_index
-from rayner.retrieval.combiner import Weight
+from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.fitting import fit
@@ -105,7 +105,7 @@ class Linker:
         """Look strings up, all at once."""
         new = [text for text in dict.fromkeys(texts) if text not in self._found]
         for text, of in zip(new, self.index.search(new, self.encode(new), 1, self.weight), strict=True):
-            self._found[text] = (of[0].entity_id, of[0].score)
+            self._found[text] = (of[0].entity_id, likeness(of[:1], self.weight)[0])
 
     def answer(self, mention: Asked, way: Way) -> tuple[str, ...]:
         """The entities of a mention."""

@@ -43,7 +43,8 @@ class Visit:
     def __init__(self, browser: Browser, base: str = "", width: int = 1100, dark: bool = False) -> None:
         scheme = "dark" if dark else "light"
         self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        self.context.set_default_timeout(15_000)
+        # A megabyte takes a page seconds, and beside other tests many times as long.
+        self.context.set_default_timeout(90_000)
         self.base = base
         self.asked: list[Request] = []
         self.outside: list[str] = []

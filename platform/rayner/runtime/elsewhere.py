@@ -142,7 +142,9 @@ def waiting(wanted: str, missing: str) -> Iterator[float]:
         yield min(1.0, bound)
         now = time.monotonic()
         if now - begin >= bound:
-            hint = f"ask for less in the recipe's scaling, add nodes, or wait longer with {WAIT_VARIABLE}"
+            hint = (
+                f"ask for less (`scaling`, or --workers, --cpus, --gpus), add nodes, or set {WAIT_VARIABLE}"
+            )
             raise InputError("the cluster", f"{missing} for {bound:g} s; {cluster_room()}", hint)
         if now - told >= SECONDS_BETWEEN_LINES:
             told = now

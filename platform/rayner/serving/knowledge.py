@@ -167,8 +167,10 @@ def entity_names(
     names: dict[tuple[str, str], str] = {}
     for type_, wanted in ids.items():
         if wanted:
-            base = next(base for base in reversed(bases) if base.links(type_))
-            names |= {(type_, entity_id): name for entity_id, name in base.names_of(wanted).items()}
+            # A stage of another package may have linked it.
+            base = next((base for base in reversed(bases) if base.links(type_)), None)
+            found = {} if base is None else base.names_of(wanted)
+            names |= {(type_, entity_id): name for entity_id, name in found.items()}
     return names
 
 

@@ -119,7 +119,9 @@ def standardize_reply(answers: Sequence[Answer], versions: Versions) -> Standard
 
 def _linked(document: Document, mention: Mention, names: Names) -> LinkedMentionOut:
     candidates = [
-        CandidateOut.model_validate(asdict(one) | {"name": names[mention.type, one.entity_id]})
+        CandidateOut.model_validate(
+            asdict(one) | {"name": names.get((mention.type, one.entity_id), one.name)}
+        )
         for one in mention.candidates
     ]
     return LinkedMentionOut(

@@ -18,6 +18,7 @@ from rayner.config import ContextSettings, RankerRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, storage_error
+from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.sources import WEIGHTS, weights_digest
@@ -162,6 +163,7 @@ def check_ranker(folder: Path) -> None:
     CheckpointError: the folder is no checkpoint of a ranker.
     StorageError: it cannot be read now.
     """
+    folder = local(folder)
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -16,6 +16,7 @@ from rayner.config import BaseRecipe, ContextSettings, WindowSettings
 from rayner.config.recipe_files import parse_settings
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
+from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.recipe_contexts import RETRIEVER, SentenceContexts, check_ranker
@@ -64,7 +65,7 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
     plain = ContextSettings(**settings.model_dump(exclude={"budget"}))
     windows = _windows(recipe.windows, settings, "context")
     recipe = recipe.model_copy(update={"context": plain, "windows": windows})
-    ranker = None if plain.ranker is None else Path(plain.ranker)
+    ranker = None if plain.ranker is None else local(plain.ranker)
     # Trained without `dense`, a checkpoint has no encoder beside its own.
     own = loaded.folder / RETRIEVER
     contexts = SentenceContexts(plain, ranker, str(own if own.is_dir() else loaded.folder))

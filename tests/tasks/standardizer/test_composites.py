@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from rayner.config import IndexSettings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document, Entity, Mention
+from rayner.retrieval.build import build_index
+from rayner.retrieval.combiner import Combiner, Weight
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.stage import Entities
-from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex
+from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex, encode
 from tests.tasks.standardizer.small_standardizer import NIL, standardizer
 
 DISEASES = (
@@ -39,6 +42,17 @@ def test_a_list_is_split_where_its_parts_are_found_better() -> None:
 def test_a_name_of_the_knowledge_base_is_whole() -> None:
     found = answer("Head and neck cancer")
     assert (found.entity_id, found.candidates[0].entity_id) == ("h", "h")
+
+
+@pytest.mark.parametrize("weight", [0.5, Combiner(2.6, 5.7, 1, 1, -4), Combiner(4, 0, 3, 2, 0)])
+@pytest.mark.parametrize("name", ["nausea and vomiting", "head and neck cancer"])
+def test_a_name_stays_whole_whatever_ranks_the_candidates(name: str, weight: Weight) -> None:
+    names = (name, "nausea", "vomiting", "head cancer", "neck cancer", "neck", "lung cancer")
+    index = build_index([Entity(n, n) for n in names], encode, IndexSettings(), "cosine")
+    (found,) = predict(Standardizer(index, encode, weight, composites=True), [name])
+    assert found.entity_id == name
+    (split,) = predict(Standardizer(index, encode, weight, composites=True), ["lung cancer and vomiting"])
+    assert split.entity_id == "lung cancer|vomiting"
 
 
 def test_parts_of_one_entity_are_one_answer() -> None:

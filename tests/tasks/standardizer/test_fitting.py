@@ -54,6 +54,21 @@ def test_what_combines_the_sides_has_the_unit_of_distances(unit: float) -> None:
     assert min(found.dense, found.lexical, found.dense_margin, found.lexical_margin) >= 0
 
 
+def test_the_unit_of_distances_changes_no_answer_where_nothing_is_fitted() -> None:
+    """More names than are compared, so that the weight decides which are."""
+    entities = [Entity(f"{stem}{i}", f"{stem} {i}") for stem in ("alpha", "beta", "gamma") for i in range(20)]
+    texts = ["alpa 3", "beeta 11", "gama 7"]
+    mentions = [MentionString(t, (e,)) for t, e in zip(texts, ("alpha3", "beta11", "gamma7"), strict=True)]
+    weights, answers = [], []
+    for unit in (1.0, 30.0):
+        vectors = unit * encode(texts)
+        index = build_index(entities, lambda given, u=unit: u * encode(given), IndexSettings(), "euclidean")
+        weights.append(fit(index, mentions, vectors).weight)
+        answers.append([[f.entity_id for f in of] for of in index.search(texts, vectors, 3, weights[-1])])
+    assert weights[1] == pytest.approx(30 * weights[0], rel=0.1)
+    assert answers[0] == answers[1]
+
+
 def test_a_mention_is_asked_by_what_was_fitted_without_it() -> None:
     index, vectors = index_of(), encode([m.text for m in MANY])
     fitted = fit(index, MANY, vectors)

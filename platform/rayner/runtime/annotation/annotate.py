@@ -201,10 +201,14 @@ def _run(
     pool = _pool(workers, max_workers, stages, cpus, gpus)
     device = "cuda" if pool.gpus else "cpu"
     decided = _decided(source, output, device)
+    if stages and getattr(decided, "precision", None) == "auto":
+        what = "would be timed by each stage for itself, since this process sees no GPU"
+        raise InputError("--precision auto", what, "with --pool-per-stage name float32 or bfloat16")
     annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
     ticks = run_on_ray(annotator, work, output, pool)
     follow(_checked(ticks, check_writer), total, finished, speed)
-    return pool.most * (stages or 1)
+    grows = workers is None and max_workers is None
+    return pool.most + (stages or 1) - 1 if grows else pool.most * (stages or 1)
 
 
 def _decided(source: Model, output: Output, device: str | None) -> Model:

@@ -27,12 +27,8 @@ from rayner.tasks.stage_chain import chain
 DocumentPredictor: TypeAlias = Predictor[Document, Any, Any, Document]
 """What finds mentions in documents."""
 
-_PROBE = Document(
-    "probe",
-    "They saw the whale. It rained. The men of Oslo rowed to the whale. Nobody in Oslo slept. It was late.",
-    (Mention(9, 18, "probe"),),
-)
-"""Sentences of which each way to find contexts proposes some, and a mention: every stage has work to do."""
+_PROBE = "They saw the whale. It rained. The men of Oslo rowed to the whale. None in Oslo slept. It was late."
+"""Sentences of which each way to find contexts proposes some."""
 _OF_THE_RUN = (CheckpointError, IndexFolderError, FileError, StorageError, OSError)
 """What is raised over the files that all documents are answered with."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED", "bad_alloc")
@@ -53,6 +49,9 @@ class Answering:
         self, predictor: DocumentPredictor, tokens_per_batch: int | None = None, ahead: bool = False
     ) -> None:
         stages: list[Any] = [_Halving(stage) for stage in stages_of(predictor)]
+        linked = {name for stage in stages for name in getattr(stage, "linked_types", None) or ()}
+        # Mentions, for stages that find none themselves: each has work to do.
+        self._probe = Document("probe", _PROBE, tuple(Mention(9, 18, n) for n in sorted(linked or {"probe"})))
         self._first, self._predictor = stages[0], chain(stages)
         self._tokens, self._ahead = tokens_per_batch or self._first.tokens_per_batch, ahead
 
@@ -102,7 +101,7 @@ class Answering:
 
     def probe(self) -> None:
         """Answer a few plain sentences: a model that cannot is broken, which is no document's fault."""
-        self.answers([_PROBE])
+        self.answers([self._probe])
 
 
 class _Halving:

@@ -107,7 +107,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
-    main = train_task(plan.recipe).metric
+    main = train_task(plan.recipe_of(settings, {})).metric
     reports: list[Report] = []
     ended: list[Mapping[str, Any]] = []
     steps = seconds = 0.0

@@ -106,14 +106,16 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     ) -> Plan:
         """Steps of whole stories, two at least; a story that is much longer than a step is told, once."""
         budget = self.recipe.training.tokens_per_step
-        if not self._told and (longest := story_plans.longest(lengths, groups)) > MUCH * budget:
+        if not self._told:
             self._told = True
-            what = "the longest story has %d sub-words, and a step holds it whole: training.tokens_per_step "
-            what += (
-                "is %d. Each pair of its mentions takes memory; give chapters as files or groups of their own"
-            )
-            log.warning(what, longest, budget)
+            self._tell(story_plans.longest(lengths, groups), budget)
         return story_plans.plan(lengths, groups, self.recipe.seed, epoch, budget)
+
+    def _tell(self, longest: int, budget: int) -> None:
+        if longest > MUCH * budget:
+            what = "the longest story has %d sub-words, and a step holds it whole: training.tokens_per_step "
+            what += "is %d. Each pair of its mentions takes memory; give chapters as files or as groups"
+            log.warning(what, longest, budget)
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
         """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""

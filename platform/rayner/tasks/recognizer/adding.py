@@ -26,6 +26,7 @@ from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.base import Progress, State
 from rayner.tasks.encoder_task import load_trained
 from rayner.tasks.predict import predict
+from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.added_types import base_of, effects_of_flat_decoding, read_base, require_added
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
@@ -130,7 +131,8 @@ class AddingTask(RecognizerTask):
 
     def calibrate(self, model: nn.Module, documents: Sequence[Document]) -> None:
         """Fit the added types' maps; those of a calibrated checkpoint stay as they are."""
-        before = self._calibrated
+        # Not from `build` alone, which a run that is resumed does not call.
+        before = self._calibrated = calibration.load(base_of(self.added))
         super().calibrate(model, documents)
         if before is not None:
             fitted = self.calibration

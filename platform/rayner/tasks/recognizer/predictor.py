@@ -194,7 +194,7 @@ class Recognizer:
         """The document with its mentions, flat or nested."""
         mentions = list(mentions_of(windows, scores, self.names, self._score))
         if self._decoding.overlap == "flat":
-            mentions = without_overlaps(mentions, self._decoding.flat, self._shift)
+            mentions = without_overlaps(mentions, self._decoding.flat)
         return replace(item, mentions=tuple(sorted(mentions, key=lambda m: (m.start, m.end, m.type))))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:

@@ -217,7 +217,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         if not moved:
             return []
         rows = [f"| {name} | {shift:+.2f} |" for name, shift in moved.items()]
-        told = "Moved to where the F1 of each type was highest on training documents that were set apart:"
+        told = "Moved towards where the F1 of each type was highest on training documents set apart:"
         return ["", "## Thresholds", "", told, "", "| type | shift |", "| --- | ---: |", *rows]
 
     def save(self, model: nn.Module, folder: Path) -> None:

@@ -24,6 +24,8 @@ from rayner.tasks.standardizer.predictor import unanswerable
 log = logging.getLogger(__name__)
 
 FILE = "standardizer.json"
+WEIGHT = 0.5
+"""Of the lexical side where nothing is fitted, for cosines."""
 FEWEST = 20
 """Strings with a right candidate, below which nothing is fitted but NIL."""
 _COMPARED, _FOLDS = 32, 5
@@ -38,7 +40,7 @@ class Fitted:
     and which fifth a string is of, ignoring case and spaces.
     """
 
-    weight: Weight = 0.5
+    weight: Weight = WEIGHT
     nil: NilCalibration | EarlierNil | None = None
     without: tuple[Combiner, ...] = field(default=(), compare=False)
     fold_of: Mapping[str, int] = field(default_factory=dict, compare=False)
@@ -123,12 +125,13 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
 def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:
     linked = [i for i, mention in enumerate(mentions) if mention.entity_ids]
     texts, gold = [mentions[i].text for i in linked], [mentions[i].entity_ids for i in linked]
-    found = index.search(texts, vectors[linked], _COMPARED, Fitted().weight) if linked else []
+    plain = Fitted(_plain_weight(index, texts, vectors[linked]))
+    found = index.search(texts, vectors[linked], _COMPARED, plain.weight) if linked else []
     right = [np.array([f.entity_id in ids for f in of], bool) for of, ids in zip(found, gold, strict=True)]
     told = [i for i, of in enumerate(right) if of.any() and not of.all()]
     strings = list(dict.fromkeys(_key(texts[i]) for i in told))
     if len(strings) < FEWEST:
-        return Fitted()
+        return plain
     sides = [np.array([(f.dense, f.lexical) for f in found[i]]).T for i in told]
     given = [features(dense, lexical, _ONE_QUERY) for dense, lexical in sides]
     drawn = np.random.default_rng(0).permutation(len(strings)) % _FOLDS
@@ -143,8 +146,23 @@ def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors
     combiner, without = fitted(), [fitted(number) for number in range(_FOLDS)]
     known = [one for one in without if one is not None]
     if combiner is None or len(known) < _FOLDS:
-        return Fitted()
+        return plain
     return Fitted(combiner, None, tuple(known), fold_of)
+
+
+def _plain_weight(index: EntityIndex, texts: Sequence[str], vectors: np.ndarray) -> float:
+    """The lexical weight where nothing is fitted.
+
+    Cosines of vectors and of n-grams are comparable as they are. Distances have the unit of the vectors: the
+    weight is in units of how much farther a mention's candidates lie apart by them than by n-grams.
+    """
+    weight = WEIGHT
+    if index.dense.distance == "cosine" or not texts:
+        return weight
+    found = index.search(texts, vectors, _COMPARED, 1.0)
+    spreads = [(np.std([f.dense for f in of]), np.std([f.lexical for f in of])) for of in found if of]
+    dense, lexical = np.median(spreads, axis=0) if spreads else (0.0, 0.0)
+    return weight * float(dense / lexical) if dense and lexical else weight
 
 
 def _logistic(given: np.ndarray, right: np.ndarray) -> Combiner | None:

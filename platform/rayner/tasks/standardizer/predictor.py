@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
     from rayner.retrieval.names import Found
 
+_ROUNDING = 1e-6
 TOP_K = 5
 MOST_CHARACTERS = 500
 """A longer string names no entity: such a mention is NIL, and is not encoded."""
@@ -205,8 +206,9 @@ class Standardizer:
         found = dict(zip(windows, scores, strict=True))
         whole = self._answer(text, found[windows[0]])
         splits = [[self._answer(part, found[part]) for part in parts] for parts in self._readings(windows[0])]
-        best = max(splits, key=_weakest_score, default=[whole])
-        return whole if _weakest_score(best) <= whole.score else self._together(text, best)
+        best = max(splits, key=self._weakest, default=[whole])
+        # Equal but for rounding where both are names of the index: these stay whole.
+        return self._together(text, best) if self._weakest(best) > self._like(whole) + _ROUNDING else whole
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
         """Linking metrics of `MentionString`s, `seen` those in the index; mistakes by category."""
@@ -241,7 +243,7 @@ class Standardizer:
 
     def _together(self, text: str, parts: Sequence[Answer]) -> Answer:
         """The answer to a composite mention, from those to its parts."""
-        weakest = min(parts, key=lambda part: part.score)
+        weakest = min(parts, key=self._like)
         ids = list(dict.fromkeys(part.entity_id for part in parts if part.entity_id is not None))
         ranked = (found for of_rank in zip_longest(*(part.candidates for part in parts)) for found in of_rank)
         candidates: dict[str, Found] = {}
@@ -255,13 +257,16 @@ class Standardizer:
             reason=None if ids else weakest.reason,
         )
 
+    def _like(self, answer: Answer) -> float:
+        """How like its first candidate a string is: unlike log odds, comparable between strings."""
+        return next(iter(likeness(answer.candidates[:1], self.weight)), -math.inf)
+
+    def _weakest(self, parts: Sequence[Answer]) -> float:
+        return min(map(self._like, parts))
+
     def _without_candidates(self, text: str, reason: str | None) -> Answer:
         probability = None if self._nil is None else 0.0
         return Answer(text, None, float("-inf"), float("inf"), probability, (), reason)
-
-
-def _weakest_score(parts: Sequence[Answer]) -> float:
-    return min(part.score for part in parts)
 
 
 def _uncalibrated(where: str, asked: str) -> InputError:

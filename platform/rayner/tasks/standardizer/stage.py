@@ -59,6 +59,11 @@ class Entities:
         self.tokens_per_batch = standardizer.tokens_per_batch
         self._types = types
 
+    @property
+    def linked_types(self) -> Collection[str] | None:
+        """The types whose mentions it links; None for all."""
+        return self._types
+
     def prepare(self, item: Document) -> list[MentionText]:
         """The strings to look up."""
         return [
