@@ -18,10 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rayner.errors import RecipeError
 from rayner.files.run_checkpoints import LAST, LOG
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sweep_settings import SECONDS
+from rayner.tasks.base import Metric
 from rayner.tasks.registry import train_task
 
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
@@ -99,6 +101,15 @@ def rank_of(trial: Trial, plan: Plan) -> tuple[bool, float]:
     return trial.state != "finished", -value if objective.mode == "max" else value
 
 
+def _chooses_best(plan: Plan, settings: Mapping[str, Any]) -> Metric:
+    """The metric that chooses a trial's best checkpoints, which its settings may change."""
+    try:
+        return train_task(plan.recipe_of(settings, {})).metric
+    except RecipeError:
+        # Settings that do not go together: such a trial has trained nothing.
+        return train_task(plan.recipe).metric
+
+
 def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Report], list[float]]:
     """A report for each evaluation and each end of a run, and the first objective's value of each run.
 
@@ -107,7 +118,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
-    main = train_task(plan.recipe_of(settings, {})).metric
+    main = _chooses_best(plan, settings)
     reports: list[Report] = []
     ended: list[Mapping[str, Any]] = []
     steps = seconds = 0.0
