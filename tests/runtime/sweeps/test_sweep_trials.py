@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -21,7 +22,7 @@ from rayner.runtime.sweeps.corpora import Corpora
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
-from rayner.runtime.sweeps.sweep_settings import objectives
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import (
     read_progress,
     read_trials,
@@ -31,6 +32,7 @@ from rayner.runtime.sweeps.trials import (
 )
 from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
 from rayner.tasks.base import Metric
+from rayner.tasks.registry import parse_recipe
 from tests.browser import Visit
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
 
@@ -50,6 +52,20 @@ def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> 
     [trial] = read_trials(plan)
     assert trial.state == "running"
     assert trial.spread == pytest.approx(math.sqrt(0.02))
+
+
+def test_a_trial_goes_by_the_metric_that_its_own_settings_choose(plan: Plan) -> None:
+    recipe = parse_recipe({"task": "chains", "encoder": "random:8x1", "corpus": {"train": ["x"]}}, "test")
+    plan = replace(plan, recipe=recipe, settings=sweep_settings(objectives=objectives(["mrr"], recipe)))
+    run = next(iter(plan.runs))
+    rows = [{"mrr": 0.9, "mrr_other_stories": 0.91}, {"mrr": 0.5, "mrr_other_stories": 0.95}]
+    for negatives, best in (("other_stories", 0.5), ("same_story", 0.9)):
+        settings = {"loss.negatives": negatives}
+        folder = plan.folder(settings)
+        (folder / run).mkdir(parents=True)
+        lines = [json.dumps({"step": i, "epoch": i, "metrics": row}) + "\n" for i, row in enumerate(rows, 1)]
+        (folder / run / "log.jsonl").write_text("".join(lines))
+        assert read_progress(plan, folder, settings)[0][-1]["mrr"] == best
 
 
 def test_the_best_evaluation_is_that_of_the_metric_and_its_mode(
