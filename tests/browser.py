@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 90_000
+"""Milliseconds. A megabyte takes a page seconds, and beside other tests many times as long."""
 
 
 def chromium() -> str | None:
@@ -23,8 +25,9 @@ def chromium() -> str | None:
 @contextmanager
 def started(path: str) -> Iterator[Browser]:
     """A browser without a window. Its thread has an event loop meanwhile, and takes no `asyncio.run`."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--disable-dev-shm-usage"])
         yield browser
@@ -43,8 +46,7 @@ class Visit:
     def __init__(self, browser: Browser, base: str = "", width: int = 1100, dark: bool = False) -> None:
         scheme = "dark" if dark else "light"
         self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        # A megabyte takes a page seconds, and beside other tests many times as long.
-        self.context.set_default_timeout(90_000)
+        self.context.set_default_timeout(PATIENCE)
         self.base = base
         self.asked: list[Request] = []
         self.outside: list[str] = []
