@@ -99,7 +99,7 @@ def test_a_trial_that_loses_its_node_is_restarted(
     assert all(taken == list(range(1, taken[-1] + 1)) for taken in steps().values())
     # The best settings were trained again on a node with CPUs, not beside the driver.
     tasks = list_tasks(nodes.head.dashboard, limit=10_000, raise_on_missing_output=False)
-    [winner] = [task for task in tasks if task.name == "_train_as_a_trial"]
+    [winner] = [task for task in tasks if task.name == "_Worker.call"]
     assert winner.state == "FINISHED"
 
 
