@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from rayner.cli.marked import COLOURS, colours_of, label_of, marked_text
-from rayner.cli.tables import scores_table
+from rayner.cli.tables import print_training, scores_table
 from rayner.data.schema import Document, Mention
 
 
@@ -97,3 +97,11 @@ def test_of_many_types_those_with_most_mentions_are_shown():
     said = printed(scores_table({**scores, "support": 1, "per_type": few}, "title"))
     assert all(name in said for name in few)
     assert "others" not in said
+
+
+def test_a_training_without_a_development_set_says_so_in_place_of_scores(capsys):
+    result = {"checkpoint": "run/best", "metrics": {}, "steps": 18, "compute_precision": "float32"}
+    print_training(result, ["rayner report run"])
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "no development set: this is the model of the last step"
+    assert [line.split(":")[0] for line in rest] == ["checkpoint", "steps", "next"]

@@ -55,7 +55,10 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
 
 def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
     """Scores on the development set, what the run took, and the commands that may come next."""
-    print_metrics(result["metrics"], "development set")
+    if result["metrics"]:
+        print_metrics(result["metrics"], "development set")
+    else:
+        Console().print("no development set: this is the model of the last step", soft_wrap=True)
     if "flat_decoding" in result["metrics"]:
         Console().print(added_types_table(result["metrics"]["flat_decoding"]))
     print_summary(_with_precision(result), commands)
