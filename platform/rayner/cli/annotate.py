@@ -52,13 +52,13 @@ def annotate(
         ),
     ] = False,
     cpus: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0.0,
             metavar="N",
-            help="Logical CPUs of a worker; the whole ones are its threads.",
+            help="Logical CPUs of a worker; the whole ones are its threads. If unset, 1, or a share.",
         ),
-    ] = 1.0,
+    ] = None,
     gpus: Annotated[
         float | None,
         typer.Option(

@@ -65,6 +65,13 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def is_one_machine() -> bool:
+    """Whether the cluster is of one machine and for this process alone, so that it never grows."""
+    import ray
+
+    return "RAY_ADDRESS" not in os.environ and sum(node["Alive"] for node in ray.nodes()) == 1
+
+
 def this_node() -> str:
     """The id of the node that this worker is on."""
     import ray

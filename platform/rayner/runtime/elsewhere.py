@@ -156,7 +156,8 @@ def cluster_room() -> str:
     import ray
 
     free, there = ray.available_resources(), ray.cluster_resources()
-    names = ["CPU", *(name for name in ("GPU", "memory") if name in there)]
-    return "free are " + ", ".join(
-        f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}" for name in names
-    )
+    names = ["CPU", *(["GPU"] if "GPU" in there else [])]
+    shown = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}" for name in names]
+    if "memory" in there:
+        shown.append(f"{free.get('memory', 0) / 1e9:.1f} of {there['memory'] / 1e9:.1f} GB of memory")
+    return "free are " + ", ".join(shown)

@@ -131,6 +131,32 @@ def test_a_pool_for_each_stage_on_ray(ray_cluster: None, pipeline: Path, given: 
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
 
 
+@pytest.mark.parametrize(
+    ("there", "alone", "workers", "each"),
+    [
+        ({"CPU": 2.0}, True, None, (0.6666, 0.0)),
+        ({"CPU": 8.0, "GPU": 1.0}, True, 2, (1.0, 0.1666)),
+        ({"CPU": 8.0, "GPU": 6.0}, True, 2, (1.0, 1.0)),
+        # A cluster may grow.
+        ({"CPU": 2.0}, False, None, (1.0, 0.0)),
+    ],
+)
+def test_pools_share_a_machine_that_never_has_more(
+    monkeypatch: pytest.MonkeyPatch,
+    there: dict[str, float],
+    alone: bool,
+    workers: int | None,
+    each: tuple[float, float],
+) -> None:
+    monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
+    monkeypatch.setattr("rayner.runtime.cluster.is_one_machine", lambda: alone)
+    monkeypatch.setattr("ray.cluster_resources", lambda: there)
+    pool = module._pool(workers, None, 3, None, None)
+    assert (pool.cpus, pool.gpus) == each
+    asked = module._pool(workers, None, 3, 1.5, 0.5)
+    assert (asked.cpus, asked.gpus) == (1.5, 0.5)
+
+
 def test_it_asks_for_workers(pipeline: Path, given: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--pool-per-stage: conflicts with --workers 0"):
         annotate(pipeline, [given], tmp_path / "out", pool_per_stage=True, workers=0)

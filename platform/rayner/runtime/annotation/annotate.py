@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -47,7 +48,7 @@ def annotate(
     workers: int | None = None,
     max_workers: int | None = None,
     pool_per_stage: bool = False,
-    cpus: float = 1.0,
+    cpus: float | None = None,
     gpus: float | None = None,
     tokens_per_batch: int | None = None,
     precision: AskedPrecision = None,
@@ -73,9 +74,10 @@ def annotate(
             `max_workers` says, in place of one whose actors hold all stages: so each model has a worker, or
             a GPU, of its own, and they work at the same time. It changes no answer.
         cpus: logical CPUs of an actor; the whole ones are also its threads, at least one, and with a fraction
-            beyond them (1.5) it prepares windows while the model works, as with a GPU.
-        gpus: GPUs of an actor; by default one where the cluster has any. Where this process does the work, 0
-            keeps it from its GPU, and more than 0 asks for one.
+            beyond them (1.5) it prepares windows while the model works, as with a GPU. By default one; on one
+            machine that has fewer than there are pools, which all work at once, an equal share.
+        gpus: GPUs of an actor; by default one where the cluster has any, or a share as of CPUs. Where this
+            process does the work, 0 keeps it from its GPU, and more than 0 asks for one.
         tokens_per_batch: padded tokens a batch, memory against speed; by default what suits the device.
         precision: what encoders compute in; only with a checkpoint or a pipeline file. `auto` is decided
             once, here or, for GPUs that this process does not see, by each actor, and kept when the run is
@@ -178,7 +180,7 @@ def _run(
     workers: int | None,
     max_workers: int | None,
     pool_per_stage: bool,
-    cpus: float,
+    cpus: float | None,
     gpus: float | None,
     tokens_per_batch: int | None,
     check_writer: Callable[[], None],
@@ -257,16 +259,23 @@ def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], 
 
 
 def _pool(
-    workers: int | None, max_workers: int | None, stages: int | None, cpus: float, gpus: float | None
+    workers: int | None,
+    max_workers: int | None,
+    stages: int | None,
+    cpus: float | None,
+    gpus: float | None,
 ) -> Pool:
     import ray
 
-    from rayner.runtime.cluster import ensure_ray
+    from rayner.runtime.cluster import ensure_ray, is_one_machine
 
     ensure_ray()
     have = ray.cluster_resources()
+    at_once = (workers or 1) * stages if stages and is_one_machine() else 1
+    if cpus is None:
+        cpus = _share(have.get("CPU", 1.0), at_once, "CPUs")
     if gpus is None:
-        gpus = 1.0 if have.get("GPU") else 0.0
+        gpus = _share(have["GPU"], at_once, "GPUs") if have.get("GPU") else 0.0
     room = [have.get("CPU", 1.0) / cpus] if cpus else []
     room += [have.get("GPU", 0.0) / gpus] if gpus else []
     fits = int(min(room, default=1))
@@ -278,6 +287,15 @@ def _pool(
         wanted = max(most, least * pools)
         log.warning("the cluster has room for %d of %d workers until it grows", fits, wanted)
     return Pool(least, most, cpus, gpus, stages)
+
+
+def _share(there: float, workers: int, name: str) -> float:
+    """One for each worker; less where that is more than there ever will be, and all work at the same time."""
+    if workers <= max(there, 1):
+        return 1.0
+    log.info("%d workers share the %g %s of this machine", workers, there, name)
+    # Ray counts in ten thousandths.
+    return math.floor(10_000 * there / workers) / 10_000
 
 
 def _digest(value: Any) -> str:
