@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rayner.data.corpus_check import check
 from rayner.data.schema import Document, Mention
+from tests.corpus_in_memory import check_in_memory as check
 
 
 def _kinds(*documents: Document, **options) -> dict[str, int]:

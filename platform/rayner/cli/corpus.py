@@ -67,6 +67,7 @@ def check(
             help="Check the corpus of a recipe too, and all against its types and windows.",
         ),
     ] = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """List what is wrong with a corpus, by file and line. Status 1 if there are errors."""
@@ -76,7 +77,7 @@ def check(
 
         if not paths and recipe is None:
             raise InputError("rayner corpus check", "nothing to check", "name files, folders or a --recipe")
-        found = check(paths or [], load_recipe(recipe) if recipe else None)
+        found = check(paths or [], load_recipe(recipe) if recipe else None, workers=workers)
     print_result(found, as_json, print_findings)
     if found["errors"]:
         raise typer.Exit(1)

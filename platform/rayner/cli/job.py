@@ -20,8 +20,8 @@ from rayner.cli.app import main as run_here
 from rayner.cli.printing import INTERRUPTED, errors_as_status, fail
 from rayner.config.base import ScalingSettings
 
-_LEADS = {"tune", "annotate", "convert", "label", "resolve"}
-"""Commands whose work is done by Ray tasks and actors of their own, unless `--workers 0`."""
+_LEADS = {"tune", "annotate", "convert", "check", "label", "resolve"}
+"""Commands with `--workers` whose work is done by Ray tasks and actors of their own, unless `--workers 0`."""
 _PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "MLFLOW_TRACKING_URI")
 
 
@@ -89,7 +89,9 @@ def needs_of(arguments: Sequence[str]) -> tuple[ScalingSettings, bool]:
     if name == "tune":
         return scaling, True
     if workers is None:
-        return scaling, name in _LEADS or (name == "train" and scaling.workers > 0)
+        # `rayner kb check` has no workers.
+        leads = name in _LEADS and "workers" in values
+        return scaling, leads or (name == "train" and scaling.workers > 0)
     return scaling, workers > 0
 
 

@@ -26,6 +26,7 @@ def print_findings(found: Mapping[str, Any]) -> None:
     for finding in found["findings"]:
         kinds.setdefault((finding["severity"], finding["kind"]), []).append(finding)
     order = list(_SEVERITIES)
+    said = "more" if found.get("unlisted") else "all"
     for (severity, kind), findings in sorted(kinds.items(), key=lambda item: order.index(item[0][0])):
         first: dict[str, Mapping[str, Any]] = {}
         for finding in findings:
@@ -37,7 +38,7 @@ def print_findings(found: Mapping[str, Any]) -> None:
         if others:
             places = ", ".join(visible(str(finding["where"]), True) for finding in others[:MOST_PLACES])
             rest = ", ..." if len(others) > MOST_PLACES else ""
-            text = f"  and {len(others):,} more of this kind ({kind}): {places}{rest}; --json says all"
+            text = f"  and {len(others):,} more of this kind ({kind}): {places}{rest}; --json says {said}"
             console.print(Text(text, "dim"), soft_wrap=True)
     print_summary(found)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rayner.data.schema import Document, Mention
-from rayner.data.split import hash_of_text
 from rayner.data.words import are_in_order
 from rayner.files.uris import with_uris
 
@@ -25,9 +24,6 @@ _OVERLAPPING: Mapping[Overlap, tuple[str, str]] = {
     ),
     "nested": ("note", "the recipe learns and finds all, so this does not matter"),
 }
-
-Widths = Callable[[Document], Sequence[int]]
-"""The number of sub-words of each mention of a document, in the order of its mentions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,66 +63,24 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """A document: its split, its id, and where it was read."""
+
     split: str
     document_id: str
     where: str
 
     def finding(self, kind: str, severity: str, what: str, hint: str) -> Finding:
+        """One thing that is wrong here."""
         return Finding(kind, severity, self.where, what, hint, self.document_id, self.split)
 
 
-def check(
-    documents_by_split: Mapping[str, Iterable[Document]],
-    *,
-    types: Mapping[str, str | None] | None = None,
-    widths: Widths | None = None,
-    max_span_width: int | None = None,
-    places: Mapping[str, Sequence[str]] | None = None,
-    overlap: Overlap = "unknown",
-) -> Findings:
-    """Look at every document once.
+def document_findings(document: Document, place: Place, overlap: Overlap = "unknown") -> Iterator[Finding]:
+    """What is wrong with a document by itself.
 
     Args:
-        documents_by_split: the documents of each split; a corpus without splits is one.
-        types: the described types; with it, types that occur without a description are found.
-        widths: the sub-words of a document's mentions; with `max_span_width`, mentions that no window holds.
-        max_span_width: the widest span that is scored, in sub-words.
-        places: where each document was read (`Reading.places`), a sequence a split.
         overlap: which of mentions that overlap are learned and found.
     """
-    findings = Findings()
-    ids: dict[str, _Place] = {}
-    texts: dict[bytes, _Place] = {}
-    groups: dict[str, _Place] = {}
-    used: dict[str, _Place] = {}
-    for split, documents in documents_by_split.items():
-        split_places = (places or {}).get(split)
-        count = mentions = 0
-        for number, document in enumerate(documents):
-            where = f"{split}: {document.document_id}"
-            if split_places is not None:
-                where = f"{split_places[number]} ({where})"
-            place = _Place(split, document.document_id, where)
-            findings.findings += _document_findings(document, place, overlap)
-            findings.findings += _repetitions(document, place, ids, texts, groups)
-            if widths is not None and max_span_width is not None:
-                findings.findings += _too_wide(document, place, widths(document), max_span_width)
-            for mention in document.mentions:
-                used.setdefault(mention.type, place)
-            count += 1
-            mentions += len(document.mentions)
-        if not mentions:
-            what = f"{count} documents without a mention" if count else "no documents"
-            findings.findings.append(
-                Finding("empty split", "error", split, what, "give it some", None, split)
-            )
-    if types is not None:
-        findings.findings += _type_findings(types, used)
-    return findings
-
-
-def _document_findings(document: Document, place: _Place, overlap: Overlap) -> Iterator[Finding]:
     size = len(document.text)
     if not document.text.strip():
         yield place.finding("empty document", "error", "a document without text", "remove it")
@@ -146,7 +100,7 @@ def _document_findings(document: Document, place: _Place, overlap: Overlap) -> I
     yield from _overlaps(document, place, overlap)
 
 
-def _overlaps(document: Document, place: _Place, overlap: Overlap) -> Iterator[Finding]:
+def _overlaps(document: Document, place: Place, overlap: Overlap) -> Iterator[Finding]:
     ordered = sorted((m for m in document.mentions if m.start < m.end), key=lambda m: (m.start, -m.end))
     nested = 0
     open_: list[Mention] = []
@@ -167,55 +121,73 @@ def _overlaps(document: Document, place: _Place, overlap: Overlap) -> Iterator[F
         yield place.finding("nested mentions", _OVERLAPPING[overlap][0], what, _OVERLAPPING[overlap][1])
 
 
-def _repetitions(
-    document: Document,
-    place: _Place,
-    ids: dict[str, _Place],
-    texts: dict[bytes, _Place],
-    groups: dict[str, _Place],
+def repetition_findings(
+    place: Place, same_id: Place | None, same_text: Place | None, same_group: tuple[str, Place] | None
 ) -> Iterator[Finding]:
-    """The document beside all before it. An id that repeats is not also reported for its text and group."""
-    text = hash_of_text(document)
-    first = ids.setdefault(document.document_id, place)
-    same_text = texts.setdefault(text, place)
-    if first is not place:
-        if first.split != place.split:
-            what = f"the id {document.document_id!r} is also in {first.split} ({first.where})"
+    """A document beside all before it. An id that repeats is not also reported for its text and group.
+
+    Args:
+        same_id: the first document with its id, if that is another one.
+        same_text: the first one with its text, which is not empty.
+        same_group: its group, and the first document of that.
+    """
+    if same_id is not None:
+        if same_id.split != place.split:
+            what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where})"
             yield place.finding("leakage", "error", what, "keep the document in one split")
         else:
-            what = f"the id {document.document_id!r} is also at {first.where}"
+            what = f"the id {place.document_id!r} is also at {same_id.where}"
             yield place.finding("duplicate document", "error", what, "keep one, or give the other an id")
-    elif same_text is not place and document.text.strip():
+        return
+    if same_text is not None:
         if same_text.split != place.split:
             what = f"the same text is in {same_text.split} ({same_text.where})"
             yield place.finding("leakage", "error", what, "keep the text in one split")
         else:
             what = f"the same text is at {same_text.where}"
             yield place.finding("duplicate document", "warning", what, "keep one")
-    if document.group is not None:
-        group = groups.setdefault(document.group, place)
-        if group.split != place.split and first is place:
-            what = f"documents of the group {document.group!r} are in {group.split} ({group.where})"
-            yield place.finding("leakage", "error", what, "keep a group in one split")
+    if same_group is not None and same_group[1].split != place.split:
+        name, first = same_group
+        what = f"documents of the group {name!r} are in {first.split} ({first.where})"
+        yield place.finding("leakage", "error", what, "keep a group in one split")
 
 
-def _too_wide(document: Document, place: _Place, widths: Sequence[int], limit: int) -> Iterator[Finding]:
+def width_findings(
+    document: Document, place: Place, widths: Sequence[int], max_span_width: int
+) -> Iterator[Finding]:
+    """The mentions that no window holds.
+
+    Args:
+        widths: the number of sub-words of each mention, in the order of the mentions.
+        max_span_width: the widest span that is scored, in sub-words.
+    """
     for mention, width in zip(document.mentions, widths, strict=True):
-        if width > limit:
-            what = f"{_at(mention)} has {width} sub-words; windows hold spans of at most {limit}"
+        if width > max_span_width:
+            what = f"{_at(mention)} has {width} sub-words; windows hold spans of at most {max_span_width}"
             yield place.finding("too wide", "error", what, f"raise max_span_width to {width}")
 
 
-def _type_findings(types: Mapping[str, str | None], used: Mapping[str, _Place]) -> Iterator[Finding]:
+def empty_split(split: str, documents: int) -> Finding:
+    """What is wrong with a split without a mention."""
+    what = f"{documents} documents without a mention" if documents else "no documents"
+    return Finding("empty split", "error", split, what, "give it some", None, split)
+
+
+def type_findings(types: Mapping[str, str | None], used: Mapping[str, str]) -> Iterator[Finding]:
+    """What is wrong with the described types beside those that occur.
+
+    Args:
+        used: the types that occur, and where each one is first.
+    """
     unused = [name for name in types if name not in used]
-    for type_, place in used.items():
+    for type_, where in used.items():
         if type_ not in types:
-            what = f"the type {type_!r} is not among the recipe's (first in {place.where})"
+            what = f"the type {type_!r} is not among the recipe's (first in {where})"
             near = difflib.get_close_matches(type_, unused, n=1)
             hint = f"is it the recipe's {near[0]!r}?" if near else "describe it in the recipe's types"
             yield Finding("type without description", "error", type_, what, hint)
         elif not types[type_]:
-            what = f"the type {type_!r} has no description (first in {place.where})"
+            what = f"the type {type_!r} has no description (first in {where})"
             hint = "describe it in the recipe's types"
             yield Finding("type without description", "error", type_, what, hint)
     for type_ in types:

@@ -45,12 +45,15 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def read_fault(where: str, error: BaseException) -> ReadFault:
-    """The fault of a file, from the error that was raised when it was read."""
+def read_fault(where: str, error: BaseException, kept: bool = True) -> ReadFault:
+    """The fault of a file, from the error that was raised when it was read.
+
+    Args:
+        kept: what the run did so far is taken up by the next one.
+    """
     reason = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
-    return ReadFault(
-        f"{where}: cannot be read ({reason}); what is done is kept: correct that, run the same command again"
-    )
+    done = "what is done is kept: " if kept else ""
+    return ReadFault(f"{where}: cannot be read ({reason}); {done}correct that, run the same command again")
 
 
 def pause(failures: int, fault: RaynerError) -> None:

@@ -33,7 +33,7 @@ def on_another_node(storage: Storage, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_another_node_fetches_what_it_reads(on_another_node: Unit, tmp_path: Path) -> None:
-    (document,) = kept_parts._read(on_another_node).documents
+    (document,) = kept_parts.read_patiently(on_another_node).documents
     assert document.text == "Ann ran."
     assert list((tmp_path / "other").rglob("a.jsonl"))
 
@@ -45,16 +45,16 @@ def test_storage_that_fails_is_no_reason_to_reject(
     monkeypatch.setattr(fetching, "TRIES", 1)
     failed = storage.fails("503", times=10**9, part="conversion")
     with pytest.raises(StorageError, match=f"{CORPUS}/a.jsonl: cannot be read"):
-        kept_parts._read(on_another_node)
+        kept_parts.read_patiently(on_another_node)
     assert failed
     storage.works()
-    assert kept_parts._read(on_another_node).documents
+    assert kept_parts.read_patiently(on_another_node).documents
 
 
 def test_access_that_is_denied_is_no_reason_to_reject(on_another_node: Unit, storage: Storage) -> None:
     storage.fails("403", times=10**9, part="conversion")
     with pytest.raises(InputError, match=f"{CORPUS}/a.jsonl: access is denied"):
-        kept_parts._read(on_another_node)
+        kept_parts.read_patiently(on_another_node)
 
 
 def test_a_file_that_is_gone_when_it_is_read_is_no_reason_to_reject(
@@ -83,7 +83,7 @@ def test_what_is_made_for_a_uri_is_made_on_this_node(
         told.append(here)
         return original(*arguments, here=here, **options)
 
-    monkeypatch.setattr("rayner.runtime.corpora.convert.parallel_map", mapped)
+    monkeypatch.setattr("rayner.runtime.corpora.kept_parts.parallel_map", mapped)
     (tmp_path / "a.jsonl").write_text('{"text": "Ann ran."}\n')
     uri = Path(f"s3://{BUCKET}/conversion/{to}")
     assert convert([tmp_path / "a.jsonl"], uri, workers=0, to=to)["documents"] == 1

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from rayner.config import BaseRecipe, CorpusSettings, DocumentRecipe
 from rayner.config.recipe_files import corpus_paths
-from rayner.data.corpus_check import Finding, Overlap, Widths
-from rayner.data.corpus_check import check as find_faults
-from rayner.data.readers import Reject, Unit, find_units, read_unit
-from rayner.data.schema import Document
-from rayner.data.windows import locate, split_into_subwords
-from rayner.data.words import words_of
+from rayner.data import scans
+from rayner.data.corpus_check import (
+    Finding,
+    Overlap,
+    empty_split,
+    type_findings,
+)
+from rayner.data.readers import Unit, find_units
 from rayner.errors import RecipeError
+from rayner.runtime.corpora.kept_parts import (
+    SMALL_BYTES,
+    clashes_of,
+    mapper_for,
+    with_patience,
+)
+from rayner.runtime.corpora.look import Listed, Look, SplitPart, unreadable
+from rayner.runtime.corpora.seen_parts import SeenParts
+from rayner.runtime.progress import track
+from rayner.tasks.base import ParallelMap
 from rayner.tasks.registry import task_of, train_task
-from rayner.tasks.splits import renamed
+
+DOING = "check"
 
 
 def check(
     paths: Sequence[Path] | Mapping[str, Sequence[Path]],
     given: BaseRecipe | None = None,
     format: str = "auto",
+    workers: int | None = None,
 ) -> dict[str, Any]:
     """Read a corpus and say what is wrong with it.
 
@@ -33,75 +49,45 @@ def check(
             splits, and its other splits are read too.
         given: a recipe. Of one that finds mentions, types and the widest span of the model are checked as
             well; of a typer, whether its list of types has their parents.
+        workers: Ray tasks at once, which must see the files; 0 reads in this process, None decides by the
+            size of the corpus. The result is the same.
 
     Returns:
         `documents, mentions, types, repaired, rejected, errors, warnings, notes`, `kinds` (kind -> findings)
-        and `findings`, each with `kind, severity, where, what, hint, document_id, split`.
+        and `findings`, each with `kind, severity, where, what, hint, document_id, split`: what cannot be
+        read, then the others, in the order of the documents. Of each kind and severity the first 10,000 are
+        listed; where there are more, `unlisted` says how many.
 
     Raises:
         CorpusError: no such path, or no known format.
         RecipeError: the recipe's task has no documents.
+        RaynerError: a file cannot be read now, or changed meanwhile.
     """
     if given is not None and not isinstance(getattr(given, "corpus", None), CorpusSettings):
         hint = "rayner kb check is for knowledge bases"
         raise RecipeError("--recipe", "the task learns from no corpus of documents", hint)
     recipe = cast(DocumentRecipe | None, given)
     finds_mentions = given is not None and task_of(given).kind.name == "documents"
-    names = recipe.corpus.rename if recipe else {}
-    splits = {name: _Split(units, names) for name, units in _units_by_split(paths, recipe, format).items()}
     task = train_task(recipe) if recipe else None
     # Others learn from documents too, but not the types of their mentions.
     typed = recipe if finds_mentions else None
-    limit = getattr(task, "max_width", None) if typed else None
-    found = find_faults(
-        splits,
-        # In a recipe, a type may stand for itself by its name.
-        types={t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None,
-        widths=_widths_of(typed) if typed and limit else None,
-        max_span_width=limit,
-        overlap="nested" if recipe and not typed else _overlap_of(typed),
-        places={name: split.places for name, split in splits.items()},
+    units = _units_by_split(paths, recipe, format)
+    given_here = any(not os.path.isabs(unit.paths[0]) for of_split in units.values() for unit in of_split)
+    look = Look(
+        recipe.corpus.rename if recipe else {},
+        "nested" if recipe and not typed else _overlap_of(typed),
+        typed,
+        getattr(task, "max_width", None) if typed else None,
+        f"{Path.cwd()}/" if given_here else "",
     )
-    rejects = [_as_finding(reject, name) for name, split in splits.items() for reject in split.rejects]
-    parents = _without_parents(getattr(task, "missing_parents", {}))
-    findings = [*rejects, *map(asdict, [*found.findings, *parents])]
-    severities = Counter(finding["severity"] for finding in findings)
-    types = sum((split.types for split in splits.values()), Counter())
-    return {
-        "documents": sum(len(split.places) for split in splits.values()),
-        "mentions": types.total(),
-        "types": dict(types.most_common()),
-        "repaired": sum(split.repaired for split in splits.values()),
-        "rejected": len(rejects),
-        "errors": severities["error"],
-        "warnings": severities["warning"],
-        "notes": severities["note"],
-        "kinds": dict(Counter(finding["kind"] for finding in findings).most_common()),
-        "findings": findings,
-    }
-
-
-class _Split:
-    """The documents of a split, one unit in memory at a time, with what is learned while they pass."""
-
-    def __init__(self, units: Sequence[Unit], names: Mapping[str, str]) -> None:
-        self.units = units
-        self.names = names
-        self.places: list[str] = []
-        self.rejects: list[Reject] = []
-        self.types: Counter[str] = Counter()
-        self.repaired = 0
-
-    def __iter__(self) -> Iterator[Document]:
-        for unit in self.units:
-            reading = read_unit(unit)
-            self.places += reading.places
-            self.rejects += reading.rejects
-            self.repaired += reading.repaired.total()
-            for document in reading.documents:
-                document = renamed(document, self.names)
-                self.types.update(mention.type for mention in document.mentions)
-                yield document
+    with TemporaryDirectory(prefix="rayner-check-") as folder:
+        seen = _seen(units, look, workers, Path(folder))
+        summary = _Summary(list(units))
+        for part, again in zip(seen.parts, seen.repetitions(), strict=True):
+            summary.add(part, seen.rows(part.number), seen.told(part.number), again)
+    # In a recipe, a type may stand for itself by its name.
+    types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
+    return summary.result(types, getattr(task, "missing_parents", {}))
 
 
 def _units_by_split(
@@ -121,18 +107,145 @@ def _units_by_split(
     return {name: find_units(of_split, format) for name, of_split in splits.items()}
 
 
-def _widths_of(recipe: DocumentRecipe) -> Widths:
-    from rayner.models.tokenizer import load_tokenizer
+def _seen(
+    units: Mapping[str, Sequence[Unit]],
+    look: Look,
+    workers: int | None,
+    folder: Path,
+) -> SeenParts:
+    """All parts, looked at."""
+    # Absolute, because the workers of a cluster have another working directory.
+    placed = {name: [_absolute(unit) for unit in of_split] for name, of_split in units.items()}
+    files = [part for of_split in placed.values() for part in scans.cut_parts(of_split)]
+    mapper = mapper_for(files, workers, SMALL_BYTES)
+    in_large = (unit for part in files if part.size >= 2 * scans.PART_BYTES for unit in part.units)
+    large = [unit for unit in in_large if scans.is_large(unit)]
+    pieces = dict(zip(large, _cut(large, mapper), strict=True))
+    parts: list[SplitPart] = []
+    for name, of_split in placed.items():
+        cut = (piece for unit in of_split for piece in pieces.get(unit, [unit]))
+        parts += [SplitPart(0, name, part) for part in scans.cut_parts(cut)]
+    parts = [part._replace(number=number) for number, part in enumerate(parts)]
+    seen = SeenParts(folder, parts)
+    for number, of_part in track(mapper(look, parts), len(parts), DOING):
+        seen.put(number, of_part)
+    _leave_out(seen, mapper, look)
+    return seen
 
-    tokenizer = load_tokenizer(recipe.encoder)
 
-    def widths(document: Document) -> list[int]:
-        words = words_of(document, recipe.windows.words)
-        subwords = split_into_subwords(document.text, words, tokenizer, tokenizer.unk_id)
-        places = [locate(subwords, mention.start, mention.end) for mention in document.mentions]
-        return [place[1] - place[0] + 1 if place else 0 for place in places]
+def _absolute(unit: Unit) -> Unit:
+    relative = any(not Path(path).is_absolute() for path in unit.paths)
+    return replace(unit, paths=tuple(str(Path(path).absolute()) for path in unit.paths)) if relative else unit
 
-    return widths
+
+def _cut(large: Sequence[Unit], mapper: ParallelMap) -> list[list[Unit]]:
+    found = dict(track(mapper(_pieces_of, list(enumerate(large))), len(large), "cut large files"))
+    return [found[number] for number in range(len(large))]
+
+
+def _pieces_of(given: tuple[int, Unit]) -> tuple[int, list[Unit]]:
+    number, unit = given
+    return number, with_patience(lambda: scans.parts_of(None, unit), unit, kept=False)
+
+
+def _leave_out(seen: SeenParts, mapper: ParallelMap, look: Look) -> None:
+    """Of a cut file, each document once, as of a file that is read at once: parts with others are looked at
+    again without them."""
+    again: dict[int, SplitPart] = {}
+    clashes: dict[int, list[dict[str, Any]]] = {}
+    twice: Counter[int] = Counter()
+    for part, table in seen.in_cut_files():
+        number = part.number
+        left_out = again.get(number, part).left_out | set(table["number"].to_pylist())
+        again[number] = part._replace(left_out=left_out)
+        found = clashes_of(table)
+        clashes.setdefault(number, []).extend(found)
+        twice[number] += len(table) - len(found)
+    for number, of_part in mapper(look, list(again.values())):
+        of_part.repaired += twice[number]
+        for row in clashes[number]:
+            of_part.clashes.add(unreadable(**row, split=seen.parts[number].split))
+        seen.put(number, of_part)
+
+
+class _Summary:
+    """What was seen of all parts, taken up in their order."""
+
+    def __init__(self, splits: Sequence[str]) -> None:
+        self._splits = splits
+        self._documents, self._mentions = Counter[str](), Counter[str]()
+        self._types, self._used = Counter[str](), dict[str, str]()
+        self._repaired = 0
+        self._unreadable = {split: (Listed(), Listed()) for split in splits}
+        self._others = {split: Listed() for split in splits}
+
+    def add(
+        self, part: SplitPart, documents: int, told: Mapping[str, Any], again: Mapping[int, Sequence[Any]]
+    ) -> None:
+        """A part.
+
+        Args:
+            told: see `SeenParts.told`.
+            again: by the number of the document, what is wrong with it beside those before it.
+        """
+        self._documents[part.split] += documents
+        self._mentions[part.split] += sum(told["types"].values())
+        self._types.update(told["types"])
+        for name, where in told["used"].items():
+            self._used.setdefault(name, where)
+        self._repaired += told["repaired"]
+        for listed, name in zip(self._unreadable[part.split], ("rejects", "clashes"), strict=True):
+            listed.add_listed((row for _, row in told[name]["rows"]), _counter(told[name]["counts"]))
+        listed = self._others[part.split]
+        repeats = [(number, row) for number, rows in again.items() for row in rows]
+        counts = _counter(told["own"]["counts"]) + Counter((r["severity"], r["kind"]) for _, r in repeats)
+        rows = sorted([*told["own"]["rows"], *repeats], key=lambda found: found[0])
+        listed.add_listed((row for _, row in rows), counts)
+
+    def result(
+        self, types: Mapping[str, str | None] | None, missing: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """What `check` returns.
+
+        Args:
+            types: the described types.
+            missing: those that the list of types lacks, and of which it has children.
+        """
+        every = Listed()
+        for listed in (listed for of_split in self._unreadable.values() for listed in of_split):
+            every.add_listed((row for _, row in listed.rows), listed.counts)
+        rejected = every.counts.total()
+        for split in self._splits:
+            listed = self._others[split]
+            every.add_listed((row for _, row in listed.rows), listed.counts)
+            if not self._mentions[split]:
+                every.add(empty_split(split, self._documents[split]))
+        last = [*(type_findings(types, self._used) if types is not None else ()), *_without_parents(missing)]
+        for finding in last:
+            every.add(finding)
+        kinds, severities = Counter[str](), Counter[str]()
+        for (severity, kind), count in every.counts.items():
+            kinds[kind] += count
+            severities[severity] += count
+        unlisted = every.counts.total() - len(every.rows)
+        return {
+            "documents": self._documents.total(),
+            "mentions": self._types.total(),
+            "types": dict(self._types.most_common()),
+            "repaired": self._repaired,
+            "rejected": rejected,
+            "errors": severities["error"],
+            "warnings": severities["warning"],
+            "notes": severities["note"],
+            "kinds": dict(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
+            **({"unlisted": unlisted} if unlisted else {}),
+            "findings": [row for _, row in every.rows],
+        }
+
+
+def _counter(items: Sequence[Sequence[Any]]) -> Counter[tuple[str, str]]:
+    """The counts by severity and kind, from JSON."""
+    return Counter({(severity, kind): count for (severity, kind), count in items})
 
 
 def _overlap_of(recipe: DocumentRecipe | None) -> Overlap:
@@ -146,7 +259,3 @@ def _without_parents(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         more = f" and of {len(below) - 1} more" if len(below) > 1 else ""
         what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
         yield Finding("type without a parent", "warning", "types", what, "add it: else no answer holds it")
-
-
-def _as_finding(reject: Reject, split: str) -> dict[str, Any]:
-    return {"kind": "unreadable", "severity": "error", **reject.to_row(), "split": split}

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,24 @@ from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.kept_parts import (
+    SMALL_BYTES,
     Assembled,
     Change,
     Notes,
     assemble,
     cut_parts,
+    mapper_for,
     read_parts,
     remove_parts,
-    size_of,
     split_large,
     unchanged,
 )
-from rayner.runtime.pipeline import code_digest, parallel_map
+from rayner.runtime.pipeline import code_digest
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 
 __all__ = ["check", "convert", "label"]
-
-SMALL_BYTES = 64 * 2**20
-"""Inputs below this are read faster in this process than Ray starts."""
 
 SOURCES = (
     *("data/readers/*", "data/writers/*", "data/schema", "data/fine_types", "data/json_lines", "data/words"),
@@ -224,13 +222,7 @@ def _process_into(
         raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
     if fresh:
         remove_parts(out)
-    if workers is None and size_of(parts) < small:
-        workers = 0
-
-    def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
-        alone = workers is None and len(parts) < 2
-        return parallel_map(work, parts, 0 if alone else workers, here=here)
-
+    mapper = mapper_for(parts, workers, small, here)
     parts = split_large(parts, purpose, out, mapper, part_bytes)
     read_parts(parts, change, out, mapper, doing)
     # Until all is in its place again, the folder does not count as finished.

@@ -37,10 +37,13 @@ from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
+from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 from rayner.runtime.repeated_ids import by_block, repeated
 from rayner.tasks.base import ParallelMap
 
+SMALL_BYTES = 64 * 2**20
+"""Inputs below this are read faster in this process than Ray starts."""
 PARTS = ".parts"
 CUTS = "cuts"
 """The folder among the parts that says where large files were cut."""
@@ -116,9 +119,25 @@ def split_large(
     ]
 
 
-def size_of(parts: Iterable[Part]) -> int:
-    """The bytes of all files."""
-    return sum(part.of.size for part in parts)
+def mapper_for(
+    parts: Sequence[Part | scans.Part], workers: int | None, small: int, here: bool = False
+) -> ParallelMap:
+    """How parts are worked on: by so many Ray tasks at once, or in this process.
+
+    Args:
+        workers: 0 for this process; None decides by the size of the parts and by how many there are.
+        small: parts of fewer bytes together are worked on in this process where `workers` is None.
+        here: on this node alone, whose folders others do not see.
+    """
+    files = [part.of if isinstance(part, Part) else part for part in parts]
+    if workers is None and sum(part.size for part in files) < small:
+        workers = 0
+
+    def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+        alone = workers is None and len(parts) < 2
+        return parallel_map(work, parts, 0 if alone else workers, here=here)
+
+    return mapper
 
 
 def read_parts(parts: Sequence[Part], change: Change, out: Path, mapper: ParallelMap, label: str) -> None:
@@ -156,7 +175,7 @@ def assemble(parts: Sequence[Part], out: Path, to: str, mapper: ParallelMap) -> 
             kept, clashes = np.ones(len(told), bool), list[dict[str, Any]]()
             if upcoming is not None and upcoming["block"][0].as_py() == number:
                 kept[upcoming["row"].to_numpy()] = False
-                clashes = _clashes(upcoming)
+                clashes = clashes_of(upcoming)
                 upcoming = next(found, None)
             for row in chain(sidecar["rejects"], clashes):
                 rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -183,7 +202,7 @@ def remove_parts(out: Path) -> None:
 
 
 def _cut(folder: Path, unit: Unit) -> None:
-    _with_patience(partial(scans.parts_of, folder, unit), unit)
+    with_patience(partial(scans.parts_of, folder, unit), unit)
 
 
 def _pieces(folder: Path, units: Iterable[Unit], large: Collection[Unit]) -> Iterator[Unit]:
@@ -192,10 +211,10 @@ def _pieces(folder: Path, units: Iterable[Unit], large: Collection[Unit]) -> Ite
 
 
 def _read_part(change: Change, folder: Path, part: Part) -> None:
-    reading = join(map(_read, part.of.units))
+    reading = join(map(read_patiently, part.of.units))
     part.of.check_unchanged()
     changed = _changed(reading, change)
-    hashes = [_digest(document) for document in reading.documents]
+    hashes = [digest_of(document) for document in reading.documents]
     write_parquet((document for document, _ in changed), folder / f"{part.key}.parquet")
     ids = {
         "document_id": pa.array([d.document_id for d in reading.documents], pa.string()),
@@ -230,24 +249,32 @@ def _changed(reading: Reading, change: Change) -> list[tuple[Document, Notes]]:
     return changed
 
 
-def _read(unit: Unit) -> Reading:
+def read_patiently(unit: Unit, kept: bool = True) -> Reading:
     """What a unit holds; a unit that no reader gets through is one reject.
+
+    Args:
+        kept: what the run did so far is taken up by the next one.
 
     Raises:
         RaynerError: the bytes of a file cannot be had, or there is no memory for them, try after try.
     """
-    return _with_patience(partial(_read_once, unit), unit)
+    return with_patience(partial(_read_once, unit), unit, kept)
 
 
-def _with_patience(do: Callable[[], T], unit: Unit) -> T:
+def with_patience(do: Callable[[], T], unit: Unit, kept: bool = True) -> T:
+    """What a work on the file of a unit gives, tried again where the system or storage fails it.
+
+    Raises:
+        RaynerError: it fails, try after try.
+    """
     failures = 0
     while True:
         try:
             return do()
         except (OSError, MemoryError, FileError, StorageError) as error:
             failures += 1
-            fault = error if isinstance(error, RaynerError) else read_fault(", ".join(unit.paths), error)
-            pause(failures, fault)
+            known = isinstance(error, RaynerError)
+            pause(failures, error if known else read_fault(", ".join(unit.paths), error, kept))
 
 
 def _read_once(unit: Unit) -> Reading:
@@ -270,7 +297,8 @@ def _read_once(unit: Unit) -> Reading:
         return reading
 
 
-def _digest(document: Document) -> bytes:
+def digest_of(document: Document) -> bytes:
+    """The same for documents that are the same in everything."""
     return hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
 
 
@@ -286,7 +314,7 @@ def _repeated(parts: Sequence[Part], folder: Path, temporary: Path) -> Iterator[
     return chain.from_iterable(map(by_block, found))
 
 
-def _clashes(again: pa.Table) -> list[dict[str, Any]]:
+def clashes_of(again: pa.Table) -> list[dict[str, Any]]:
     """A reject for each document that is another one than the first of its id."""
     rows = again.filter(pc.call_function("not_equal", [again["digest"], again["first_digest"]])).to_pylist()
     hint = "give each document an id of its own"
