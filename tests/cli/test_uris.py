@@ -82,8 +82,8 @@ def test_a_run_at_a_uri_and_what_is_made_of_it(
     (document,) = rayner.load(best).predict(["We use Python and Redis."])
     assert document.text
     served = load_models(ModelSettings(checkpoint=place), 4)
-    assert served.pipeline is not None
-    assert [stage.checkpoint for stage in served.pipeline.settings.stages] == [Path.cwd() / best]
+    assert served.unnamed is not None
+    assert [stage.checkpoint for stage in served.unnamed.pipeline.settings.stages] == [Path.cwd() / best]
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("stages:\n  - checkpoint: ../runs/one/best\n")
     at_uri = upload(storage, pipeline, "pipelines/p.yaml")
@@ -235,7 +235,7 @@ def test_a_service_looks_at_a_uri_again(
     publication.push()
     monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "replica"))
     before = load_models(ModelSettings(checkpoint=place), 4)
-    assert before.pipeline is not None
+    assert before.unnamed is not None
     path = publication.folder / "best/checkpoint.json"
     about = json.loads(path.read_text())
     weights = publication.folder / "best/encoder/model.safetensors"
@@ -246,8 +246,8 @@ def test_a_service_looks_at_a_uri_again(
     path.write_text(json.dumps(about))
     publication.push()
     after = load_models(ModelSettings(checkpoint=place, revision="2"), 4, before)
-    assert after.pipeline is not None
-    versions = [models.versions(texts=True) for models in (before, after)]
+    assert after.unnamed is not None
+    versions = [model.pipeline.versions() for model in (before.unnamed, after.unnamed)]
     assert versions[0] != versions[1]
 
 

@@ -33,17 +33,21 @@ def page_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page_address(page_folder: Path) -> Iterator[str]:
-    """One service open to all, and under prefixes one with a key, one of names alone, and one that loads."""
+    """One service open to all, and under prefixes one with a key, one of names alone, one of several models,
+    and one that loads."""
     limits = {"limits": {"characters": 10_000_000, "types": 5}}
-    service, names, loading = (
-        Service(ApplicationSettings.model_validate(limits), device="cpu") for _ in range(3)
+    service, names, several, loading = (
+        Service(ApplicationSettings.model_validate(limits), device="cpu") for _ in range(4)
     )
     people = {"index": str(page_folder / "people/index"), "standardizer": str(page_folder / "people/best")}
     asyncio.run(service.load(ModelSettings(checkpoint=str(page_folder / "pipeline.yaml"))))
+    models = {"plain": str(page_folder / "recognizer"), "fine": str(page_folder / "typer")}
+    asyncio.run(several.load(ModelSettings(checkpoint=str(page_folder / "pipeline.yaml"), models=models)))
     asyncio.run(names.load(ModelSettings.model_validate({"knowledge_bases": {"people": people}})))
     routes = [
         Mount("/guarded", create_app(service, (KEY,))),
         Mount("/names", create_app(names)),
+        Mount("/several", create_app(several)),
         Mount("/loading", create_app(loading)),
         Mount("/", create_app(service)),
     ]

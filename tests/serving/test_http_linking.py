@@ -296,4 +296,4 @@ def test_a_change_that_fails_leaves_what_answers(folders: Folders, tmp_path: Pat
     assert "checkpoint" in (service.describe().failed_change or "")
     asyncio.run(service.load(folders.settings(revision="2")))
     assert service.describe().failed_change is None
-    assert service.models.pipeline is before.pipeline
+    assert service.models.pipelines == before.pipelines

@@ -171,7 +171,7 @@ def test_of_a_changed_pipeline_only_what_changed_is_loaded(folder: Path, tmp_pat
     asyncio.run(service.load(settings))
     before = service.models
     asyncio.run(service.load(replace_revision(settings, "2")))
-    assert service.models.pipeline is before.pipeline
+    assert service.models.pipelines == before.pipelines
     assert remove_entities(tmp_path / "people/index", ["ada"])
     asyncio.run(service.load(replace_revision(settings, "3")))
     after = service.models
@@ -179,9 +179,8 @@ def test_of_a_changed_pipeline_only_what_changed_is_loaded(folder: Path, tmp_pat
     old, new = (models.knowledge_bases["index"] for models in (before, after))
     assert (len(old.base.index.entities), len(new.base.index.entities)) == (2, 1)
     assert old.loaded is new.loaded
-    assert before.pipeline
-    assert after.pipeline
-    assert before.pipeline.stages[0].loaded is after.pipeline.stages[0].loaded
+    (first,), (second,) = before.pipelines, after.pipelines
+    assert first.stages[0].loaded is second.stages[0].loaded
 
 
 def replace_revision(settings: ModelSettings, revision: str) -> ModelSettings:

@@ -267,6 +267,23 @@ def test_types_and_linking_are_changed_and_put_back(visits: Open) -> None:
     assert asked(visit, "/v1/recognize")
 
 
+def test_one_of_several_models_is_chosen(visits: Open) -> None:
+    visit = visits("/several/")
+    page = visit.page
+    assert page.locator("#model option").all_text_contents() == ["as configured", "plain"]
+    find(page, TEXT)
+    assert "model" not in body(visit)
+    with page.expect_response("**/v1/annotate"):
+        select(page, "model", "plain")
+    sent = body(visit)
+    assert (sent["model"], sent["knowledge_base"]) == ("plain", "index"), "as no other is its own"
+    assert "contexts" not in sent
+    with page.expect_response("**/v1/annotate"):
+        select(page, "model", "")
+    assert body(visit).keys() == {"documents", "contexts"}
+    expect(visits().page.locator("#model-part")).to_be_hidden()
+
+
 def test_a_service_of_names_alone_looks_them_up(visits: Open) -> None:
     page = visits("/names/", offers="people: 3 entities").page
     expect(page.locator("#ask")).to_be_hidden()

@@ -77,9 +77,11 @@ def test_the_local_file_is_one_of_ours(root: Path) -> None:
 
 def test_models_stand_apart_from_what_restarts_replicas() -> None:
     one = ServeSettings.model_validate({"checkpoint": "a"})
-    other = ServeSettings.model_validate({"checkpoint": "b", "revision": "2"})
-    more = ServeSettings.model_validate({"checkpoint": "a", "replicas": {"max": 2}})
+    other = ServeSettings.model_validate({"checkpoint": "b", "models": {"c": "c"}, "revision": "2"})
+    more = ServeSettings.model_validate({"checkpoint": "a", "replicas": {"max": 2, "gpus": 0.25}})
     first, second, third = (application_of(settings)._bound_deployment for settings in (one, other, more))
+    assert third.ray_actor_options is not None
+    assert third.ray_actor_options["num_gpus"] == 0.25
     assert first.version == second.version
     assert first.user_config != second.user_config
     assert first.version != third.version
@@ -90,7 +92,11 @@ def test_models_stand_apart_from_what_restarts_replicas() -> None:
     [
         ("checkpoint: a\nreplicas: {maximum: 3}", "replicas.maximum.*max"),
         ("checkpiont: a", "checkpiont.*checkpoint"),
-        ("http: {port: 8000}", "neither a checkpoint nor a knowledge base"),
+        ("http: {port: 8000}", "neither a checkpoint nor a model nor a knowledge base"),
+        ("models: {a: ''}", "models.a"),
+        ("models: {'': a}", "models"),
+        ("models: [a]", "models"),
+        ("checkpoint: a\nreplicas: {gpus: 1.5}", "replicas.*gpus 1.5"),
         ("checkpoint: a\nhttp: {port: 99999}", "http.port"),
         ("checkpoint: a\nreplicas: {min: 3, max: 2}", "max 2 is below min 3"),
         ("- checkpoint", "not a mapping"),
@@ -105,9 +111,10 @@ def test_a_wrong_file_is_told_by_key(tmp_path: Path, text: str, message: str) ->
     assert str(path) in str(error.value)
 
 
-def test_a_checkpoint_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["checkpoint: {0}", "checkpoint: {1}\nmodels: {{a: {1}, b: {0}}}"])
+def test_a_checkpoint_that_is_none_is_told_before_ray_starts(tmp_path: Path, key: str) -> None:
     path = tmp_path / "serve.yaml"
-    path.write_text(f"checkpoint: {tmp_path}/nowhere")
+    path.write_text(key.format(f"{tmp_path}/nowhere", recognizer_folder(tmp_path / "best", 1)))
     with pytest.raises(InputError, match="nowhere"):
         checked(path)
 

@@ -128,7 +128,7 @@ def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     old, new = version_of(served.old), version_of(served.new)
     with under_load(served.url("/v1/recognize"), lambda: BODY) as seen:
         wait_for(lambda: len(seen.replies) > 5)
-        served.change(checkpoint=str(served.new))
+        served.change(checkpoint=str(served.new), models={"before": str(served.old)})
         wait_for(lambda: served.version() == new)
         count = len(seen.replies)
         wait_for(lambda: len(seen.replies) > count + 10)
@@ -143,7 +143,9 @@ def test_new_models_come_in_without_a_failed_request(served: Service) -> None:
     for reply in seen.replies:
         made = [len(document["mentions"]) for document in reply["documents"]]
         assert made == expected[reply["versions"]["recognizer"]]
-    served.change(checkpoint=str(served.old))
+    named = requests.post(served.url("/v1/recognize"), json={**BODY, "model": "before"}, timeout=60).json()
+    assert named["versions"]["recognizer"] == old
+    served.change(checkpoint=str(served.old), models={})
 
 
 def test_a_new_index_comes_in_without_a_failed_request(served: Service) -> None:

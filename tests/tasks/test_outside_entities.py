@@ -111,11 +111,11 @@ def test_it_is_loaded_evaluated_and_served(path: Path, request: pytest.FixtureRe
     assert "levels" in whole.scores
 
     models = load_models(ModelSettings(checkpoint=str(path)), 2, device="cpu")
-    assert models.pipeline is not None
-    assert [task_of(s.record.name).stage for s in models.pipeline.settings.stages][1:] == ["entities"] * (
+    (served,) = models.pipelines
+    assert [task_of(s.record.name).stage for s in served.settings.stages][1:] == ["entities"] * (
         len(names) - 1
     )
-    versions = models.versions(texts=True)
-    assert versions.recognizer == models.pipeline.stages[0].version
-    assert versions.entities == "+".join(stage.version for stage in models.pipeline.stages[1:])
+    versions = models.versions(served.versions())
+    assert versions.recognizer == served.stages[0].version
+    assert versions.entities == "+".join(stage.version for stage in served.stages[1:])
     assert models.flat_versions() == {"recognizer": versions.recognizer, "entities": versions.entities}

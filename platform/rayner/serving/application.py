@@ -24,8 +24,9 @@ NAME = "rayner"
 def build(args: dict[str, Any]) -> Application:
     """The application of `args`, whose keys are those of the YAML file of `rayner serve` without `http`.
 
-    The models, `checkpoint` and `knowledge_bases`, may stand here or in the deployment's `user_config`.
-    There, a change of them swaps them within the running replicas; here, it replaces the replicas.
+    What answers, `checkpoint`, `models` and `knowledge_bases`, may stand here or in the deployment's
+    `user_config`. There, a change of them swaps them within the running replicas; here, it replaces the
+    replicas.
 
     Raises:
         RecipeError: the key that is wrong and the nearest known one.
@@ -41,7 +42,7 @@ def application_of(settings: ServeSettings) -> Application:
     """The application of a file of `rayner serve`: only another state of `args` replaces running replicas."""
     args = settings.application().model_dump(mode="json")
     version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
-    deployment = _deployment(settings.application(), settings.models())
+    deployment = _deployment(settings.application(), settings.answering())
     # From `serve run`, Ray takes every deployment for new code, and would restart replicas for new models.
     return deployment.options(version=version, _internal=True).bind(args)
 

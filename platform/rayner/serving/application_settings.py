@@ -14,6 +14,8 @@ from rayner.config.recipe_files import parse_settings as parse_settings
 from rayner.config.recipe_files import read_yaml
 from rayner.errors import RecipeError
 
+ModelName = Annotated[str, Field(min_length=1, max_length=100)]
+
 
 class ServedBaseSettings(Settings):
     """An index and the standardizer that made its vectors; with `types`, only these are linked to it.
@@ -34,6 +36,8 @@ class ModelSettings(Settings):
 
     checkpoint: str | None = None
     """What reads texts: a recognizer's, a tagger's or a typer's folder, or a pipeline file."""
+    models: Mapping[ModelName, Annotated[str, Field(min_length=1)]] = {}
+    """Further ones, by the name that requests use."""
     precision: AskedPrecision = None
     """What encoders compute in. Null: float32 on a CPU, and bfloat16 on a GPU that has it; with `auto` each
     replica times a small batch when it starts. Versions in answers name all but float32."""
@@ -44,9 +48,13 @@ class ModelSettings(Settings):
 
     @model_validator(mode="after")
     def _something(self) -> ModelSettings:
-        if self.checkpoint is None and not self.knowledge_bases:
-            raise ValueError("names neither a checkpoint nor a knowledge base")
+        if not self.checkpoints() and not self.knowledge_bases:
+            raise ValueError("names neither a checkpoint nor a model nor a knowledge base")
         return self
+
+    def checkpoints(self) -> dict[str, str]:
+        """All that reads texts, by name; that of `checkpoint` is empty."""
+        return {**({} if self.checkpoint is None else {"": self.checkpoint}), **self.models}
 
 
 class LimitSettings(Settings):
@@ -85,7 +93,8 @@ class ReplicaSettings(Settings):
     cpus: NonNegativeFloat = 1
     """CPUs of a replica."""
     gpus: NonNegativeFloat = 0
-    """GPUs of a replica. rayner has not run on a GPU yet."""
+    """GPUs of a replica, whole or a part of one that several replicas share (`0.25`: four). The parts are not
+    kept apart: each replica must find room in the GPU's memory. Serving has not run on a GPU yet."""
     threads: PositiveInt | None = None
     """Threads of torch in a replica. Null: torch's own choice."""
     accelerator_type: str | None = None
@@ -116,6 +125,8 @@ class ReplicaSettings(Settings):
     def _range(self) -> ReplicaSettings:
         if self.max < self.min:
             raise ValueError(f"max {self.max} is below min {self.min}")
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ValueError(f"gpus {self.gpus} is neither whole nor below 1")
         return self
 
 
@@ -147,7 +158,7 @@ class ServeSettings(ApplicationSettings, ModelSettings):
 
     http: HttpSettings = HttpSettings()
 
-    def models(self) -> ModelSettings:
+    def answering(self) -> ModelSettings:
         """The part that can change under the replicas."""
         return ModelSettings.model_validate(self.model_dump(include=set(ModelSettings.model_fields)))
 

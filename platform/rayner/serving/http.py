@@ -10,13 +10,13 @@ from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from rayner.serving.gate import KeyGate, SizeGate
+from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.playground import playground
 from rayner.serving.problems import add_problem_handlers
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
     Health,
-    ModelsReply,
     Problems,
     RecognizeReply,
     RecognizeRequest,

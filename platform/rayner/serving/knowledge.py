@@ -12,8 +12,9 @@ from rayner.config.base import AskedPrecision
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
+from rayner.serving.model_schemas import KnowledgeBaseOut
 from rayner.serving.predictors import PredictorCache
-from rayner.serving.schemas import KnowledgeBaseOut, KnowledgeBaseVersions
+from rayner.serving.schemas import KnowledgeBaseVersions
 from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.stages import StageSettings, suffix
 from rayner.tasks.standardizer.predictor import NilChoice, Standardizer
@@ -137,19 +138,10 @@ def one_base(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tupl
     return (name,)
 
 
-def bases_of(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tuple[str, ...]:
-    """As `one_base`, but without a name: all of them, if each says which types are linked to it."""
-    if name is None and len(bases) > 1 and all(kb.types for kb in bases.values()):
-        return tuple(bases)
-    return one_base(bases, name)
-
-
 def default_bases(bases: Mapping[str, ServedKnowledgeBase]) -> tuple[str, ...]:
-    """Those that `bases_of` gives without a name; none where one must be named."""
-    try:
-        return bases_of(bases, None)
-    except InputError:
-        return ()
+    """Those of a request that names none: the only one, or all, if each says which types are linked to it;
+    none where one must be named."""
+    return tuple(bases) if len(bases) == 1 or all(kb.types for kb in bases.values()) else ()
 
 
 def entity_names(

@@ -21,7 +21,8 @@ from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
-from rayner.serving.models import served_base, served_pipeline
+from rayner.serving.models import base_settings
+from rayner.serving.served_pipelines import pipeline_settings
 
 log = logging.getLogger(__name__)
 _PAUSE = 0.25
@@ -89,11 +90,12 @@ def checked(path: Path) -> ServeSettings:
         InputError: something in it cannot be used.
     """
     settings = load_serve_settings(path)
-    if settings.checkpoint is not None and _is_here(settings.checkpoint):
-        log.info("%s has the version %s", settings.checkpoint, served_pipeline(settings.checkpoint).version)
+    for checkpoint in settings.checkpoints().values():
+        if _is_here(checkpoint):
+            log.info("%s has the version %s", checkpoint, pipeline_settings(checkpoint).version)
     for name, base in settings.knowledge_bases.items():
         if _is_here(base.standardizer) and _is_here(base.index):
-            versions_of(served_base(name, base).stages[0])
+            versions_of(base_settings(name, base).stages[0])
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})

@@ -2,76 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Literal, cast
 
 from rayner.config.base import AskedPrecision
-from rayner.data.fine_types import UNTYPED
-from rayner.data.schema import Document, Mention
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, InputError
 from rayner.models.precision import default_precision
 from rayner.serving.application_settings import ModelSettings, ServedBaseSettings
 from rayner.serving.knowledge import (
-    Choice,
     ServedKnowledgeBase,
     default_bases,
     name_of,
+    one_base,
     serve_knowledge_base,
     versions_of,
 )
-from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
-from rayner.serving.schemas import ModelsReply, StageOut, Versions
-from rayner.serving.served_stages import STAGE, AskedStage, ServedStage, chained
-from rayner.tasks.base import Options
+from rayner.serving.model_schemas import ModelOut, ModelsReply
+from rayner.serving.schemas import Versions
+from rayner.serving.served_pipelines import Load, ServedModel, ServedPipeline, serve_pipeline, served_model
+from rayner.serving.served_stages import AskedStage
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.encoder_task import default_device
-from rayner.tasks.predict import predict, stages_of
+from rayner.tasks.predict import predict
 from rayner.tasks.registry import task_of
-from rayner.tasks.stage_chain import chain
-from rayner.tasks.stage_contexts import with_contexts
 from rayner.tasks.stages import PipelineSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
-_TEXT = "The first words that a new model reads take longer than any others."
-_FIRST = Document("", _TEXT, (Mention(4, 15, UNTYPED),))
-Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
-
-
-@dataclass(frozen=True, eq=False)
-class ServedPipeline:
-    """What reads texts: a checkpoint, or the stages of a pipeline file.
-
-    Args:
-        version: of all that answers.
-        stages: in order, without those that link to a knowledge base.
-        links: those, in order.
-    """
-
-    settings: PipelineSettings
-    version: str
-    stages: Sequence[ServedStage]
-    recognizer: AskedStage | None
-    typer: AskedStage | None
-    links: Sequence[ServedKnowledgeBase]
-
-    @property
-    def typing(self) -> Sequence[ServedStage]:
-        """Those that read texts whose mentions are known."""
-        return [stage for stage in self.stages if stage.name in (STAGE["contexts"], STAGE["types"])]
-
-    def with_contexts(self, document: Document) -> Document:
-        """An answer with the contexts that its sentences were read with, where there are any."""
-        return with_contexts(document, [stage.loaded for stage in self.stages])
-
-
-class Asked(NamedTuple):
-    """What is asked of a pipeline: of the recognizer, of which knowledge bases, and how."""
-
-    options: Options
-    bases: tuple[str, ...] = ()
-    choice: Choice = Choice()
+_NOTHING = ModelOut(stages=[], recognizer=None, linked=[])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +38,79 @@ class Models:
     """All that answers. A request takes it once and keeps it to its end.
 
     Args:
-        linked: the names of the knowledge bases that the pipeline itself links to.
-        answering: predictors of all stages, and of knowledge bases after them.
-        typing: predictors of the stages that read texts whose mentions are known.
+        checkpoint: that of requests that name no model, if it has no name.
+        named: further ones.
+        knowledge_bases: those of the settings, and those that pipelines link to.
     """
 
-    pipeline: ServedPipeline | None
+    checkpoint: ServedModel | None
+    named: Mapping[str, ServedModel]
     knowledge_bases: Mapping[str, ServedKnowledgeBase]
-    linked: tuple[str, ...]
-    answering: PredictorCache[Asked]
-    typing: PredictorCache[Options]
 
-    def versions(self, *, texts: bool = False, bases: tuple[str, ...] = ()) -> Versions:
-        """Of what made a reply: of the stages that read texts, and of knowledge bases."""
-        read: dict[str, Any] = self._read_versions() if texts else {}
-        return Versions(**read, knowledge_bases={name: self.knowledge_bases[name].versions for name in bases})
+    @property
+    def unnamed(self) -> ServedModel | None:
+        """That of requests that name none: the checkpoint, or the only one."""
+        if self.checkpoint is None and len(self.named) == 1:
+            return next(iter(self.named.values()))
+        return self.checkpoint
+
+    @property
+    def pipelines(self) -> Sequence[ServedPipeline]:
+        """Those of all models."""
+        return [model.pipeline for model in self._by_name().values()]
+
+    def asked(self, name: str | None, part: Literal["recognizer", "typer"]) -> tuple[ServedModel, AskedStage]:
+        """The model that a request means, and the stage of it that is asked.
+
+        Raises:
+            InputError: there is none of this name, it must be named, or it has no such stage.
+        """
+        if name is not None and name not in self.named:
+            hint = f"one of {', '.join(self.named)}" if self.named else "leave it out: none has a name here"
+            raise InputError("model", f"there is no {name!r}", hint)
+        able = [one for one, model in self.named.items() if getattr(model.pipeline, part)]
+        hints = [f"one of {', '.join(able)}"] if able else []
+        model = self.unnamed if name is None else self.named[name]
+        if model is None and able:
+            raise InputError("model", "must be named", *hints)
+        stage = getattr(model.pipeline, part) if model else None
+        if model is not None and stage is not None:
+            return model, stage
+        if self.checkpoint and getattr(self.checkpoint.pipeline, part):
+            hints.append("leave it out")
+        if hints:
+            what = (
+                f"{name!r} has no {part}" if name is not None else f"the service's checkpoint has no {part}"
+            )
+            raise InputError("model", what, " or ".join(hints))
+        hint = "serve a typer's checkpoint, or a pipeline file with a stage of types"
+        if part == "recognizer":
+            hint = "ask /v1/type" if self.pipelines else "ask /v1/standardize"
+        raise InputError("documents", f"this service has no {part}", hint)
+
+    def bases_of(self, model: ServedModel, name: str | None) -> tuple[str, ...]:
+        """The knowledge bases that a request for a model's mentions means.
+
+        Raises:
+            InputError: as `one_base`.
+        """
+        return model.linked if name is None and model.linked else one_base(self.knowledge_bases, name)
+
+    def versions(self, read: Mapping[str, str] | None = None, bases: tuple[str, ...] = ()) -> Versions:
+        """Of what made a reply.
+
+        Args:
+            read: those of the stages that read texts.
+            bases: the names of knowledge bases that it was linked to.
+        """
+        linked = {name: self.knowledge_bases[name].versions for name in bases}
+        return Versions.model_validate({**(read or {}), "knowledge_bases": linked})
 
     def flat_versions(self) -> dict[str, str]:
         """Of everything, by a name each, for metrics."""
-        found = self._read_versions()
+        found: dict[str, str] = {}
+        for name, model in self._by_name().items():
+            found |= {f"{stage} {name}".rstrip(): v for stage, v in model.pipeline.versions().items()}
         for name, served in self.knowledge_bases.items():
             found |= {f"index {name}": served.versions.index}
             found |= {f"standardizer {name}": served.versions.standardizer}
@@ -105,24 +118,16 @@ class Models:
 
     def describe(self, failed_change: str | None) -> ModelsReply:
         """For `GET /v1/models`."""
-        recognizer = self.pipeline.recognizer if self.pipeline else None
+        unnamed = self.unnamed.describe() if self.unnamed else _NOTHING
         return ModelsReply(
-            stages=[
-                StageOut(stage=str(s.record.stage), task=s.record.name, version=s.version)
-                for s in (self.pipeline.settings.stages if self.pipeline else ())
-            ],
-            recognizer=recognizer.describe() if recognizer else None,
+            **dict(unnamed),
+            models={name: model.describe() for name, model in self.named.items()},
             knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
-            linked=list(self.linked or default_bases(self.knowledge_bases)) if recognizer else [],
             failed_change=failed_change,
         )
 
-    def _read_versions(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for stage in self.pipeline.stages if self.pipeline else ():
-            # Several stages may be of entities.
-            found[stage.name] = "+".join(filter(None, (found.get(stage.name), stage.version)))
-        return found
+    def _by_name(self) -> dict[str, ServedModel]:
+        return {**({"": self.checkpoint} if self.checkpoint else {}), **self.named}
 
 
 def load_models(
@@ -134,44 +139,28 @@ def load_models(
         InputError: what cannot be read, or does not answer what it is named for.
     """
     load = _remembering(old)
-    pipeline = None
-    if settings.checkpoint is not None:
-        pipeline = _pipeline(settings.checkpoint, settings.precision, type_sets, old, device, load)
+    loaded = [*(old.pipelines if old else ())]
+    pipelines: dict[str, ServedPipeline] = {}
+    for name, path in settings.checkpoints().items():
+        pipelines[name] = serve_pipeline(path, settings.precision, type_sets, loaded, device, load)
+        loaded.append(pipelines[name])
     bases = _knowledge_bases(settings.knowledge_bases, settings.precision, old, device, load)
-    linked: list[str] = []
-    for base in pipeline.links if pipeline else ():
-        linked.append(name_of(base.settings, bases))
-        bases[linked[-1]] = base
-
-    def answering(asked: Asked) -> AnyPredictor:
-        assert pipeline is not None
-        assert pipeline.recognizer is not None
-        linking = [bases[name].stages.make(asked.choice) for name in asked.bases]
-        return chain([*chained(pipeline.stages, pipeline.recognizer, asked.options), *linking])
-
-    def typing(options: Options) -> AnyPredictor:
-        assert pipeline is not None
-        assert pipeline.typer is not None
-        return chain(chained(pipeline.typing, pipeline.typer, options))
-
-    caches = PredictorCache(answering, 4 * type_sets), PredictorCache(typing, type_sets)
-    return Models(pipeline, bases, tuple(linked), *caches)
+    configured = default_bases(bases)
+    names: dict[int, str] = {}
+    for base in (base for pipeline in pipelines.values() for base in pipeline.links):
+        if id(base) not in names:
+            names[id(base)] = name_of(base.settings, bases)
+            bases[names[id(base)]] = base
+    models = {
+        name: served_model(
+            pipeline, bases, tuple(names[id(base)] for base in pipeline.links) or configured, type_sets
+        )
+        for name, pipeline in pipelines.items()
+    }
+    return Models(models.pop("", None), models, bases)
 
 
-def served_pipeline(path: str, precision: AskedPrecision = None) -> PipelineSettings:
-    """The checkpoint or the pipeline file that is to read texts.
-
-    Raises:
-        InputError: it cannot be read, or neither finds nor types mentions in texts.
-    """
-    settings = read_pipeline(path, precision=precision)
-    if not settings.finds_mentions and settings.stages[0].record.stage != "types":
-        what = f"a {settings.stages[0].record.name} neither finds nor types mentions in documents"
-        raise CheckpointError(path, what, "name a recognizer, a tagger or a typer, or a pipeline file")
-    return settings
-
-
-def served_base(
+def base_settings(
     name: str, settings: ServedBaseSettings, precision: AskedPrecision = None
 ) -> PipelineSettings:
     """The standardizer of a knowledge base that is named in the settings.
@@ -187,44 +176,6 @@ def served_base(
     return read_pipeline(settings.standardizer, options, precision)
 
 
-def _pipeline(
-    path: str,
-    precision: AskedPrecision,
-    type_sets: int,
-    old: Models | None,
-    device: str | None,
-    load: Load,
-) -> ServedPipeline:
-    settings = served_pipeline(path, precision)
-    version = settings.version
-    before = old.pipeline if old else None
-    if before is not None and (before.settings, before.version) == (settings, version):
-        return before
-    pipeline = settings.pipeline(device, load)
-    stages: list[ServedStage] = []
-    links: list[ServedKnowledgeBase] = []
-    for one, loaded, predictor in zip(
-        settings.stages, pipeline.checkpoints, stages_of(pipeline.predictor), strict=True
-    ):
-        if isinstance(predictor, Entities):
-            links.append(serve_knowledge_base(one, loaded, predictor))
-        else:
-            computed = "+".join([version_of(one.checkpoint), *one.of_contexts]) + suffix(loaded.precision)
-            stages.append(ServedStage(one, computed, loaded, predictor))
-    asked = {
-        stage.name: AskedStage(
-            stage,
-            stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor),
-        )
-        for stage in stages
-        if stage.name in (STAGE["mentions"], STAGE["types"])
-    }
-    finds, types = (asked.get(STAGE[name]) for name in ("mentions", "types"))
-    served = ServedPipeline(settings, version, stages, finds, types, links)
-    list(predict(pipeline.predictor, [_FIRST]))
-    return served
-
-
 def _knowledge_bases(
     settings: Mapping[str, ServedBaseSettings],
     precision: AskedPrecision,
@@ -235,7 +186,7 @@ def _knowledge_bases(
     served: dict[str, ServedKnowledgeBase] = {}
     wanted = _wanted(precision, device)
     for name, given in settings.items():
-        read = served_base(name, given, precision)
+        read = base_settings(name, given, precision)
         (stage,) = read.stages
         before = old.knowledge_bases.get(name) if old else None
         if before is not None:
@@ -260,7 +211,7 @@ def _remembering(old: Models | None) -> Load:
     """Loads what is neither loaded yet nor answers already: models are shared, and kept over a swap."""
     known: dict[tuple[Path, str], Checkpoint] = {}
     if old is not None:
-        stages = old.pipeline.stages if old.pipeline else ()
+        stages = [stage for pipeline in old.pipelines for stage in pipeline.stages]
         known = {(stage.settings.checkpoint, stage.version): stage.loaded for stage in stages}
         for base in old.knowledge_bases.values():
             known[base.settings.checkpoint, base.versions.standardizer] = base.loaded

@@ -26,6 +26,10 @@ NewTypes = Annotated[
         "`dynamic`, as for all types of the model, or the `mean` of those that were learned or tuned"
     ),
 ]
+ModelName = Annotated[
+    Annotated[str, AfterValidator(_encodable)] | None,
+    Field(description="one of the service's named models; by default its `checkpoint`, or the only model"),
+]
 Point = Literal["accuracy", "high_precision", "high_recall", "never"]
 Share = Annotated[
     Annotated[float, Field(strict=True, ge=0, le=1)] | None,
@@ -80,6 +84,7 @@ class RecognizeRequest(Request):
     """Texts, and what to look for; what is left out is as the pipeline file says or as trained."""
 
     documents: list[TextIn]
+    model: ModelName = None
     types: Annotated[
         Annotated[list[TypeIn], Field(min_length=1)] | None,
         Field(description="at least one; by default those of the pipeline file, or all learned"),
@@ -258,58 +263,6 @@ class StandardizeReply(Reply):
 
     answers: list[AnswerOut]
     versions: Versions
-
-
-class TypeOut(Reply):
-    """A type that a model learned."""
-
-    name: str
-    description: str | None
-
-
-class StageOut(Reply):
-    """A stage of the pipeline that answers: contexts, mentions, types or entities."""
-
-    stage: str
-    task: str
-    version: str
-
-
-class RecognizerOut(Reply):
-    """The recognizer that answers now; a window holds `window_length` sub-words of a text. `options`: what a
-    request may ask of it, of `types`, `shift` and `overlap`; `shift`: that of a request without one."""
-
-    version: str
-    task: str
-    types: list[TypeOut]
-    options: list[str]
-    shift: float | None
-    window_length: int
-    window_overlap: int
-
-
-class KnowledgeBaseOut(Reply):
-    """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all.
-    `top_k` and `operating_point`: those of a request without."""
-
-    index: str
-    standardizer: str
-    entities: int
-    types: list[str]
-    operating_points: list[str]
-    top_k: int
-    operating_point: Point
-
-
-class ModelsReply(Reply):
-    """What answers now, and why the last change of models did not come in, if it did not. `linked`: the
-    knowledge bases of `/v1/annotate` where a request names none; where it is empty, it must name one."""
-
-    stages: list[StageOut]
-    recognizer: RecognizerOut | None
-    knowledge_bases: dict[str, KnowledgeBaseOut]
-    linked: list[str]
-    failed_change: str | None
 
 
 class Health(Reply):

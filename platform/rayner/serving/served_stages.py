@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
+from rayner.serving.model_schemas import RecognizerOut, TypeOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
-from rayner.serving.schemas import RecognizerOut, TypeOut
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.stages import StageSettings

@@ -17,9 +17,10 @@ from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.serving.batching import TokenBatcher
-from rayner.serving.knowledge import Choice, bases_of, entity_names, one_base
+from rayner.serving.knowledge import Choice, entity_names, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.models import Asked, Models, ServedPipeline, load_models
+from rayner.serving.model_schemas import ModelsReply
+from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
 from rayner.serving.replies import (
@@ -33,13 +34,12 @@ from rayner.serving.replies import (
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
-    ModelsReply,
     RecognizeReply,
     RecognizeRequest,
     StandardizeReply,
     StandardizeRequest,
-    Versions,
 )
+from rayner.serving.served_pipelines import Asked, ServedPipeline
 from rayner.serving.served_stages import AskedStage, new_types
 from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
@@ -123,35 +123,39 @@ class Service:
 
         Raises:
             TooLarge: more documents, characters or types than the limits allow.
-            InputError: no recognizer, or options that it does not have.
+            InputError: as `Models.asked`, or options that the recognizer does not have.
         """
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        pipeline, recognizer = _with_recognizer(models)
+        model, recognizer = models.asked(request.model, "recognizer")
+        pipeline = model.pipeline
         options = options_of(request, recognizer, overlap=request.overlap)
         documents = documents_of(request.documents)
-        found = await self._read("recognize", request, models.answering, Asked(options), documents, began)
+        found = await self._read("recognize", request, model.answering, Asked(options), documents, began)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         unlearned = new_types(pipeline.stages, recognizer, options)
-        return recognize_reply(found, unlearned, models.versions(texts=True), request.contexts)
+        versions = models.versions(pipeline.versions())
+        return recognize_reply(found, unlearned, versions, request.contexts)
 
     async def type_mentions(self, request: TypeRequest) -> TypeReply:
         """Name the fine types of mentions.
 
         Raises:
             TooLarge: more documents, characters, mentions or types than the limits allow.
-            InputError: no typer, a mention that is not within its text, or a type that it cannot know.
+            InputError: as `Models.asked`, a mention that is not within its text, or a type that the typer
+                cannot know.
         """
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        pipeline, typer = _with_typer(models)
+        model, typer = models.asked(request.model, "typer")
+        pipeline = model.pipeline
         options = options_of(request, typer)
         documents = marked_documents_of(request.documents)
-        found = await self._read("type", request, models.typing, options, documents, began)
-        versions = Versions.model_validate({stage.name: stage.version for stage in pipeline.typing})
+        found = await self._read("type", request, model.typing, options, documents, began)
+        versions = models.versions({stage.name: stage.version for stage in pipeline.typing})
         return type_reply(found, new_types(pipeline.typing, typer, options), versions)
 
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
@@ -159,21 +163,21 @@ class Service:
 
         Raises:
             TooLarge: as `recognize`.
-            InputError: as `recognize`, or as `bases_of`.
+            InputError: as `recognize`, or as `one_base`.
         """
         began = time.perf_counter()
         check_texts(request, self.settings.limits)
         models = self.models
-        pipeline, recognizer = _with_recognizer(models)
+        model, recognizer = models.asked(request.model, "recognizer")
+        pipeline = model.pipeline
         options = options_of(request, recognizer, overlap=request.overlap)
-        bases = models.linked if request.knowledge_base is None else ()
-        bases = bases or bases_of(models.knowledge_bases, request.knowledge_base)
+        bases = models.bases_of(model, request.knowledge_base)
         asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
         documents = documents_of(request.documents)
-        found = await self._read("annotate", request, models.answering, asked, documents, began)
+        found = await self._read("annotate", request, model.answering, asked, documents, began)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
-        versions = models.versions(texts=True, bases=bases)
+        versions = models.versions(pipeline.versions(), bases)
         linking = [models.knowledge_bases[name] for name in bases]
         names = await asyncio.to_thread(entity_names, [document for document, _ in found], linking)
         unlearned = new_types(pipeline.stages, recognizer, options)
@@ -299,22 +303,6 @@ async def _with_contexts(found: Sequence[Predicted], pipeline: ServedPipeline) -
     """Those of a checkpoint's own recipe are not in its answers; to choose them anew takes long."""
     shown = pipeline.with_contexts
     return await asyncio.to_thread(lambda: [Predicted(shown(out), count) for out, count in found])
-
-
-def _with_recognizer(models: Models) -> tuple[ServedPipeline, AskedStage]:
-    pipeline = models.pipeline
-    if pipeline is None or pipeline.recognizer is None:
-        hint = "ask /v1/standardize" if pipeline is None else "ask /v1/type"
-        raise InputError("documents", "this service has no recognizer", hint)
-    return pipeline, pipeline.recognizer
-
-
-def _with_typer(models: Models) -> tuple[ServedPipeline, AskedStage]:
-    pipeline = models.pipeline
-    if pipeline is None or pipeline.typer is None:
-        hint = "serve a typer's checkpoint, or a pipeline file with a stage of types"
-        raise InputError("documents", "this service has no typer", hint)
-    return pipeline, pipeline.typer
 
 
 @contextmanager

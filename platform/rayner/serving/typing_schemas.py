@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rayner.serving.schemas import FineTypeOut, NewTypes, Reply, Request, TextIn, TypeIn, Versions
+from rayner.serving.schemas import FineTypeOut, ModelName, NewTypes, Reply, Request, TextIn, TypeIn, Versions
 
 
 class SpanIn(Request):
@@ -27,6 +27,7 @@ class TypeRequest(Request):
     or as trained."""
 
     documents: list[MarkedTextIn]
+    model: ModelName = None
     types: Annotated[
         Annotated[list[TypeIn], Field(min_length=1)] | None,
         Field(description="at least one; by default those of the pipeline file, or all learned"),

@@ -118,8 +118,8 @@ def test_a_service_names_it_and_changes_it(checkpoint: Path) -> None:
 
     plain = loaded(None)
     half = loaded("bfloat16", plain)
-    assert half.versions(texts=True).recognizer == plain.versions(texts=True).recognizer + "+bfloat16"
+    assert half.flat_versions()["recognizer"] == plain.flat_versions()["recognizer"] + "+bfloat16"
     again = loaded("auto", half)
-    assert again.pipeline.stages[0].loaded is half.pipeline.stages[0].loaded
+    assert again.pipelines[0].stages[0].loaded is half.pipelines[0].stages[0].loaded
     back = loaded(None, half)
-    assert back.versions(texts=True) == plain.versions(texts=True)
+    assert back.flat_versions() == plain.flat_versions()

@@ -2,6 +2,7 @@
 
 import {Failure, ask, curl} from "./api.js";
 import {element, field, name} from "./dom.js";
+import {model, modelAsked, offerModels} from "./models.js";
 import {candidates, definition, number, showMore, showResult} from "./result.js";
 import {slider} from "./sliders.js";
 import {length} from "./text.js";
@@ -19,7 +20,7 @@ const shift = slider("shift", value => (value > 0 ? `+${value.toFixed(1)}` : val
 const point = slider("point", place => POINTS[points[place]] ?? "");
 const topK = slider("top-k", String);
 let points = ["never"];
-let models;
+let service;
 let running;
 
 // What the service offers
@@ -33,13 +34,18 @@ async function connect() {
 }
 
 function offer(found) {
-  models = found;
-  const recognizer = models.recognizer;
-  const bases = Object.keys(models.knowledge_bases);
+  service = found;
+  offerModels(found);
+  offerModel();
+}
+
+function offerModel() {
+  const recognizer = model()?.recognizer;
+  const bases = Object.keys(service.knowledge_bases);
   const words = [recognizer && `${recognizer.task}, ${counted(recognizer.types.length, "type")}`,
-    ...bases.map(base => `${base}: ${counted(models.knowledge_bases[base].entities, "entity", "entities")}`)];
+    ...bases.map(base => `${base}: ${counted(service.knowledge_bases[base].entities, "entity", "entities")}`)];
   field("service").textContent = words.filter(Boolean).join(" · ");
-  if (models.failed_change) field("service").textContent += " · the last change of models failed";
+  if (service.failed_change) field("service").textContent += " · the last change of models failed";
   const takes = option => recognizer?.options.includes(option);
   field("ask").hidden = !recognizer;
   field("types-part").hidden = !takes("types");
@@ -49,7 +55,8 @@ function offer(found) {
   field("lookup").hidden = !bases.length;
   if (recognizer) setTypes(recognizer.types);
   if (takes("shift")) shift.reset(recognizer.shift ?? 0);
-  const asConfigured = models.linked.length ? [["", `as configured: ${models.linked.join(", ")}`]] : [];
+  const linked = model()?.linked ?? [];
+  const asConfigured = linked.length ? [["", `as configured: ${linked.join(", ")}`]] : [];
   const none = recognizer && bases.length ? [["none", "none: do not link"]] : [];
   choose("base", [...asConfigured, ...bases.map(base => [`=${base}`, base]), ...none]);
   choose("lookup-base", bases.map(base => [base, base]));
@@ -63,9 +70,9 @@ function choose(id, choices) {
 
 /** The operating points of the knowledge bases that are linked to, and what is theirs without being asked. */
 function offerLinking() {
-  const named = baseAsked() ?? models.linked;
-  const chosen = [named].flat().map(base => models.knowledge_bases[base]).filter(Boolean);
-  const bases = chosen.length ? chosen : Object.values(models.knowledge_bases);
+  const named = baseAsked() ?? model()?.linked ?? [];
+  const chosen = [named].flat().map(base => service.knowledge_bases[base]).filter(Boolean);
+  const bases = chosen.length ? chosen : Object.values(service.knowledge_bases);
   if (!bases.length) return;
   points = Object.keys(POINTS).filter(
     one => one === "never" || bases.every(base => base.operating_points.includes(one)));
@@ -89,14 +96,16 @@ function baseAsked() {
 const operatingPoint = () => (point.value === undefined ? undefined : points[point.value]);
 
 function request() {
-  const isLinking = Object.keys(models.knowledge_bases).length > 0 && baseAsked() !== null;
-  const takes = option => models.recognizer.options.includes(option);
+  const isLinking = Object.keys(service.knowledge_bases).length > 0 && baseAsked() !== null;
+  const {recognizer, stages} = model();
+  const takes = option => recognizer.options.includes(option);
   const body = {
     documents: [{text: field("text").value}],
+    model: modelAsked(),
     types: takes("types") ? typesAsked() : undefined,
     shift: takes("shift") ? shift.value : undefined,
     overlap: takes("overlap") ? field("overlap").value || undefined : undefined,
-    contexts: models.stages.some(stage => stage.stage === "contexts") || undefined,
+    contexts: stages.some(stage => stage.stage === "contexts") || undefined,
   };
   if (!isLinking) return {path: "v1/recognize", body};
   return {path: "v1/annotate", body: {...body, knowledge_base: baseAsked(), ...choice()}};
@@ -115,7 +124,7 @@ const options = signal => ({
 // Asking
 
 async function run() {
-  if (!models?.recognizer) return;
+  if (!model()) return;
   const {path, body} = request();
   if (!body.documents[0].text.trim()) return fail(new Failure("No text", [
     {field: "documents.0.text", message: "nothing is in it", hint: "paste a text"}]));
@@ -124,8 +133,8 @@ async function run() {
   await busy("Finding mentions …", async signal => {
     const reply = await ask(path, body, options(signal));
     const document = reply.documents[0];
-    const lookUp = Object.keys(models.knowledge_bases).length ? lookUpMention : undefined;
-    const types = (body.types ?? models.recognizer.types).map(type => type.name);
+    const lookUp = Object.keys(service.knowledge_bases).length ? lookUpMention : undefined;
+    const types = (body.types ?? model().recognizer.types).map(type => type.name);
     showResult(body.documents[0].text, document, reply, types, lookUp);
     const read = counted(document.windows, "window");
     field("status").textContent = `${counted(document.mentions.length, "mention")} found, ${read} read.`;
@@ -204,7 +213,7 @@ function fail(error) {
     mark(field("key"));
   }
   problems.map(one => fieldOf(String(one.field ?? ""))).filter(Boolean).forEach(mark);
-  if (!models) {
+  if (!service) {
     field("problem").append(element("button", {type: "button", onclick: connect}, "Try again"));
   }
   field("problem").hidden = false;
@@ -218,8 +227,8 @@ function fieldOf(path) {
     const fields = typeFields(Number(place));
     return fields && (inner === "name" ? fields.name : fields.description);
   }
-  const id = {documents: "text", types: "add-type", shift: "shift", overlap: "overlap", knowledge_base: "base",
-    top_k: "top-k", operating_point: "point", mentions: "mention"}[part];
+  const id = {documents: "text", model: "model", types: "add-type", shift: "shift", overlap: "overlap",
+    knowledge_base: "base", top_k: "top-k", operating_point: "point", mentions: "mention"}[part];
   return id && field(id);
 }
 
@@ -239,7 +248,7 @@ function clearProblem() {
 /** The command follows whatever is asked. */
 function changed() {
   field("count").textContent = counted(length(field("text").value), "character");
-  if (!models?.recognizer || !field("curl-part").open) return;
+  if (!model() || !field("curl-part").open) return;
   const {path, body} = request();
   field("curl").value = curl(path, body, Boolean(field("key").value));
 }
@@ -290,6 +299,10 @@ on("use-key", "click", connect);
 on("key", "keydown", event => event.key === "Enter" && connect());
 on("text", "keydown", event => event.key === "Enter" && (event.ctrlKey || event.metaKey) && run());
 for (const id of ["shift", "overlap", "point", "top-k"]) on(id, "change", again);
+on("model", "change", () => {
+  offerModel();
+  again();
+});
 on("base", "change", () => {
   offerLinking();
   again();
