@@ -36,6 +36,7 @@ _FOUND = pa.struct(
         ("score", pa.float64()),
         ("dense", pa.float64()),
         ("lexical", pa.float64()),
+        ("ranker", pa.float64()),
     ]
 )
 
@@ -85,10 +86,11 @@ class Mentions:
             types: of a corpus, only mentions of these types; those of the recipe by default, all if empty.
         """
         wanted = tuple(recipe.mentions.types if types is None else types)
-        reading = read_mention_strings(list(paths), format, wanted, recipe.mentions.abbreviations)
+        assert isinstance(predictor, Standardizer)
+        asked = (recipe.mentions.abbreviations, predictor.reads_sentences)
+        reading = read_mention_strings(list(paths), format, wanted, *asked)
         if reading.ignored:
             log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
-        assert isinstance(predictor, Standardizer)
         gold, unknown = _known(reading.mentions, predictor)
         return GoldItems(gold, {"rejected": len(reading.rejects), "unknown": unknown})
 
