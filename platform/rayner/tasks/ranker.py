@@ -24,7 +24,7 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.kinds.pairs import Relevance, split_pairs
+from rayner.tasks.pair_splits import Relevance, split_pairs
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 _BETWEEN = 1

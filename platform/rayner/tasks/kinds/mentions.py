@@ -18,11 +18,12 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
+from rayner.data.split import parts_by
 from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
 log = logging.getLogger(__name__)
