@@ -157,6 +157,8 @@ def fit_reranker(
     texts = [mentions[i].text for i in linked]
     found = fitted.search_held_out(index, texts, vectors[linked], reranker.candidates)
     queries = [Query(text, sentence_of[text]) for text in texts]
+    # The searches that NIL is fitted on give mostly the same pairs.
+    reranker = Reranker(reranker.ranker, reranker.entities, reranker.candidates, fitted.reranker_of, {})
     given = [
         np.stack([np.array([one.score for one in of]), ranker], -1)
         for of, ranker in zip(found, reranker.log_odds(queries, found), strict=True)
@@ -184,13 +186,13 @@ def fit_reranker(
 
     without = tuple(map(weights, range(_FOLDS)))
     fitted = replace(fitted, reranker=weights(), reranker_without=without)
-    asked = Reranker(reranker.ranker, reranker.entities, reranker.candidates, fitted.reranker_of)
+    reranker.weights_of = fitted.reranker_of
 
     def search(
         texts: Sequence[str], vectors: np.ndarray, exclude: Sequence[Sequence[str]] | None = None
     ) -> list[list[Found]]:
         found = fitted.search_held_out(index, texts, vectors, reranker.candidates, exclude)
-        return asked.rerank([Query(text, sentence_of.get(text)) for text in texts], found)
+        return reranker.rerank([Query(text, sentence_of.get(text)) for text in texts], found)
 
     return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight, reranked=True))
 

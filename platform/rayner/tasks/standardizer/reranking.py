@@ -101,6 +101,7 @@ class Reranker:
         entities: of the index that gave the candidates.
         candidates: how many each mention has, at most.
         weights_of: a mention's string -> how its candidates are scored.
+        remembered: what the ranker said of pairs, which grows; None reads a pair anew in each call.
     """
 
     def __init__(
@@ -109,11 +110,13 @@ class Reranker:
         entities: EntityTable,
         candidates: int,
         weights_of: Callable[[str], RankerWeights],
+        remembered: dict[tuple[str, str], float] | None = None,
     ) -> None:
         self.ranker = ranker
         self.entities = entities
         self.candidates = candidates
         self.weights_of = weights_of
+        self._remembered = remembered
 
     def rerank(self, queries: Sequence[Query], found: Sequence[Sequence[Found]]) -> list[list[Found]]:
         """The candidates of each mention in their new order, with the scores that it follows from; of equal
@@ -131,13 +134,11 @@ class Reranker:
 
     def log_odds(self, queries: Sequence[Query], found: Sequence[Sequence[Found]]) -> list[np.ndarray]:
         """What the ranker says of each candidate of each mention; equal pairs are read once."""
-        number: dict[tuple[str, str], int] = {}
-        places = [
-            np.array([number.setdefault(pair, len(number)) for pair in self._pairs(query, of)], np.int64)
-            for query, of in zip(queries, found, strict=True)
-        ]
-        scores = self._score(list(number))
-        return [scores[place] for place in places]
+        pairs = [list(self._pairs(query, of)) for query, of in zip(queries, found, strict=True)]
+        known = {} if self._remembered is None else self._remembered
+        new = [pair for pair in dict.fromkeys(pair for of in pairs for pair in of) if pair not in known]
+        known.update(zip(new, self._score(new).tolist(), strict=True))
+        return [np.array([known[pair] for pair in of]) for of in pairs]
 
     def _pairs(self, query: Query, found: Sequence[Found]) -> Iterator[tuple[str, str]]:
         for one in found:
