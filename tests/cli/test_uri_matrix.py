@@ -20,6 +20,7 @@ from rayner.tasks.registry import load_recipe, parse_recipe, train_task
 from tests.object_storage import BUCKET, Storage
 
 Run = Callable[..., tuple[int, str, str]]
+NAMED = {"gout": "C1", "asthma": "C2"}
 HOME = f"s3://{BUCKET}/matrix"
 OUTPUTS = f"{HOME}/outputs"
 ABSENT = f"s3://{BUCKET}/absent/thing"
@@ -122,6 +123,8 @@ USES = (
     Use("corpus rank", {"paths": "corpus.jsonl", "checkpoint": "run/best"}, {"out": "ranking"}),
     Use("kb convert", {"inputs": "base.jsonl"}, {"out": "base.parquet"}),
     Use("kb check", {"inputs": "base.jsonl"}),
+    Use("kb candidates", {"checkpoint": "standardizer"}, {"out": "candidates.jsonl"}),
+    Use("kb rerank", {"checkpoint": "standardizer", "ranker": "ranker"}, {"out": "reranked"}),
     Use(
         "index build",
         {"checkpoint": "standardizer", "files": "base.jsonl", "mentions": "mentions.jsonl"},
@@ -151,7 +154,7 @@ def commands() -> Iterator[str]:
 
 
 PLACES = {"INPUT", "DIR", "FILE", "PATH", "CHECKPOINT", "RUN", "RECIPE", "CONFIG", "CORPUS", "KB", "TEXTS"}
-PLACES |= {"INDEX", "URI", "SPACE"}
+PLACES |= {"INDEX", "URI", "SPACE", "RANKER"}
 
 
 def takes_a_place(command: str, parameter: Any) -> bool:
@@ -168,10 +171,13 @@ def write_inputs(folder: Path, examples: Path, trained: Path) -> None:
     texts = {
         "corpus.jsonl": "".join(corpus[:6]),
         "other.jsonl": corpus[-1],
-        "base.jsonl": lines({"entity_id": "C1", "name": "gout"}, {"entity_id": "C2", "name": "asthma"}),
+        "base.jsonl": lines(*({"entity_id": i, "name": name} for name, i in NAMED.items())),
         "more.jsonl": lines({"entity_id": "C3", "name": "measles"}),
         "mentions.jsonl": lines(
             {"mention": "podagra", "entity_id": "C1"}, {"mention": "flu", "entity_id": None}
+        ),
+        "held_out.jsonl": lines(
+            *({"mention": f"{name} {n}", "entity_id": i} for n in range(12) for name, i in NAMED.items())
         ),
         "names.tsv": "Software\tPython\nSoftware\tRedis\n",
         "phrases.tsv": "the phrase\n",
@@ -192,7 +198,11 @@ def write_inputs(folder: Path, examples: Path, trained: Path) -> None:
     shutil.copytree(trained, folder / "run")
     torch.manual_seed(1)
     values: Mapping[str, Mapping[str, Any]] = {
-        "standardizer": {"knowledge_base": {"paths": ["nowhere"]}},
+        "standardizer": {
+            "knowledge_base": {"paths": [f"{HOME}/base.jsonl"]},
+            "mentions": {"train": [f"{HOME}/mentions.jsonl"], "dev": [f"{HOME}/held_out.jsonl"]},
+        },
+        "ranker": {"pairs": {"train": ["nowhere"]}},
         "recognizer": {
             "corpus": {"train": ["nowhere"]},
             "types": [{"name": "Software", "description": "programs"}],

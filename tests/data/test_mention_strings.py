@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,10 @@ def test_mentions_of_documents_are_those_of_the_types_that_have_an_id(tmp_path: 
     ]
     path.write_text("\n".join(lines) + "\n")
     reading = read_mention_strings(path, types=["Disease"])
+    assert {mention.sentence for mention in reading.mentions} == {None}
+    read = read_mention_strings(path, types=["Disease"], sentences=True).mentions
+    assert all(mention.text in (mention.sentence or "") for mention in read)
+    assert [replace(mention, sentence=None) for mention in read] == reading.mentions
     assert reading.mentions == [MentionString("Skin tumour", ("D1", "D2"), "Disease")]
     assert reading.ignored["mention without an entity id"] == 1
     assert reading.ignored["mention of another type"] == 1

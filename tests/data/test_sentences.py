@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document
-from rayner.data.sentences import PIECE, _starts, sentences_of, split_sentences
+from rayner.data.schema import Document, Mention
+from rayner.data.sentences import (
+    AROUND,
+    PIECE,
+    _starts,
+    sentences_of,
+    sentences_of_mentions,
+    split_sentences,
+)
 
 
 def texts_of(text: str, language: str | None = None) -> list[str]:
@@ -100,3 +108,25 @@ def test_the_sentences_of_a_document_win() -> None:
     assert sentences_of(Document("d", text, sentences=((0, 2), (3, 18)))) == [(0, 2), (3, 18)]
     for own in (None, (), ((3, 18), (0, 2)), ((0, 9), (5, 18))):
         assert sentences_of(Document("d", text, sentences=own)) == [(0, 9), (10, 18)]
+
+
+def test_each_mention_has_the_sentence_that_it_begins_in() -> None:
+    text = "Ada came\nhome. It rained.  Ada slept, \t and so did Noor."
+    places = [0, text.index("It"), text.index("Ada slept"), text.index("Noor")]
+    document = Document("d", text, tuple(Mention(at, at + 2, "T") for at in places))
+    last = "Ada slept, and so did Noor."
+    assert sentences_of_mentions(document) == ["Ada came home.", "It rained.", last, last]
+    assert sentences_of_mentions(Document("d", text)) == []
+
+
+def test_of_a_long_sentence_what_is_around_the_mention_is_taken() -> None:
+    text = "so " * 10_000 + "Ada" + " on" * 10_000
+    at = text.index("Ada")
+    mentions = (Mention(0, 2, "T"), Mention(at, at + 3, "T"), Mention(at - 3, len(text), "T"))
+    document = Document("d", text, mentions, sentences=((0, len(text)),))
+    first, middle, long = sentences_of_mentions(document)
+    assert first == text[: AROUND + 2].strip()
+    assert middle == text[at - AROUND : at + 3 + AROUND].strip()
+    assert long.endswith(text[at - 3 :])
+    outside = replace(document, sentences=((at, at + 3),))
+    assert sentences_of_mentions(outside)[0] == "so"

@@ -118,5 +118,5 @@ def test_what_cannot_be_had_is_refused(folder: Path, stages: list[dict[str, Any]
 def test_a_ranker_that_is_none_is_refused(folder: Path) -> None:
     stages = [{"checkpoint": "given", "context": {"ranker": "own"}}]
     (folder / "wrong.yaml").write_text(yaml.safe_dump({"stages": stages}))
-    with pytest.raises(CheckpointError, match="holds a recognizer, which ranks no contexts"):
+    with pytest.raises(CheckpointError, match="holds a recognizer, which scores no pairs"):
         read_pipeline(folder / "wrong.yaml")

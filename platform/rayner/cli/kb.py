@@ -10,6 +10,7 @@ import typer
 from rayner.cli.options import (
     Json,
     KnowledgeBaseFormat,
+    Standardizer,
     given_output,
     given_path,
     with_columns,
@@ -63,6 +64,57 @@ def check(
     print_result(found, as_json, lambda found: print_findings(_flat(found)))
     if found["errors"]:
         raise typer.Exit(1)
+
+
+@app.command("candidates")
+def candidates(
+    checkpoint: Standardizer,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", parser=given_output, help="The file of pairs to write: .jsonl.")
+    ],
+    candidates: Annotated[int, typer.Option(min=2, metavar="N", help="Pairs per mention.")] = 16,
+    as_json: Json = False,
+) -> None:
+    """Write what a re-ranker learns from: the training mentions of a standardizer beside candidates."""
+    with logs_on_stderr():
+        from rayner.runtime.linking.reranking import write_candidates
+
+        found = write_candidates(checkpoint, out, candidates=candidates)
+    hint = f"rayner train RECIPE --set pairs.train=[{out}] --out RANKER"
+    print_result(found, as_json, lambda found: print_summary(found, [hint]))
+
+
+@app.command("rerank")
+def rerank(
+    checkpoint: Standardizer,
+    ranker: Annotated[
+        Path,
+        typer.Argument(metavar="RANKER", parser=given_path, help="RUN or RUN/best of a ranker."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the new checkpoint.")
+    ],
+    candidates: Annotated[
+        int, typer.Option(min=10, metavar="N", help="Candidates per mention that the ranker reads.")
+    ] = 16,
+    as_json: Json = False,
+) -> None:
+    """Write a checkpoint of a standardizer whose first candidates a ranker reads again."""
+    with logs_on_stderr():
+        from rayner.runtime.linking.reranking import add_reranker
+
+        found = add_reranker(checkpoint, ranker, out, candidates=candidates)
+    print_result(found, as_json, _show_reranker)
+
+
+def _show_reranker(found: dict[str, Any]) -> None:
+    compared = {
+        name: f"{before} -> {found['after'][name]}"
+        for name, before in found["before"].items()
+        if before is not None
+    }
+    rest = {name: value for name, value in found.items() if name not in ("before", "after")}
+    print_summary(compared | rest, [f"rayner standardize {found['out']} FILE --index INDEX"])
 
 
 def _flat(counts: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
+from rayner.data.sentences import sentences_of_mentions
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 
@@ -25,6 +26,7 @@ def read_mention_strings(
     format: str = "auto",
     types: Sequence[str] = (),
     abbreviations: bool = False,
+    sentences: bool = False,
 ) -> MentionReading:
     """The mentions of files, in their order, repeats included.
 
@@ -36,6 +38,7 @@ def read_mention_strings(
         types: of a corpus, only mentions of these types; empty is all.
         abbreviations: whether mentions of a corpus have the long forms of the short forms that their document
             explains.
+        sentences: whether mentions of a corpus have the sentences that they are in.
 
     Raises:
         CorpusError: no such file, no known format, or no mention in any of them.
@@ -49,7 +52,7 @@ def read_mention_strings(
         if name in READERS:
             READERS[name](path, reading)
         else:
-            read_documents(path, name, types, reading, abbreviations)
+            read_documents(path, name, types, reading, abbreviations, sentences)
     if not reading.mentions:
         if reading.rejects:
             first = reading.rejects[0]
@@ -118,7 +121,12 @@ def read_pairs(path: Path, reading: MentionReading) -> None:
 
 
 def read_documents(
-    path: Path, format: str, types: Sequence[str], reading: MentionReading, abbreviations: bool = False
+    path: Path,
+    format: str,
+    types: Sequence[str],
+    reading: MentionReading,
+    abbreviations: bool = False,
+    sentences: bool = False,
 ) -> None:
     """The mentions of a corpus that have an entity id, as `strings_of_mentions` calls them."""
     corpus = read_corpus(path, format)
@@ -127,13 +135,14 @@ def read_documents(
     reading.ignored += corpus.ignored
     for document, where in zip(corpus.documents, corpus.places, strict=True):
         strings = strings_of_mentions(document, abbreviations)
-        for mention, text in zip(document.mentions, strings, strict=True):
+        around = sentences_of_mentions(document) if sentences else [None] * len(strings)
+        for mention, text, sentence in zip(document.mentions, strings, around, strict=True):
             if types and mention.type not in types:
                 reading.ignored["mention of another type"] += 1
             elif mention.entity_id is None or not ids_of(mention.entity_id):
                 reading.ignored["mention without an entity id"] += 1
             else:
-                reading.add(text, mention.entity_id, where, mention.type)
+                reading.add(text, mention.entity_id, where, mention.type, sentence)
 
 
 READERS: Mapping[str, Callable[[Path, MentionReading], None]] = {

@@ -17,13 +17,15 @@ SEVERAL = "|"
 class MentionString:
     """A mention: any of its entities is right; none is NIL.
 
-    `whole` is the field that `entity_ids` were parted from, without regard to what entities there are.
+    `whole` is the field that `entity_ids` were parted from, without regard to what entities there are;
+    `sentence` the one that it is in, None where that is not known.
     """
 
     text: str
     entity_ids: tuple[str, ...]
     type: str | None = None
     whole: str | None = field(default=None, compare=False)
+    sentence: str | None = None
 
     def parted_for(self, entity_of: Callable[[str], str | None]) -> MentionString:
         """The mention with its ids as `ids_of` parts them beside the entities that there are."""
@@ -48,7 +50,14 @@ class MentionReading:
         """Note a row that was not read."""
         self.rejects.append(Reject(where, what, hint))
 
-    def add(self, text: Any, entity_ids: Sequence[str] | str, where: str, type: str | None = None) -> None:
+    def add(
+        self,
+        text: Any,
+        entity_ids: Sequence[str] | str,
+        where: str,
+        type: str | None = None,
+        sentence: str | None = None,
+    ) -> None:
         """Take a mention, white space around it left out; an empty one is rejected.
 
         Args:
@@ -62,7 +71,8 @@ class MentionReading:
             what = f"the mention {text[:60]!a} holds half a surrogate pair, which is no character"
             self.reject(where, what, "write the character itself, in UTF-8")
         else:
-            self.mentions.append(MentionString(text.strip(), tuple(dict.fromkeys(ids)), type, whole))
+            found = tuple(dict.fromkeys(ids))
+            self.mentions.append(MentionString(text.strip(), found, type, whole, sentence))
 
 
 def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:

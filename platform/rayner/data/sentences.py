@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from rayner.data.words import are_in_order
 
 PIECE = 5_000
 """Characters that are split at a time: the library's time grows with the square of what it is given."""
+AROUND = 300
 
 # What it defines is invisible to type checkers.
 _LIBRARY: Any = sentencex
@@ -33,6 +35,20 @@ def sentences_of(document: Document) -> list[Span]:
     if document.sentences and are_in_order(document.sentences):
         return list(document.sentences)
     return split_sentences(document.text, document.language)
+
+
+def sentences_of_mentions(document: Document) -> list[str]:
+    """The sentence in which each mention of a document begins, single-spaced; of a long one what is at most
+    `AROUND` characters away from the mention."""
+    spans = sentences_of(document) if document.mentions else []
+    starts = [start for start, _ in spans]
+    found = []
+    for mention in document.mentions:
+        place = bisect_right(starts, mention.start) - 1
+        start, end = spans[place] if place >= 0 else (mention.start, mention.end)
+        begin, stop = max(start, mention.start - AROUND), min(max(end, mention.end), mention.end + AROUND)
+        found.append(" ".join(document.text[begin:stop].split()))
+    return found
 
 
 def split_sentences(text: str, language: str | None = None) -> list[Span]:

@@ -118,3 +118,15 @@ def _stretches(places: np.ndarray, fractions: Mapping[str, float]) -> np.ndarray
     # Fractions such as 0.8, 0.1, 0.1 may sum to a little less than 1.
     last = max(number for number, fraction in enumerate(fractions.values()) if fraction > 0)
     return np.where(found == len(ends), last, found)
+
+
+def parts_by(keys: Sequence[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:
+    """The number of the part of each item, by a document in its place: equal ones go together.
+
+    Raises:
+        CorpusError: a part would be empty.
+    """
+    distinct = list(dict.fromkeys(keys))
+    parts = splits_of(split_keys(distinct, seed), fractions)
+    part_of = dict(zip(distinct, parts.tolist(), strict=True))
+    return np.array([part_of[key] for key in keys], np.int64)

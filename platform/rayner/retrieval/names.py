@@ -27,7 +27,8 @@ class Found:
 
     `name` is that of the entity, `matched` the one of its name and aliases that matches best. `dense` is a
     similarity (the cosine, or minus the distance), `lexical` the cosine of character n-grams, and `score` the
-    two together: a weighted sum, or log odds by a combiner.
+    two together: a weighted sum, or log odds by a combiner. `ranker` are the log odds of a re-ranker, which
+    are then part of `score`; None without one.
     """
 
     entity_id: str
@@ -36,6 +37,7 @@ class Found:
     score: float
     dense: float
     lexical: float
+    ranker: float | None = None
 
 
 class Names:

@@ -17,9 +17,10 @@ from rayner.serving.predictors import PredictorCache
 from rayner.serving.schemas import KnowledgeBaseVersions
 from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.stages import StageSettings, suffix
+from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import NilChoice, Standardizer
 from rayner.tasks.standardizer.stage import Entities
-from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
+from rayner.tasks.standardizer.task import StandardizerTask
 
 _KEPT = 64
 
@@ -96,6 +97,7 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
             task.nil_share(chosen),
             base.abbreviations,
             base.composites,
+            base.reranker,
         )
         return Entities(linker, options.types)
 

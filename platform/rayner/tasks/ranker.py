@@ -24,7 +24,7 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.kinds.pairs import Relevance, split_pairs
+from rayner.tasks.pair_splits import Relevance, split_pairs
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 _BETWEEN = 1
@@ -168,20 +168,24 @@ class Ranker:
         """Sub-words of the pair, special tokens included."""
         return len(window.ids) + SPECIAL_TOKENS
 
-    @torch.inference_mode()
     def forward(self, windows: Sequence[PairWindow]) -> list[float]:
         """The score of each pair.
 
         Raises:
             CheckpointError: a score that is no number.
         """
+        return self.log_odds(windows).sigmoid().tolist()
+
+    @torch.inference_mode()
+    def log_odds(self, windows: Sequence[PairWindow]) -> Tensor:
+        """As `forward`, before the logistic function, which is 1 from about 17 on: [N] float32."""
         device = next(self._model.parameters()).device
         ids, mask = self.task.padded([window.ids for window in windows])
-        scores = self._model(ids.to(device), mask.to(device)).float().sigmoid()
-        if not bool(scores.isfinite().all()):
+        found = self._model(ids.to(device), mask.to(device)).float()
+        if not bool(found.isfinite().all()):
             where = str(self.task.checkpoint or "ranker")
             raise CheckpointError(where, "gives a score that is no number", "train it again")
-        return scores.tolist()
+        return found
 
     def finish(self, item: ContextRow, windows: Sequence[PairWindow], scores: Sequence[float]) -> Relevance:
         """The score of the pair."""

@@ -23,11 +23,10 @@ from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.sources import WEIGHTS, weights_digest
 from rayner.retrieval.nouns import noun_tagger
-from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint_files import MANIFEST, read_known_recipe, sha256_of
 from rayner.tasks.encoder_task import default_device, load_trained
 from rayner.tasks.predict import predict
-from rayner.tasks.ranker import RankerTask
+from rayner.tasks.ranker import Ranker, RankerTask
 from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.sentence_vectors import sentence_vectors
 
@@ -103,7 +102,7 @@ class SentenceContexts:
     def _stage(self) -> ContextStage:
         ranker = None
         if self.ranker is not None:
-            ranker = _load_ranker(self.ranker, sha256_of(self.ranker / MANIFEST))
+            ranker = load_ranker(self.ranker)
         encode = None
         if self._is_dense:
             encoder = _load_encoder(self._encoder).to(default_device())
@@ -172,15 +171,27 @@ def check_ranker(folder: Path) -> None:
         what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
         raise CheckpointError(str(folder), what, hint) from None
     if task not in _RANKERS:
-        raise CheckpointError(str(folder), f"holds a {task}, which ranks no contexts", "name a ranker")
+        raise CheckpointError(str(folder), f"holds a {task}, which scores no pairs", "name a ranker")
+
+
+def load_ranker(folder: Path, device: str | None = None) -> Ranker:
+    """The ranker of a checkpoint folder; one that was asked for lately is not loaded again.
+
+    Args:
+        device: by default a GPU where there is one.
+
+    Raises:
+        CheckpointError: it is none, or damaged.
+    """
+    check_ranker(folder)
+    return _load_ranker(folder, sha256_of(folder / MANIFEST), device)
 
 
 @lru_cache(2)
-def _load_ranker(folder: Path, digest: str) -> Predictor[Any, Any, Any, Any]:
-    check_ranker(folder)
-    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask)
+def _load_ranker(folder: Path, digest: str, device: str | None) -> Ranker:
+    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask, device)
     predictor = task.predictor(model)
-    assert predictor is not None
+    assert isinstance(predictor, Ranker)
     return predictor
 
 

@@ -49,8 +49,9 @@ from rayner.tasks.recognizer.added_types import with_added_types
 from rayner.tasks.recognizer.adding import recognizer_task
 from rayner.tasks.recognizer.task import RecognizerOptions
 from rayner.tasks.sentence_contexts import ContextStage
+from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.stage import Entities
-from rayner.tasks.standardizer.task import StandardizerOptions, StandardizerTask
+from rayner.tasks.standardizer.task import StandardizerTask
 from rayner.tasks.tagger import TaggerTask
 from rayner.tasks.typer.predictor import TypeStage
 from rayner.tasks.typer.task import TyperOptions, TyperTask

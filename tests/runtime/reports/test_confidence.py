@@ -11,8 +11,9 @@ import pytest
 from rayner.data.schema import Document, Mention
 from rayner.runtime.reports.report import report
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.kinds.pairs import Pairs, Relevance
+from rayner.tasks.kinds.pairs import Pairs
 from rayner.tasks.kinds.typed_mentions import TypedMentions
+from rayner.tasks.pair_splits import Relevance
 
 
 @pytest.fixture

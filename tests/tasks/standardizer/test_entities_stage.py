@@ -199,8 +199,8 @@ def test_a_string_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[object] = []
     prepare = Standardizer.prepare
 
-    def noted(self: Standardizer, item: Any) -> list[str]:
-        prepared.append(item)
+    def noted(self: Standardizer, item: Any) -> Any:
+        prepared.append(item.text)
         return prepare(self, item)
 
     monkeypatch.setattr(Standardizer, "prepare", noted)

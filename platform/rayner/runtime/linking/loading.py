@@ -7,18 +7,21 @@ from typing import cast
 
 from torch import nn
 
+from rayner.config.base import AskedPrecision
 from rayner.errors import CheckpointError
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.standardizer.task import StandardizerTask
 
 
-def load_standardizer(folder: Path, device: str | None = None) -> tuple[StandardizerTask, nn.Module]:
+def load_standardizer(
+    folder: Path, device: str | None = None, precision: AskedPrecision = None
+) -> tuple[StandardizerTask, nn.Module]:
     """The task and the model of a checkpoint.
 
     Raises:
         CheckpointError: it is damaged, or of another task.
     """
-    loaded = load_checkpoint(folder, device)
+    loaded = load_checkpoint(folder, device, precision)
     if loaded.recipe.task != "standardizer":
         hint = "train one with a recipe of `task: standardizer`"
         raise CheckpointError(str(folder), "is no checkpoint of a standardizer", hint)

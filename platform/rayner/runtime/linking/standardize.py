@@ -19,9 +19,9 @@ from rayner.files.working import file_at
 from rayner.metrics.nil import check_nil_share
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
+from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
 from rayner.tasks.standardizer.propose import LEAST_SIMILARITY, propose
-from rayner.tasks.standardizer.task import StandardizerOptions
 
 Row = dict[str, Any]
 

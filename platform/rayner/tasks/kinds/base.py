@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from rayner.data.schema import Document
-from rayner.data.split import split_keys, splits_of
 from rayner.files.whole import text_file
 from rayner.tasks.base import Mode, Predictor
 
@@ -130,15 +128,3 @@ def lines_file(line: Callable[[Any], str]) -> Callable[[Path], AbstractContextMa
             yield write
 
     return writing
-
-
-def parts_by(keys: Sequence[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:
-    """The number of the part of each item, by a document in its place: equal ones go together.
-
-    Raises:
-        CorpusError: a part would be empty.
-    """
-    distinct = list(dict.fromkeys(keys))
-    parts = splits_of(split_keys(distinct, seed), fractions)
-    part_of = dict(zip(distinct, parts.tolist(), strict=True))
-    return np.array([part_of[key] for key in keys], np.int64)

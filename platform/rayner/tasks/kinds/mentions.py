@@ -18,11 +18,12 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
+from rayner.data.split import parts_by
 from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ _FOUND = pa.struct(
         ("score", pa.float64()),
         ("dense", pa.float64()),
         ("lexical", pa.float64()),
+        ("ranker", pa.float64()),
     ]
 )
 
@@ -85,10 +87,11 @@ class Mentions:
             types: of a corpus, only mentions of these types; those of the recipe by default, all if empty.
         """
         wanted = tuple(recipe.mentions.types if types is None else types)
-        reading = read_mention_strings(list(paths), format, wanted, recipe.mentions.abbreviations)
+        assert isinstance(predictor, Standardizer)
+        asked = (recipe.mentions.abbreviations, predictor.reads_sentences)
+        reading = read_mention_strings(list(paths), format, wanted, *asked)
         if reading.ignored:
             log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
-        assert isinstance(predictor, Standardizer)
         gold, unknown = _known(reading.mentions, predictor)
         return GoldItems(gold, {"rejected": len(reading.rejects), "unknown": unknown})
 

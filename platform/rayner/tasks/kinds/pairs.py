@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from rayner.config import PairSettings, RankerRecipe
+from rayner.config import RankerRecipe
 from rayner.config.recipe_files import corpus_paths
-from rayner.data.schema import Document
-from rayner.errors import CorpusError
 from rayner.metrics.ranking import relevance_intervals
-from rayner.supervision.context_rows import ContextRow, read_context_rows, row_to_json
+from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, parts_by
-
-log = logging.getLogger(__name__)
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
+from rayner.tasks.pair_splits import Relevance, parts_of_pairs, read_pairs, together
 
 _SCHEMA = pa.schema(
     [
@@ -35,15 +29,6 @@ _SCHEMA = pa.schema(
         ("cut", pa.int64()),
     ]
 )
-
-
-class Relevance(NamedTuple):
-    """The answer to a pair: a score from 0 to 1, whether it counts as relevant, and the sub-words of the pair
-    that were not read."""
-
-    score: float
-    relevant: bool
-    cut: int = 0
 
 
 class Pairs:
@@ -65,7 +50,7 @@ class Pairs:
         types: Sequence[str] | None = None,
     ) -> GoldItems:
         """The pairs of JSONL files; the notes have `rejected`, lines that are none."""
-        rows, rejected = _read(paths)
+        rows, rejected = read_pairs(paths)
         return GoldItems(rows, {"rejected": rejected})
 
     def scored(self, item: Any) -> Any:
@@ -79,7 +64,7 @@ class Pairs:
         return relevance_intervals(
             [pair.relevant for pair in gold],
             [answer.score for answer in predicted],
-            [_together(pair) for pair in gold],
+            [together(pair) for pair in gold],
         )
 
     def curves(self, gold: Sequence[ContextRow], predicted: Sequence[Relevance]) -> dict[str, Any]:
@@ -127,59 +112,8 @@ class Pairs:
         """Pairs, of which no group and no sentence is cut."""
         return Source(
             section="pairs",
-            items=lambda: _read(corpus_paths(recipe.pairs.train, "pairs"))[0],
-            parts=_parts,
+            items=lambda: read_pairs(corpus_paths(recipe.pairs.train, "pairs"))[0],
+            parts=parts_of_pairs,
             writing=lines_file(row_to_json),
             suffix=".jsonl",
         )
-
-
-def split_pairs(pairs: PairSettings, part: Literal["train", "dev"]) -> Sequence[ContextRow]:
-    """The pairs of a split; none of dev where there is none.
-
-    Raises:
-        RecipeError: a path that does not exist.
-        CorpusError: a file without pairs, or a split that would be empty.
-    """
-    if part == "dev" and pairs.dev:
-        return _read(corpus_paths(pairs.dev, "pairs.dev"))[0]
-    if part == "dev" and not pairs.dev_fraction:
-        return []
-    rows = _read(corpus_paths(pairs.train, "pairs.train"))[0]
-    if not pairs.dev_fraction:
-        return rows
-    fractions = {"train": 1 - pairs.dev_fraction, "dev": pairs.dev_fraction}
-    chosen = _parts(rows, fractions, 0) == list(fractions).index(part)
-    return [row for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
-
-
-def _read(paths: Sequence[Path]) -> tuple[list[ContextRow], int]:
-    rows: list[ContextRow] = []
-    rejects = []
-    for path in paths:
-        found = read_context_rows(path)
-        rows += found.rows
-        rejects += found.rejects
-    if not rows:
-        where, what, hint = ", ".join(map(str, paths)), "holds no pair", "write one JSON object a line"
-        if rejects:
-            where, what, hint = rejects[0].where, rejects[0].what, rejects[0].hint
-        raise CorpusError(where, what, hint)
-    if rejects:
-        _say_once(f"{len(rejects)} lines are no pair; the first: {rejects[0].where}: {rejects[0].what}")
-    return rows, len(rejects)
-
-
-@cache
-def _say_once(message: str) -> None:
-    log.warning(message)
-
-
-def _together(pair: ContextRow) -> str:
-    """What a split must not cut."""
-    return pair.group if pair.group is not None else " ".join(pair.sentence.split())
-
-
-def _parts(pairs: Iterable[ContextRow], fractions: Mapping[str, float], seed: int) -> np.ndarray:
-    keys = [_together(pair) for pair in pairs]
-    return parts_by([Document(key, key, group=key) for key in keys], fractions, seed)

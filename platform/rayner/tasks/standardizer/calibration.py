@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -36,6 +37,7 @@ def calibrate(
     vectors: np.ndarray,
     search: Search,
     weight: Weight,
+    reranked: bool = False,
 ) -> NilCalibration | None:
     """Fit on the mentions that no name of the index equals, or on all if there are none.
 
@@ -49,6 +51,7 @@ def calibrate(
         vectors: [N, D] of the mentions.
         search: of the index, by what was fitted without the mention that is asked.
         weight: by which it will be asked.
+        reranked: whether `search` gives what a re-ranker says of candidates, which is evidence too.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
     unseen = linked & ~seen_among(mentions, _names(index))
@@ -80,7 +83,17 @@ def calibrate(
         answers += of
         outcome += [NIL] * len(of)
         weights += [share / len(of)] * len(of)
-    return fit_nil(evidence([likeness(of, weight) for of in answers]), outcome, weights, groups)
+    return fit_nil(evidence_of(answers, weight, reranked), outcome, weights, groups)
+
+
+def evidence_of(found: Sequence[Sequence[Found]], weight: Weight, reranked: bool = False) -> np.ndarray:
+    """What speaks for the first candidates, by which NIL is judged: [N, 3], as `evidence`, of how like the
+    candidates are; with a re-ranker [N, 6], the same of what that says of them."""
+    given = evidence([likeness(of, weight) for of in found])
+    if not reranked:
+        return given
+    ranker = [[math.nan if one.ranker is None else one.ranker for one in of] for of in found]
+    return np.concatenate([given, evidence(ranker)], 1)
 
 
 def _impossible(index: EntityIndex, linked: np.ndarray) -> str | None:

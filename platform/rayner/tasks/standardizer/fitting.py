@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from rayner.data.mention_strings import MentionString
-from rayner.errors import CheckpointError, storage_error
+from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.nil import CANDIDATES, NilCalibration
-from rayner.retrieval.combiner import FEATURES, Combiner, Weight, features
+from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.calibration import calibrate
 from rayner.tasks.standardizer.predictor import unanswerable
+from rayner.tasks.standardizer.reranking import Query, RankerWeights, Reranker
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +37,16 @@ _ONE_QUERY = np.zeros(1, np.int64)
 class Fitted:
     """What both sides weigh; `nil` None where there was nothing to fit it on.
 
-    `without` and `fold_of` are not kept in a checkpoint: what was fitted without each fifth of the strings,
-    and which fifth a string is of, ignoring case and spaces.
+    `reranker` is how a re-ranker's scores count, None without one. `without`, `reranker_without` and
+    `fold_of` are not kept in a checkpoint: what was fitted without each fifth of the strings, and which fifth
+    a string is of, ignoring case and spaces.
     """
 
     weight: Weight = WEIGHT
     nil: NilCalibration | EarlierNil | None = None
+    reranker: RankerWeights | None = None
     without: tuple[Combiner, ...] = field(default=(), compare=False)
+    reranker_without: tuple[RankerWeights, ...] = field(default=(), compare=False)
     fold_of: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def search_held_out(
@@ -65,10 +69,18 @@ class Fitted:
                 found[row] = of
         return found
 
+    def reranker_of(self, text: str) -> RankerWeights:
+        """That by which the candidates of a text are re-ranked: fitted without it, where that is kept."""
+        assert self.reranker is not None
+        number = self.fold_of.get(_key(text), -1) if self.reranker_without else -1
+        return self.reranker if number < 0 else self.reranker_without[number]
+
     def save(self, folder: Path) -> None:
         """Write it into a checkpoint."""
         weight = self.weight.to_json() if isinstance(self.weight, Combiner) else self.weight
         values = {"weight": weight, "nil": None if self.nil is None else self.nil.to_json()}
+        if self.reranker is not None:
+            values["reranker"] = self.reranker.to_json()
         (folder / FILE).write_text(json.dumps(values), encoding="utf-8")
 
     @classmethod
@@ -86,7 +98,9 @@ class Fitted:
             values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             nil, weight = values["nil"], values["weight"]
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
-            return cls(weight, None if nil is None else _calibration(nil, path))
+            of_ranker = values.get("reranker")
+            reranker = None if of_ranker is None else RankerWeights.from_json(of_ranker)
+            return cls(weight, None if nil is None else _calibration(nil, path), reranker)
         except (OSError, ValueError, KeyError, TypeError) as error:
             if failure := storage_error(str(path), "cannot be read", error):
                 raise failure from error
@@ -122,6 +136,67 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight))
 
 
+def fit_reranker(
+    index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray, reranker: Reranker
+) -> Fitted:
+    """As `fit`, and how the scores of a re-ranker count: whatever is judged afterwards, NIL among it, is
+    judged by what the re-ranker leaves.
+
+    Args:
+        vectors: [N, D] of the mentions.
+        reranker: its weights are not read.
+
+    Raises:
+        InputError: too few of the mentions have both a right and a wrong candidate.
+    """
+    kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
+    mentions, vectors = [mentions[i] for i in kept], vectors[kept]
+    fitted = _fit_combiner(index, mentions, vectors)
+    sentence_of = {mention.text: mention.sentence for mention in mentions}
+    linked = [i for i, m in enumerate(mentions) if m.entity_ids and _key(m.text) in fitted.fold_of]
+    texts = [mentions[i].text for i in linked]
+    found = fitted.search_held_out(index, texts, vectors[linked], reranker.candidates)
+    queries = [Query(text, sentence_of[text]) for text in texts]
+    # The searches that NIL is fitted on give mostly the same pairs.
+    reranker = Reranker(reranker.ranker, reranker.entities, reranker.candidates, fitted.reranker_of, {})
+    given = [
+        np.stack([np.array([one.score for one in of]), ranker], -1)
+        for of, ranker in zip(found, reranker.log_odds(queries, found), strict=True)
+    ]
+    right = [
+        np.array([one.entity_id in mentions[i].entity_ids for one in of], bool)
+        for i, of in zip(linked, found, strict=True)
+    ]
+    told = [row for row, of in enumerate(right) if of.any() and not of.all()]
+
+    strings = len({_key(texts[row]) for row in told})
+    if strings < FEWEST:
+        what = (
+            f"{strings} held-out mentions have both a right and a wrong candidate, of {FEWEST} to fit it on"
+        )
+        raise InputError("the re-ranker", what, "name more as mentions.dev, or raise mentions.dev_fraction")
+
+    def weights(without: int | None = None) -> RankerWeights:
+        rows = [row for row in told if fitted.fold_of[_key(texts[row])] != without]
+        given_rows = np.concatenate([given[row] for row in rows])
+        model = _logistic(given_rows, np.concatenate([right[row] for row in rows]))
+        # Where neither tells right from wrong, the order stays.
+        of_both, intercept = model or (np.array([1.0, 0.0]), 0.0)
+        return RankerWeights(reranker.candidates, *of_both.tolist(), intercept=intercept)
+
+    without = tuple(map(weights, range(_FOLDS)))
+    fitted = replace(fitted, reranker=weights(), reranker_without=without)
+    reranker.weights_of = fitted.reranker_of
+
+    def search(
+        texts: Sequence[str], vectors: np.ndarray, exclude: Sequence[Sequence[str]] | None = None
+    ) -> list[list[Found]]:
+        found = fitted.search_held_out(index, texts, vectors, reranker.candidates, exclude)
+        return reranker.rerank([Query(text, sentence_of.get(text)) for text in texts], found)
+
+    return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight, reranked=True))
+
+
 def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarray) -> Fitted:
     linked = [i for i, mention in enumerate(mentions) if mention.entity_ids]
     texts, gold = [mentions[i].text for i in linked], [mentions[i].entity_ids for i in linked]
@@ -139,15 +214,16 @@ def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors
 
     def fitted(without: int | None = None) -> Combiner | None:
         rows = [row for row, i in enumerate(told) if fold_of[_key(texts[i])] != without]
-        return _logistic(
+        model = _logistic(
             np.concatenate([given[row] for row in rows]), np.concatenate([right[told[row]] for row in rows])
         )
+        return model and Combiner(*model[0].tolist(), intercept=model[1])
 
     combiner, without = fitted(), [fitted(number) for number in range(_FOLDS)]
     known = [one for one in without if one is not None]
     if combiner is None or len(known) < _FOLDS:
         return plain
-    return Fitted(combiner, None, tuple(known), fold_of)
+    return Fitted(combiner, without=tuple(known), fold_of=fold_of)
 
 
 def _plain_weight(index: EntityIndex, texts: Sequence[str], vectors: np.ndarray) -> float:
@@ -165,9 +241,9 @@ def _plain_weight(index: EntityIndex, texts: Sequence[str], vectors: np.ndarray)
     return weight * float(dense / lexical) if dense and lexical else weight
 
 
-def _logistic(given: np.ndarray, right: np.ndarray) -> Combiner | None:
-    """Log odds of right [N] by features [N, 4]. One that would speak against a candidate is left out, the
-    worst first; None where none is left."""
+def _logistic(given: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Log odds of right [N] by features [N, F]: the weights [F] and the intercept. A feature that would speak
+    against a candidate is left out, the worst first; None where none is left."""
     # Imported where it is used: an index that answers has no use for it.
     from sklearn.linear_model import LogisticRegression
 
@@ -176,10 +252,9 @@ def _logistic(given: np.ndarray, right: np.ndarray) -> Combiner | None:
     while len(used):
         model = LogisticRegression(max_iter=1000).fit(given[:, used] / scales[used], right)
         if model.coef_[0].min() >= 0:
-            weights = np.zeros(len(FEATURES))
+            weights = np.zeros(given.shape[1])
             weights[used] = model.coef_[0] / scales[used]
-            values = dict(zip(FEATURES, weights.tolist(), strict=True))
-            return Combiner(**values, intercept=float(model.intercept_[0]))
+            return weights, float(model.intercept_[0])
         used = np.delete(used, model.coef_[0].argmin())
     return None
 

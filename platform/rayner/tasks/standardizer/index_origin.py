@@ -14,6 +14,7 @@ from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.tasks.standardizer.fitting import FILE as FITTED
+from rayner.tasks.standardizer.reranking import RERANKER
 
 
 def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:
@@ -23,7 +24,8 @@ def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:
     """
     checkpoint = checkpoint_of(checkpoint)
     files: Mapping[str, str] = json.loads((local(checkpoint) / MANIFEST).read_text(encoding="utf-8"))["files"]
-    kept = sorted((name, digest) for name, digest in files.items() if name != FITTED)
+    fitted = (FITTED, f"{RERANKER}/")
+    kept = sorted((name, digest) for name, digest in files.items() if not name.startswith(fitted))
     version = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]
     return {
         "version": version,

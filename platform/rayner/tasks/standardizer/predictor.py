@@ -26,9 +26,10 @@ from rayner.metrics.nil import (
     NilCalibration,
     OperatingPoint,
     check_nil_share,
-    evidence,
 )
 from rayner.retrieval.combiner import Weight, likeness
+from rayner.tasks.standardizer.calibration import evidence_of
+from rayner.tasks.standardizer.reranking import Query, Reranker
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
@@ -124,9 +125,11 @@ class Standardizer:
         abbreviations: whether mentions of documents are looked up by the long forms that these explain.
         composites: whether a mention is also read as a list, and split where each part of it is found with a
             higher score than the whole.
+        reranker: what puts candidates in another order, for which `nil` was fitted.
 
     Raises:
-        InputError: an operating point or a share without a calibration, or one outside [0, 1].
+        InputError: an operating point or a share without a calibration, one outside [0, 1], or more
+            candidates than are re-ranked.
     """
 
     forward_cost = COST_OF_A_SEARCH
@@ -144,6 +147,7 @@ class Standardizer:
         nil_share: float | None = None,
         abbreviations: bool = False,
         composites: bool = False,
+        reranker: Reranker | None = None,
     ) -> None:
         self.index = index
         self.encode = encode
@@ -154,7 +158,11 @@ class Standardizer:
         self._nil_share = NIL_SHARE if nil_share is None else check_nil_share(nil_share)
         self.abbreviations = abbreviations
         self.composites = composites
+        self.reranker = reranker
         self._threshold: float | None = None
+        if reranker is not None and top_k > reranker.candidates:
+            what = f"asks for {top_k} candidates, and the checkpoint re-ranks {reranker.candidates}"
+            raise InputError("--top-k", what, "ask for fewer, or fit it anew with more --candidates")
         if nil is None and self._point != "never":
             raise _uncalibrated("--operating-point", f"{self._point!r}")
         if nil is None and nil_share is not None:
@@ -168,44 +176,56 @@ class Standardizer:
         return entity_of_id(self.index.entities)
 
     @property
+    def reads_sentences(self) -> bool:
+        """Whether the sentence that a mention is in changes its answer."""
+        return self.reranker is not None
+
+    @property
     def never_nil(self) -> bool:
         """Whether every mention that has a candidate gets an entity."""
         return self._threshold is None
 
-    def prepare(self, item: MentionString | str) -> list[str]:
+    def prepare(self, item: Query | MentionString | str) -> list[Query]:
         """The mention with single spaces, and parts that it may have; nothing where it can only be NIL."""
-        text = _text_of(item)
+        text, sentence = _query_of(item)
         if unanswerable(text):
             return []
         whole = " ".join(text.split())
-        return list(dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)]))
+        texts = dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)])
+        return [Query(one, sentence if self.reads_sentences else None) for one in texts]
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int) -> list[list[Found]]:
         """The k best entities for each text, best first, from its vector [Q, D]."""
         return self.index.search(texts, vectors, k, self.weight)
 
-    def length_of(self, window: str) -> int:
+    def length_of(self, window: Query) -> int:
         """About how many sub-words it has; `encode` counts them."""
-        return 2 + len(window) // _CHARACTERS_PER_TOKEN
+        return 2 + len(window.text) // _CHARACTERS_PER_TOKEN
 
-    def forward(self, windows: Sequence[str]) -> list[list[Found]]:
+    def forward(self, windows: Sequence[Query]) -> list[list[Found]]:
         """The candidates of each mention, best first; equal mentions are encoded and searched once."""
-        distinct = list(dict.fromkeys(windows))
+        texts = list(dict.fromkeys(window.text for window in windows))
         # What speaks for a candidate needs those after it, whatever was asked for.
-        found = self.search(distinct, self.encode(distinct), max(self._top_k, CANDIDATES))
-        of_text = dict(zip(distinct, found, strict=True))
-        return [of_text[text] for text in windows]
+        count = max(self._top_k, CANDIDATES) if self.reranker is None else self.reranker.candidates
+        of_text = dict(zip(texts, self.search(texts, self.encode(texts), count), strict=True))
+        if self.reranker is None:
+            return [of_text[window.text] for window in windows]
+        distinct = list(dict.fromkeys(windows))
+        found = self.reranker.rerank(distinct, [of_text[window.text] for window in distinct])
+        of_window = dict(zip(distinct, found, strict=True))
+        return [of_window[window] for window in windows]
 
     def finish(
-        self, item: MentionString | str, windows: Sequence[str], scores: Sequence[list[Found]]
+        self, item: Query | MentionString | str, windows: Sequence[Query], scores: Sequence[list[Found]]
     ) -> Answer:
         """The first candidate, or NIL where it is too improbable."""
-        text = _text_of(item)
+        text = _query_of(item).text
         if not windows:
             return self._without_candidates(text, unanswerable(text))
-        found = dict(zip(windows, scores, strict=True))
-        whole = self._answer(text, found[windows[0]])
-        splits = [[self._answer(part, found[part]) for part in parts] for parts in self._readings(windows[0])]
+        found = {window.text: of for window, of in zip(windows, scores, strict=True)}
+        first = windows[0].text
+        whole = self._answer(text, found[first])
+        splits = [[self._answer(part, found[part]) for part in parts] for parts in self._readings(first)]
         best = max(splits, key=self._weakest, default=[whole])
         # Equal but for rounding where both are names of the index: these stay whole.
         return self._together(text, best) if self._weakest(best) > self._like(whole) + _ROUNDING else whole
@@ -235,7 +255,7 @@ class Standardizer:
         margin = score - found[1].score if len(found) > 1 else float("inf")
         entity_id, probability, reason = found[0].entity_id, None, None
         if self._nil is not None:
-            given = evidence([likeness(found, self.weight)])
+            given = evidence_of([found], self.weight, self.reranker is not None)
             probability = float(self._nil.probability(given, self._nil_share)[0])
             if self._threshold is not None and self._nil.log_odds(given)[0, 1] < self._threshold:
                 entity_id, reason = None, f"below the threshold of {self._point}"
@@ -290,5 +310,5 @@ def unanswerable(text: str) -> str | None:
     return None
 
 
-def _text_of(item: MentionString | str) -> str:
-    return item if isinstance(item, str) else item.text
+def _query_of(item: Query | MentionString | str) -> Query:
+    return Query(item) if isinstance(item, str) else Query(item.text, item.sentence)

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.mention_strings import ids_of, is_right
 from rayner.data.schema import Candidate, Document, Mention
+from rayner.data.sentences import sentences_of_mentions
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.predictor import Standardizer
+from rayner.tasks.standardizer.reranking import Query
 
 
 class MentionText(NamedTuple):
-    """The string of a mention, and a string that the standardizer looks up for it."""
+    """A mention, and what the standardizer looks up for it."""
 
-    text: str
-    window: str
+    mention: Query
+    window: Query
 
 
 @runtime_checkable
@@ -42,8 +44,8 @@ class Linking(Protocol):
 class Entities:
     """Names the entities of the mentions of documents.
 
-    Its windows are the distinct strings of a document's mentions, with the long forms of abbreviations where
-    the standardizer wants them; equal strings of a batch are encoded and searched once.
+    Its windows are the distinct strings of a document's mentions, with the long forms of abbreviations and
+    the sentences where the standardizer wants them; equal strings of a batch are encoded and searched once.
 
     Args:
         standardizer: what says which entity a mention is.
@@ -67,9 +69,9 @@ class Entities:
     def prepare(self, item: Document) -> list[MentionText]:
         """The strings to look up."""
         return [
-            MentionText(text, window)
-            for text in dict.fromkeys(filter(None, self._texts(item)))
-            for window in self.standardizer.prepare(text)
+            MentionText(query, window)
+            for query in dict.fromkeys(filter(None, self._queries(item)))
+            for window in self.standardizer.prepare(query)
         ]
 
     def length_of(self, window: MentionText) -> int:
@@ -84,19 +86,19 @@ class Entities:
         self, item: Document, windows: Sequence[MentionText], scores: Sequence[list[Found]]
     ) -> Document:
         """The document whose mentions have entities with names, candidates and probabilities."""
-        texts = self._texts(item)
-        found: dict[str, tuple[list[str], list[list[Found]]]] = {
-            text: ([], []) for text in texts if text is not None
+        queries = self._queries(item)
+        found: dict[Query, tuple[list[Query], list[list[Found]]]] = {
+            query: ([], []) for query in queries if query is not None
         }
         for window, score in zip(windows, scores, strict=True):
-            found[window.text][0].append(window.window)
-            found[window.text][1].append(score)
-        answers = {text: self.standardizer.finish(text, *own) for text, own in found.items()}
+            found[window.mention][0].append(window.window)
+            found[window.mention][1].append(score)
+        answers = {query: self.standardizer.finish(query, *own) for query, own in found.items()}
 
-        def linked(mention: Mention, text: str | None) -> Mention:
-            if text is None:
+        def linked(mention: Mention, query: Query | None) -> Mention:
+            if query is None:
                 return mention
-            answer = answers[text]
+            answer = answers[query]
             candidates = tuple(
                 Candidate(found.entity_id, found.score, found.name, found.matched)
                 for found in answer.candidates
@@ -109,7 +111,7 @@ class Entities:
                 probability=answer.probability,
             )
 
-        return replace(item, mentions=tuple(map(linked, item.mentions, texts)))
+        return replace(item, mentions=tuple(map(linked, item.mentions, queries)))
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """`linked_precision, linked_recall, linked_f1`.
@@ -132,12 +134,15 @@ class Entities:
         """The names of those of the entities that its index has, by id."""
         return self.standardizer.index.entities.names_of(ids)
 
-    def _texts(self, document: Document) -> list[str | None]:
-        """The string by which each mention is looked up; None for one that is kept as it is."""
+    def _queries(self, document: Document) -> list[Query | None]:
+        """That by which each mention is looked up; None for one that is kept as it is."""
         if not any(map(self.links, document.mentions)):
             return [None] * len(document.mentions)
         strings = strings_of_mentions(document, self.standardizer.abbreviations)
-        return [text if self.links(m) else None for m, text in zip(document.mentions, strings, strict=True)]
+        reads = self.standardizer.reads_sentences
+        sentences = sentences_of_mentions(document) if reads else [None] * len(strings)
+        queries = map(Query, strings, sentences)
+        return [query if self.links(m) else None for m, query in zip(document.mentions, queries, strict=True)]
 
 
 def last_linking(stages: Sequence[Linking], mention: Mention) -> Linking | None:

@@ -31,19 +31,24 @@ class EntityStrings:
     """The strings of a recipe.
 
     `learned` are the entities with everything that they are to be recognized by, `indexed` those that `dev`
-    is scored against. No string of `dev` is among the strings of either that came from mentions.
+    is scored against, `mentions` those to learn from, repeats included. No string of `dev` is among them, nor
+    among the strings of either that came from mentions.
     """
 
     learned: Sequence[Entity]
     indexed: Sequence[Entity]
     dev: Sequence[MentionString]
+    mentions: Sequence[MentionString]
 
 
-def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
+def load_entity_strings(recipe: StandardizerRecipe, sentences: bool = False) -> EntityStrings:
     """Read a recipe's knowledge base and mentions, and hold out its dev.
 
     Mentions whose ids the knowledge base lacks are left out. A mention of several entities, or a string that
     several entities have, is not learned from.
+
+    Args:
+        sentences: whether mentions of corpora have the sentences that they are in.
 
     Raises:
         RecipeError: a path that does not exist, mentions of other entities, or nothing to hold out.
@@ -54,9 +59,9 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     base = _knowledge_base(recipe)
     settings = recipe.mentions
     known = entity_of_id(base.entities)
-    mentions = _mentions(settings.train, settings, known, "mentions.train")
+    mentions = _mentions(settings.train, settings, known, "mentions.train", sentences)
     if settings.dev:
-        dev = _distinct(_mentions(settings.dev, settings, known, DEV))
+        dev = _distinct(_mentions(settings.dev, settings, known, DEV, sentences))
     else:
         dev = hold_out(mentions, base.entities, settings.dev_fraction)
     held_out = {mention.text.casefold() for mention in dev}
@@ -66,8 +71,9 @@ def load_entity_strings(recipe: StandardizerRecipe) -> EntityStrings:
     indexed = with_mentions(base.entities, _aliases(kept, settings) if settings.are_aliases else [])
     # What no index can hold is better said now than after an epoch.
     names_of(indexed, recipe.index)
-    negatives = _distinct(replace(m, entity_ids=()) for m in _read(settings.negatives, settings, NEGATIVES))
-    return EntityStrings(learned, indexed, [*dev, *negatives])
+    strangers = _read(settings.negatives, settings, NEGATIVES, sentences)
+    negatives = _distinct(replace(m, entity_ids=()) for m in strangers)
+    return EntityStrings(learned, indexed, [*dev, *negatives], kept)
 
 
 def hold_out(
@@ -124,12 +130,14 @@ def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
     return base
 
 
-def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[MentionString]:
+def _read(
+    paths: Sequence[str], settings: MentionSettings, where: str, sentences: bool = False
+) -> list[MentionString]:
     if not paths:
         return []
     found: list[Path] = corpus_paths(paths, where)
     types = () if where == NEGATIVES else settings.types
-    reading = read_mention_strings(found, settings.format, types, settings.abbreviations)
+    reading = read_mention_strings(found, settings.format, types, settings.abbreviations, sentences)
     if reading.rejects:
         first = reading.rejects[0]
         what = "%s: %d rows cannot be read; the first: %s: %s"
@@ -138,10 +146,14 @@ def _read(paths: Sequence[str], settings: MentionSettings, where: str) -> list[M
 
 
 def _mentions(
-    paths: Sequence[str], settings: MentionSettings, known: Callable[[str], str | None], where: str
+    paths: Sequence[str],
+    settings: MentionSettings,
+    known: Callable[[str], str | None],
+    where: str,
+    sentences: bool = False,
 ) -> list[MentionString]:
     """The mentions with the ids of the knowledge base; those without any of them are counted."""
-    given = _read(paths, settings, where)
+    given = _read(paths, settings, where, sentences)
     found, unknown, nil = [], [], 0
     for mention in (m.parted_for(known) for m in given):
         meant = [known(id_) for id_ in mention.entity_ids]
@@ -173,13 +185,13 @@ def _aliases(mentions: Iterable[MentionString], settings: MentionSettings) -> li
 
 
 def _distinct(mentions: Iterable[MentionString]) -> list[MentionString]:
-    """Each string once, with the entities of all its mentions."""
+    """Each string once, with the entities of all its mentions, and the type and the sentence of the first."""
     ids: dict[str, dict[str, None]] = {}
-    types: dict[str, str | None] = {}
+    first: dict[str, MentionString] = {}
     for mention in mentions:
         ids.setdefault(mention.text, {}).update(dict.fromkeys(mention.entity_ids))
-        types.setdefault(mention.text, mention.type)
-    return [MentionString(text, tuple(of), types[text]) for text, of in ids.items()]
+        first.setdefault(mention.text, mention)
+    return [replace(first[text], entity_ids=tuple(of), whole=None) for text, of in ids.items()]
 
 
 def _names_of(entities: Iterable[Entity], aliases: bool) -> list[Entity]:

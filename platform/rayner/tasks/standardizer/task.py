@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import StandardizerRecipe
-from rayner.config.standardizer import NilShare
 from rayner.data import contrastive_groups
 from rayner.data.mention_strings import MentionString
 from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
-from rayner.losses.distances import distances
-from rayner.losses.infonce import infonce
-from rayner.losses.marginal_likelihood import marginal_likelihood
-from rayner.losses.multi_similarity import multi_similarity
-from rayner.losses.positives import pairs
-from rayner.losses.triplet import batch_all, batch_hard
 from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
-from rayner.retrieval.index_folder import open_index, version_of_index
+from rayner.retrieval.index_folder import open_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import Examples, Metric, Options, Output, Parts, Progress, Seed, Size, State
+from rayner.tasks.base import Examples, Metric, Output, Parts, Progress, Seed, Size, State
 from rayner.tasks.checkpoint_files import Place
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
+from rayner.tasks.recipe_contexts import load_ranker
 from rayner.tasks.sharing import from_first, shared_out
 from rayner.tasks.standardizer.chunks import Chunk, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
-from rayner.tasks.standardizer.fitting import Fitted, fit
+from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
-from rayner.tasks.standardizer.predictor import TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.objective import contrast
+from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.predictor import Standardizer
+from rayner.tasks.standardizer.reranking import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
 
@@ -61,27 +58,6 @@ class NameBatch:
     words: int
 
 
-class StandardizerOptions(Options):
-    """What a caller may ask of a standardizer.
-
-    `index`: the folder of the index to answer from; by default the recipe's knowledge base. `top_k`:
-    candidates an answer. `operating_point`: when an answer is NIL; by default `accuracy` where the checkpoint
-    has a calibration; `never` gives the first candidate however improbable. `nil_share`: how many of the
-    mentions to come have no entity; by default as the recipe says. `types`: of the mentions of a document,
-    those that are linked; by default all.
-    """
-
-    index: Path | None = None
-    top_k: Annotated[int, Field(ge=1)] = TOP_K
-    operating_point: NilChoice | None = None
-    nil_share: NilShare | None = None
-    types: tuple[str, ...] | None = None
-
-    def versions(self) -> list[str]:
-        """That of the index."""
-        return [] if self.index is None else [f"index-{version_of_index(self.index)}"]
-
-
 class StandardizerTask(EncoderTask[StandardizerRecipe]):
     """Learns to place a mention near the other names of its entity."""
 
@@ -91,6 +67,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def __init__(self, recipe: StandardizerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self.fitted = Fitted()
+        self.reranker: Path | None = None
+        """The checkpoint of the ranker that reads candidates again; None without one."""
         self._index: EntityIndex | None = None
         self._encoded: Mapping[str, np.ndarray] = {}
 
@@ -202,21 +180,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
     ) -> Parts:
         """The recipe's objective (papers/002, section 3.3; papers/003, section 3, for InfoNCE)."""
-        settings = self.recipe.loss
-        entities = keys[:, 0]
-        found = pairs(entities[own], entities, own)
-        if settings.mining == "infonce":
-            return {"contrast": infonce(anchors, candidates, found, settings.temperature)}
-        if settings.mining == "marginal_likelihood":
-            asked = (settings.temperature, settings.candidates)
-            return {"contrast": marginal_likelihood(anchors, candidates, found, *asked)}
-        if settings.mining == "multi_similarity":
-            scales = (settings.base, settings.positive_scale, settings.negative_scale)
-            return {"contrast": multi_similarity(anchors, candidates, found, settings.margin, *scales)}
-        second_half = 2 * progress.epoch >= progress.epochs
-        hard = settings.mining == "batch_hard" or (settings.mining == "hybrid" and second_half)
-        mine = batch_hard if hard else batch_all
-        return {"contrast": mine(distances(anchors, candidates, settings.distance), found, settings.margin)}
+        return {"contrast": contrast(self.recipe.loss, anchors, candidates, keys[:, 0], own, progress)}
 
     def encode(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
         """Vectors [N, D] float32; equal strings are encoded once."""
@@ -225,12 +189,27 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
         """Fit what combines the sides of the index, and the calibration of NIL, on dev."""
-        # The predictor that scores the same model next takes over the index and the vectors.
-        self._index = self._build_index(model)
-        texts = [" ".join(mention.text.split()) for mention in dev]
-        vectors = self._encode_shared(model, texts)
-        self._encoded = dict(zip(texts, vectors, strict=True))
-        self.fitted = from_first(lambda index=self._index: fit(index, dev, vectors))
+        index, vectors = self._encoded_dev(model, dev)
+        self.reranker = None
+        self.fitted = from_first(lambda: fit(index, dev, vectors))
+
+    def fit_reranker(
+        self, model: nn.Module, dev: Sequence[MentionString], folder: Path, candidates: int
+    ) -> None:
+        """As `fit`, and how the scores of a ranker count, which is kept with the checkpoint from now on.
+
+        Args:
+            folder: the checkpoint of the ranker.
+            candidates: of each mention, so many are read by it.
+
+        Raises:
+            CheckpointError: it is none, is damaged, or gives no numbers.
+            InputError: too few mentions to fit it on.
+        """
+        self.reranker = folder
+        index, vectors = self._encoded_dev(model, dev)
+        unfitted = RankerWeights(candidates, retrieval=1, ranker=0, intercept=0)
+        self.fitted = fit_reranker(index, dev, vectors, self._reranker(model, index, unfitted))
 
     def scorer(self, model: nn.Module) -> Standardizer:
         """As `predictor`, but each mention of dev is asked by what was fitted without it; what `fit` has
@@ -246,6 +225,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         fitted, index = self.fitted, found.index
         found.encode = encode
         found.search = lambda texts, vectors, k: fitted.search_held_out(index, texts, vectors, k)
+        if found.reranker is not None:
+            found.reranker.weights_of = fitted.reranker_of
         return found
 
     def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:
@@ -263,6 +244,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         else:
             index, self._index = self._index or self._build_index(model), None
         _search_beside(model, index)
+        weights = self.fitted.reranker
         return Standardizer(
             index,
             lambda texts: self.encode(model, texts),
@@ -273,6 +255,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             self.nil_share(options),
             self.recipe.mentions.abbreviations,
             self.recipe.mentions.composites,
+            None if weights is None else self._reranker(model, index, weights),
         )
 
     def places(self, model: nn.Module) -> Mapping[str, Place]:
@@ -304,12 +287,30 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         width, distance = model.text_encoder.hidden_size, self.recipe.loss.learned_distance
         write_modules(folder, model.settings, width, LONGEST + SPECIAL_TOKENS, distance)
         self.fitted.save(folder)
+        if self.reranker is not None:
+            shutil.copytree(
+                self.reranker, folder / RERANKER, ignore=shutil.ignore_patterns("evaluation", "state")
+            )
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote; what was fitted becomes this task's."""
         model = super().load(folder)
         self.fitted = Fitted.load(folder)
+        self.reranker = None if self.fitted.reranker is None else folder / RERANKER
         return model
+
+    def _encoded_dev(self, model: nn.Module, dev: Sequence[MentionString]) -> tuple[EntityIndex, np.ndarray]:
+        """The index and the vectors of dev, which the predictor that scores this model next takes over."""
+        self._index = self._build_index(model)
+        texts = [" ".join(mention.text.split()) for mention in dev]
+        vectors = self._encode_shared(model, texts)
+        self._encoded = dict(zip(texts, vectors, strict=True))
+        return self._index, vectors
+
+    def _reranker(self, model: nn.Module, index: EntityIndex, weights: RankerWeights) -> Reranker:
+        assert self.reranker is not None
+        ranker = load_ranker(self.reranker, str(next(model.parameters()).device))
+        return Reranker(ranker, index.entities, weights.candidates, lambda _: weights)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
         index = build_index(

@@ -1,0 +1,132 @@
+"""What `rayner kb candidates` and `rayner kb rerank` do: what a re-ranker learns from, and giving one to a
+standardizer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rayner.config import StandardizerRecipe
+from rayner.errors import InputError
+from rayner.files.fetching import local
+from rayner.files.folders import replace_folder
+from rayner.files.run_checkpoints import checkpoint_of
+from rayner.files.uris import uri_of
+from rayner.files.whole import text_file
+from rayner.files.working import file_at, worked_on
+from rayner.runtime.linking.loading import load_standardizer
+from rayner.supervision.context_rows import row_to_json
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.predict import predict
+from rayner.tasks.recipe_contexts import check_ranker
+from rayner.tasks.standardizer.candidate_rows import candidate_rows
+from rayner.tasks.standardizer.reranking import CANDIDATES, FEWEST_CANDIDATES, RERANKER
+from rayner.tasks.standardizer.strings import load_entity_strings
+
+BEST = "best"
+COMPARED = ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_auc")
+
+
+def write_candidates(
+    checkpoint: Path, out: Path, *, candidates: int = CANDIDATES, device: str | None = None
+) -> dict[str, Any]:
+    """Write the pairs that a re-ranker learns from: what the standardizer learned beside its candidates.
+
+    Args:
+        checkpoint: of a standardizer; the files of its recipe are read.
+        out: a JSONL file of pairs, as a ranker's recipe names them.
+        candidates: pairs of a mention, at most.
+
+    Returns:
+        `rows, relevant, mentions, with_sentence, not_found` (mentions of which no entity was among the
+        candidates), `out`, `seconds`.
+
+    Raises:
+        CheckpointError: no checkpoint of a standardizer.
+        InputError: files of the recipe that cannot be read, or nothing to learn from.
+    """
+    begin = time.perf_counter()
+    if out.is_dir():
+        raise InputError(f"--out {out}", "is a folder", "name a file, such as rows.jsonl")
+    task, model = load_standardizer(checkpoint, device)
+    recipe = task.recipe
+    strings = load_entity_strings(recipe, sentences=True)
+    counts = dict.fromkeys(("rows", "relevant", "mentions", "with_sentence", "not_found"), 0)
+    asked = candidate_rows(recipe, strings, lambda t: task.encode(model, t), task.fitted.weight, candidates)
+    with file_at(out) as path, text_file(path) as file:
+        for query in asked:
+            counts["mentions"] += 1
+            counts["with_sentence"] += query.with_sentence
+            counts["not_found"] += not query.found
+            counts["rows"] += len(query.rows)
+            counts["relevant"] += sum(row.relevant for row in query.rows)
+            file.writelines(row_to_json(row) + "\n" for row in query.rows)
+        if not counts["rows"]:
+            what, hint = "no entity has an alias or a mention to learn from", "name mentions.train"
+            raise InputError(str(checkpoint), what, hint)
+    return {**counts, "out": uri_of(out) or str(out), "seconds": round(time.perf_counter() - begin, 1)}
+
+
+def add_reranker(
+    checkpoint: Path,
+    ranker: Path,
+    out: Path,
+    *,
+    candidates: int = CANDIDATES,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Write a checkpoint of a standardizer whose first candidates a ranker reads again.
+
+    How its scores count, and NIL, are fitted on the held-out mentions of the standardizer's recipe. The new
+    checkpoint answers from the same indexes.
+
+    Args:
+        out: a folder; the checkpoint is its `best`.
+        candidates: how many of each mention are read.
+
+    Returns:
+        `retrieval` and `ranker`, the weights of both; `before` and `after`, metrics of the held-out mentions,
+        each judged by what was fitted without its string; `out`, `seconds`.
+
+    Raises:
+        CheckpointError: no checkpoint of a standardizer or of a ranker, or a ranker that gives no numbers.
+        InputError: files of the recipe that cannot be read, too few held-out mentions, too few candidates, or
+            an `out` that holds something else.
+    """
+    begin = time.perf_counter()
+    if candidates < FEWEST_CANDIDATES:
+        what = f"is {candidates}, and {FEWEST_CANDIDATES} are scored in evaluations"
+        raise InputError("--candidates", what, f"name {FEWEST_CANDIDATES} or more")
+    folder = local(checkpoint_of(ranker))
+    check_ranker(folder)
+    with worked_on(out, "adds a re-ranker in this folder", fresh=True) as (place, _):
+        best = place / BEST
+        if best.exists() and not (best / RERANKER).is_dir():
+            raise InputError(str(out), "holds a checkpoint without a re-ranker", "name another folder")
+        task, model = load_standardizer(checkpoint, device, "float32")
+        recipe: StandardizerRecipe = task.recipe
+        task.strings = load_entity_strings(recipe, sentences=True)
+        dev = task.strings.dev
+        task.fit(model, dev)
+        before = _metrics(task, model, dev)
+        task.fit_reranker(model, dev, folder, candidates)
+        after = _metrics(task, model, dev)
+        place.mkdir(parents=True, exist_ok=True)
+        replace_folder(best, lambda partial: save_checkpoint(partial, recipe, task, model, after))
+    weights = task.fitted.reranker
+    assert weights is not None
+    return {
+        "held_out": len(dev),
+        "retrieval": round(weights.retrieval, 4),
+        "ranker": round(weights.ranker, 4),
+        "before": {name: before.get(name) for name in COMPARED},
+        "after": {name: after.get(name) for name in COMPARED},
+        "out": uri_of(out) or str(out),
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+
+
+def _metrics(task: Any, model: Any, dev: Any) -> dict[str, Any]:
+    scorer = task.scorer(model)
+    return scorer.evaluate(list(predict(scorer, dev)), dev)

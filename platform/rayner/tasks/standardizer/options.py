@@ -1,0 +1,34 @@
+"""What a caller may ask of a standardizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from rayner.config.standardizer import NilShare
+from rayner.retrieval.index_folder import version_of_index
+from rayner.tasks.base import Options
+from rayner.tasks.standardizer.predictor import TOP_K, NilChoice
+
+
+class StandardizerOptions(Options):
+    """What a caller may ask of a standardizer.
+
+    `index`: the folder of the index to answer from; by default the recipe's knowledge base. `top_k`:
+    candidates an answer. `operating_point`: when an answer is NIL; by default `accuracy` where the checkpoint
+    has a calibration; `never` gives the first candidate however improbable. `nil_share`: how many of the
+    mentions to come have no entity; by default as the recipe says. `types`: of the mentions of a document,
+    those that are linked; by default all.
+    """
+
+    index: Path | None = None
+    top_k: Annotated[int, Field(ge=1)] = TOP_K
+    operating_point: NilChoice | None = None
+    nil_share: NilShare | None = None
+    types: tuple[str, ...] | None = None
+
+    def versions(self) -> list[str]:
+        """That of the index."""
+        return [] if self.index is None else [f"index-{version_of_index(self.index)}"]
