@@ -74,6 +74,7 @@ def spans(row: dict[str, Any]) -> list[tuple[int, int, str]]:
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_on_ray", passed_on)
     monkeypatch.setattr(module, "_pool", lambda workers, most, stages, cpus, gpus: Pool(1, 1, 1, 0, stages))
+    monkeypatch.setattr(module, "_with_memory", lambda pool, *_: pool)
 
 
 @pytest.mark.usefixtures("without_ray")
