@@ -141,5 +141,7 @@ def test_pools_that_have_no_room_together_are_not_waited_for_without_end(
     ray_cluster: None, pipeline: Path, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAYNER_WAIT_SECONDS", "1")
-    with pytest.raises(InputError, match=r"there has been no room for 4 x cpus 2\.0 for 1 s"):
+    with pytest.raises(
+        InputError, match=r"there has been no room for 4 x cpus 2\.0, memory 0\.5 GiB for 1 s"
+    ):
         annotate(pipeline, [given], tmp_path / "out", pool_per_stage=True, workers=1, cpus=2.0)
