@@ -67,6 +67,14 @@ def annotate(
             help="GPUs of a worker; if unset, 1 where there are any. Not run on a GPU yet.",
         ),
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="N",
+            help="GiB of memory of a worker, by which Ray places it, 0 for none; if unset, by its files.",
+        ),
+    ] = None,
     tokens_per_batch: Annotated[
         int | None,
         typer.Option(
@@ -99,6 +107,7 @@ def annotate(
             pool_per_stage=pool_per_stage,
             cpus=cpus,
             gpus=gpus,
+            memory=memory,
             tokens_per_batch=tokens_per_batch,
             precision=precision,
             fresh=fresh,

@@ -88,6 +88,15 @@ def describe_index(folder: Path) -> dict[str, Any]:
     return _last(folder, lambda path: {"version": int(path.name), **read_manifest(path)})
 
 
+def last_version(folder: Path) -> Path:
+    """The folder of an index's last version.
+
+    Raises:
+        IndexFolderError: no index.
+    """
+    return _last(folder, lambda path: path)
+
+
 def version_of_index(folder: Path) -> str:
     """The number of an index's last version, and a hash of its manifest, which has those of its files.
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.config import ScalingSettings
@@ -14,6 +15,7 @@ from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
 from rayner.runtime.faults import first_line, lost_errors
+from rayner.runtime.model_memory import memory_of, placed_by_memory
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +118,11 @@ class _Pool:
 
 
 def each_on_actors(
-    load: Callable[[], Callable[[Part], Result]], parts: Iterable[Part], workers: int, needs: Needs
+    load: Callable[[], Callable[[Part], Result]],
+    parts: Iterable[Part],
+    workers: int,
+    needs: Needs,
+    held: Iterable[Path] = (),
 ) -> Iterator[Result]:
     """The result of every part, in the order of the parts.
 
@@ -127,6 +133,7 @@ def each_on_actors(
     Args:
         load: called once on each actor; what it returns does the work. Both, and the results, must pickle.
         workers: the number of actors, each with `needs`.
+        held: the checkpoints and indexes that each holds, by which its memory is estimated.
 
     Raises:
         RaynerError: as the work raised it; or a part was begun `LOSSES` times again, and its process or node
@@ -136,6 +143,8 @@ def each_on_actors(
     import ray
 
     ensure_ray()
+    if needs.memory is None and (held := [*held]):
+        needs = placed_by_memory(needs, memory_of(held))
     pool = _Pool(load, workers, needs)
     running: deque[_Given] = deque()
     waiting = iter(parts)

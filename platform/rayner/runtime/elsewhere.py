@@ -116,9 +116,10 @@ def wait_for_room(started: Sequence[Any], needs: Needs, times: int = 1) -> None:
     """
     import ray
 
-    shown = ", ".join(
-        f"{name.removeprefix('num_')} {value}" for name, value in (needs.options() or {"num_cpus": 1}).items()
-    )
+    options = needs.options() or {"num_cpus": 1}
+    if needs.memory is not None:
+        options["memory"] = f"{needs.memory / 2**30:.1f} GiB"
+    shown = ", ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())
     wanted, missing = f"a node with room for {shown}", f"no node has had room for {shown}"
     if times > 1:
         wanted, missing = f"room for {times} x {shown}", f"there has been no room for {times} x {shown}"
@@ -156,8 +157,10 @@ def cluster_room() -> str:
     import ray
 
     free, there = ray.available_resources(), ray.cluster_resources()
-    names = ["CPU", *(["GPU"] if "GPU" in there else [])]
-    shown = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}" for name in names]
-    if "memory" in there:
-        shown.append(f"{free.get('memory', 0) / 1e9:.1f} of {there['memory'] / 1e9:.1f} GB of memory")
-    return "free are " + ", ".join(shown)
+    units = {"CPU": 1, "GPU": 1, "memory": 2**30}
+    names = ["CPU", *(name for name in ("GPU", "memory") if name in there)]
+    return "free are " + ", ".join(
+        f"{free.get(name, 0) / units[name]:.4g} of {there.get(name, 0) / units[name]:.4g} "
+        + ("GiB of memory" if name == "memory" else name)
+        for name in names
+    )

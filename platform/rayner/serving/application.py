@@ -56,6 +56,8 @@ def _deployment(settings: ApplicationSettings, models: ModelSettings | None) -> 
 def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:
     """Serve's options of a deployment."""
     actor: dict[str, Any] = {"num_cpus": replicas.cpus, "num_gpus": replicas.gpus}
+    if replicas.memory:
+        actor["memory"] = int(replicas.memory * 2**30)
     if replicas.accelerator_type:
         actor["accelerator_type"] = replicas.accelerator_type
     options: dict[str, Any] = {

@@ -95,6 +95,9 @@ class ReplicaSettings(Settings):
     gpus: NonNegativeFloat = 0
     """GPUs of a replica, whole or a part of one that several replicas share (`0.25`: four). The parts are not
     kept apart: each replica must find room in the GPU's memory. Serving has not run on a GPU yet."""
+    memory: NonNegativeFloat | None = None
+    """GiB of memory of a replica, by which Ray places it; 0 for none. Null: when `rayner serve` starts, what
+    the files of its checkpoints and indexes make probable; none with `serve deploy`."""
     threads: PositiveInt | None = None
     """Threads of torch in a replica. Null: torch's own choice."""
     accelerator_type: str | None = None

@@ -16,7 +16,8 @@ from typing import Any
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
-from rayner.runtime.elsewhere import waiting
+from rayner.runtime.elsewhere import Needs, waiting
+from rayner.runtime.model_memory import held_by, memory_of, placed_by_memory
 from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.serving.gate import api_keys
@@ -127,6 +128,7 @@ class Served:
     route_prefix: str = "/"
     _started: bool = False
     _own_ray: bool = False
+    _memory: float | None = None
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Start the application, or bring the running one to these settings; returns when it runs.
@@ -158,7 +160,7 @@ class Served:
         if not self._started:
             self._check_free()
         self._started = True
-        target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
+        target = serve.RunTarget(application_of(self._placed(settings)), self.name, self.route_prefix)
         # Not `deploy_apps`, which takes away every other application that was deployed from a file.
         serve.run_many([target], wait_for_applications_running=False)
         return _wait(self.name, interrupted)
@@ -182,6 +184,15 @@ class Served:
             serve.shutdown()
             ray.shutdown()
 
+    def _placed(self, settings: ServeSettings) -> ServeSettings:
+        """With the memory of a replica. It stays as it was at the start: another one would replace them."""
+        replicas = settings.replicas
+        if replicas.memory is not None:
+            return settings
+        if self._memory is None:
+            self._memory = _memory_of_replica(settings)
+        return settings.model_copy(update={"replicas": replicas.model_copy(update={"memory": self._memory})})
+
     def _check_free(self) -> None:
         for name, prefix in _applications().items():
             if name == self.name:
@@ -191,6 +202,21 @@ class Served:
             if prefix == self.route_prefix:
                 what = f"is that of the application {name}"
                 raise InputError(f"--route-prefix {prefix}", what, "name another, as /NAME")
+
+
+def _memory_of_replica(settings: ServeSettings) -> float:
+    """GiB that are probable; 0 where that cannot be known here, or the nodes lack room by it for one replica
+    more than must run, which takes the place of another."""
+    paths = [*settings.checkpoints().values()]
+    paths += [path for base in settings.knowledge_bases.values() for path in (base.standardizer, base.index)]
+    if not all(map(_is_here, paths)):
+        return 0.0
+    read = [pipeline_settings(path) for path in settings.checkpoints().values()]
+    read += [base_settings(name, base) for name, base in settings.knowledge_bases.items()]
+    held = [path for one in read for path in held_by(one.stages)]
+    needs = Needs(settings.replicas.cpus, settings.replicas.gpus)
+    asked = placed_by_memory(needs, memory_of(held), max(1, settings.replicas.min) + 1)
+    return 0.0 if asked.memory is None else round(asked.memory / 2**30, 2)
 
 
 def _applications() -> dict[str, str | None]:

@@ -74,6 +74,7 @@ def spans(row: dict[str, Any]) -> list[tuple[int, int, str]]:
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_on_ray", passed_on)
     monkeypatch.setattr(module, "_pool", lambda workers, most, stages, cpus, gpus: Pool(1, 1, 1, 0, stages))
+    monkeypatch.setattr(module, "_with_memory", lambda pool, *_: pool)
 
 
 @pytest.mark.usefixtures("without_ray")
@@ -166,5 +167,7 @@ def test_pools_that_have_no_room_together_are_not_waited_for_without_end(
     ray_cluster: None, pipeline: Path, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAYNER_WAIT_SECONDS", "1")
-    with pytest.raises(InputError, match=r"there has been no room for 4 x cpus 2\.0 for 1 s"):
+    with pytest.raises(
+        InputError, match=r"there has been no room for 4 x cpus 2\.0, memory 0\.5 GiB for 1 s"
+    ):
         annotate(pipeline, [given], tmp_path / "out", pool_per_stage=True, workers=1, cpus=2.0)

@@ -24,6 +24,8 @@ from rayner.runtime.annotation.execution import Pool, ToRead, run_here, run_on_r
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
 from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, WORK, Output
+from rayner.runtime.elsewhere import Needs
+from rayner.runtime.model_memory import held_by, memory_of, placed_by_memory, room_by_memory
 from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
@@ -50,6 +52,7 @@ def annotate(
     pool_per_stage: bool = False,
     cpus: float | None = None,
     gpus: float | None = None,
+    memory: float | None = None,
     tokens_per_batch: int | None = None,
     precision: AskedPrecision = None,
     fresh: bool = False,
@@ -78,6 +81,8 @@ def annotate(
             machine that has fewer than there are pools, which all work at once, an equal share.
         gpus: GPUs of an actor; by default one where the cluster has any, or a share as of CPUs. Where this
             process does the work, 0 keeps it from its GPU, and more than 0 asks for one.
+        memory: GiB of an actor, by which Ray places it, 0 for none; by default what its checkpoints and
+            indexes make probable, unless no node has so much.
         tokens_per_batch: padded tokens a batch, memory against speed; by default what suits the device.
         precision: what encoders compute in; only with a checkpoint or a pipeline file. `auto` is decided
             once, here or, for GPUs that this process does not see, by each actor, and kept when the run is
@@ -145,6 +150,7 @@ def annotate(
             pool_per_stage,
             cpus,
             gpus,
+            memory,
             tokens_per_batch,
             check_writer,
         )
@@ -182,6 +188,7 @@ def _run(
     pool_per_stage: bool,
     cpus: float | None,
     gpus: float | None,
+    memory: float | None,
     tokens_per_batch: int | None,
     check_writer: Callable[[], None],
 ) -> int:
@@ -201,6 +208,8 @@ def _run(
         follow(_checked(ticks, check_writer), total, finished, speed)
         return 0
     pool = _pool(workers, max_workers, stages, cpus, gpus)
+    grows = workers is None and max_workers is None
+    pool = _with_memory(pool, source, memory, grows)
     device = "cuda" if pool.gpus else "cpu"
     decided = _decided(source, output, device)
     if stages and getattr(decided, "precision", None) == "auto":
@@ -209,7 +218,6 @@ def _run(
     annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
     ticks = run_on_ray(annotator, work, output, pool)
     follow(_checked(ticks, check_writer), total, finished, speed)
-    grows = workers is None and max_workers is None
     return pool.most + (stages or 1) - 1 if grows else pool.most * (stages or 1)
 
 
@@ -296,6 +304,29 @@ def _share(there: float, workers: int, name: str) -> float:
     log.info("%d workers share the %g %s of this machine", workers, there, name)
     # Ray counts in ten thousandths.
     return math.floor(10_000 * there / workers) / 10_000
+
+
+def _with_memory(pool: Pool, source: Model, memory: float | None, grows: bool) -> Pool:
+    """The pool with the memory of its actors: what was asked for, or what is probable by what they hold."""
+    import ray
+
+    if memory == 0 or (memory is None and not isinstance(source, PipelineSettings)):
+        return pool
+    each = Needs(pool.cpus, pool.gpus)
+    if memory is not None:
+        found = (int(memory * 2**30),) * (pool.stages or 1)
+        each = replace(each, memory=found[0])
+    else:
+        assert isinstance(source, PipelineSettings)
+        held = [[stage] for stage in source.stages] if pool.stages else [source.stages]
+        found = tuple(memory_of(held_by(stages)) for stages in held)
+        # With a pool for each stage all must begin, else those begin that there is room for.
+        each = placed_by_memory(each, max(found), pool.stages * pool.least if pool.stages else 1)
+    if each.memory is None:
+        return pool
+    room = room_by_memory(each, ray.nodes()) - (pool.stages or 1) + 1
+    most = max(pool.least, min(pool.most, room)) if grows else pool.most
+    return replace(pool, most=most, memory=found)
 
 
 def _digest(value: Any) -> str:

@@ -47,7 +47,7 @@ class Pool:
     """The actors: `least` to `most` of them, each with so many logical CPUs and GPUs.
 
     `stages`: how many pools there are, one a stage, which work at the same time; None for one whose actors
-    hold all stages.
+    hold all stages. `memory`: bytes of an actor of each pool; none is as much as it takes.
     """
 
     least: int
@@ -55,6 +55,7 @@ class Pool:
     cpus: float
     gpus: float
     stages: int | None = None
+    memory: tuple[int, ...] = ()
 
 
 def run_here(annotator: partial[BlockAnnotator], work: Sequence[ToRead], output: Output) -> Iterator[Tick]:
@@ -114,6 +115,7 @@ def run_on_ray(
                 batch_format="pyarrow",
                 num_cpus=cpus,
                 num_gpus=pool.gpus,
+                memory=pool.memory[stage or 0] if pool.memory else None,
                 compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
             )
         try:
@@ -143,13 +145,14 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
     import ray
     from ray.util import placement_group, remove_placement_group
 
-    each = Needs(cpus, pool.gpus)
+    each = Needs(cpus, pool.gpus, max(pool.memory, default=None))
     if pool.stages is None or not (cpus or pool.gpus):
-        room = ray.remote(num_cpus=cpus, num_gpus=pool.gpus)(_started)
+        room = ray.remote(**each.options())(_started)
         wait_for_room([room.remote()], each)
         return
     asked = {name: value for name, value in (("CPU", cpus), ("GPU", pool.gpus)) if value}
-    group = placement_group([asked] * pool.stages * pool.least)
+    memory = pool.memory or (0,) * pool.stages
+    group = placement_group([{**asked, **({"memory": own} if own else {})} for own in memory] * pool.least)
     try:
         wait_for_room([group.ready()], each, pool.stages * pool.least)
     finally:

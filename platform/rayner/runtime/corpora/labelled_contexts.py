@@ -113,7 +113,7 @@ def _each(
     if not workers:
         return map(label, parts)
     needs = needs_of_worker(read_recipe(source.checkpoint).scaling)
-    return each_on_actors(partial(_labeller, source), parts, workers, needs)
+    return each_on_actors(partial(_labeller, source), parts, workers, needs, [source.checkpoint])
 
 
 def _balanced(others: Sequence[ContextRow], helpful: Sequence[ContextRow], seed: int) -> list[ContextRow]:

@@ -87,7 +87,11 @@ def _rank(
     if workers:
         documents, needs = iter(corpus), needs_of_worker(recipe.scaling)
         parts = iter(lambda: list(islice(documents, PART)), [])
-        found = list(chain.from_iterable(each_on_actors(partial(_scorer, checkpoint), parts, workers, needs)))
+        found = list(
+            chain.from_iterable(
+                each_on_actors(partial(_scorer, checkpoint), parts, workers, needs, [checkpoint])
+            )
+        )
     else:
         found = list(_answers(_predictor(checkpoint), corpus))
     if not found:

@@ -25,6 +25,7 @@ from rayner.runtime.evaluation.evaluation_folder import (
     write_about,
     write_tables,
 )
+from rayner.runtime.model_memory import held_by
 from rayner.tasks.base import Predictor
 from rayner.tasks.end_to_end import evaluate_end_to_end, without_answers
 from rayner.tasks.kinds.base import Kind
@@ -173,7 +174,8 @@ class _Work:
         given = iter(items)
         parts = iter(lambda: list(islice(given, PART)), [])
         load = partial(_answerer, self.settings, self.device, part_of)
-        for part in each_on_actors(load, parts, self.workers, needs_of_worker(self.recipe.scaling)):
+        needs, held = needs_of_worker(self.recipe.scaling), held_by(self.settings.stages)
+        for part in each_on_actors(load, parts, self.workers, needs, held):
             yield from part
 
 

@@ -211,7 +211,9 @@ def _encoder(checkpoint: Path, device: str | None, workers: int = 0) -> tuple[St
     if not workers:
         return task.recipe, partial(_encode, partial(map, partial(task.encode, model)))
     load, needs = partial(_loaded, checkpoint.absolute(), device), needs_of_worker(task.recipe.scaling)
-    return task.recipe, partial(_encode, partial(each_on_actors, load, workers=workers, needs=needs))
+    return task.recipe, partial(
+        _encode, partial(each_on_actors, load, workers=workers, needs=needs, held=[checkpoint])
+    )
 
 
 def _loaded(checkpoint: Path, device: str | None) -> Callable[[Sequence[str]], np.ndarray]:
