@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,12 +57,15 @@ from rayner.data.schema import Context, Document, Mention
 from rayner.metrics.spans import precision_recall_f1
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.context_rankers import load_ranker, place_of_ranker
 from rayner.tasks.predict import predict
 
 BOOK = " (book)"
 """Ends the name of a method that finds contexts in the whole novel, not in the chapter alone."""
 OF_BOOK = ("bm25", "same_noun", "random", "neural")
 OWN = "neural (own labels)"
+RERANKER = "reranker "
+"""Begins the name of a method that is a reranker of Hugging Face, whose id or folder follows."""
 METHODS = (*HEURISTICS, "neural", OWN, *(f"{name}{BOOK}" for name in OF_BOOK))
 RESAMPLES = 2000
 
@@ -70,17 +74,17 @@ def contexts_of(
     fold: int, novels: Sequence[Document], method: str, seed: int, runs: Path
 ) -> dict[str, Chosen]:
     """For each novel of a fold, the most contexts of each asked sentence by a method, with scores."""
-    file = runs / f"contexts_{fold}_{method}.json"
+    file = runs / f"contexts_{fold}_{_in_name(method)}.json"
     if not file.exists():
-        name, neural = method.removesuffix(BOOK), method.startswith("neural")
+        name = method.removesuffix(BOOK)
+        neural = method.startswith(("neural", RERANKER))
         settings = ContextSettings(
             methods=PAPER_METHODS if neural else (name,),  # pyright: ignore[reportArgumentType]
             count=max(COUNTS),
             candidates=CANDIDATES if neural else max(COUNTS),
         )
         tested = tested_in(fold, novels)
-        run = train_own_ranker(fold, seed, novels, runs) if method == OWN else runs / "ranker"
-        ranker = load_checkpoint(run / "best").predictor() if neural else None
+        ranker = _ranker(name, fold, novels, seed, runs) if neural else None
         texts = [
             with_rest_of_book(one) if method.endswith(BOOK) else replace(one, mentions=()) for one in tested
         ]
@@ -96,6 +100,13 @@ def contexts_of(
     return {name: [[Context(*c) for c in of] for of in chosen] for name, chosen in rows.items()}
 
 
+def _ranker(name: str, fold: int, novels: Sequence[Document], seed: int, runs: Path) -> Any:
+    if name.startswith(RERANKER):
+        return load_ranker(place_of_ranker(name.removeprefix(RERANKER), Path.cwd()))
+    run = train_own_ranker(fold, seed, novels, runs) if name == OWN else runs / "ranker"
+    return load_checkpoint(run / "best").predictor()
+
+
 Spans = list[tuple[int, int, str]]
 
 
@@ -103,7 +114,7 @@ def find(
     fold: int, kind: str, method: str, count: int, seed: int, novels: Sequence[Document], runs: Path
 ) -> dict[str, Spans]:
     """What a fold's recognizer finds in each sentence of the fold's novels."""
-    file = runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json"
+    file = _found(fold, kind, method, count, seed, runs)
     if not file.exists():
         tested = tested_in(fold, novels)
         alone = {} if method == "none" else find(fold, kind, "none", 0, seed, novels, runs)
@@ -116,6 +127,14 @@ def find(
         found = {one.document_id: [(m.start, m.end, m.type) for m in one.mentions] for one in answers}
         file.write_text(json.dumps({**alone, **found}), encoding="utf-8")
     return json.loads(file.read_text("utf-8"))
+
+
+def _found(fold: int, kind: str, method: str, count: int, seed: int, runs: Path) -> Path:
+    return runs / f"found_{kind}_{fold}_{seed}_{_in_name(method)}_{count}.json"
+
+
+def _in_name(method: str) -> str:
+    return re.sub(r"[^\w() .-]", "_", method)
 
 
 def _predictor(run: Path) -> Any:
@@ -189,6 +208,13 @@ def main() -> None:
     parser.add_argument("--folds", nargs="+", type=int, choices=range(FOLDS), default=list(range(FOLDS)))
     parser.add_argument("--extractors", nargs="+", choices=EXTRACTORS, default=list(EXTRACTORS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--rerankers",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help="also ids or folders of Hugging Face, such as castorini/monot5-base-msmarco",
+    )
     parser.add_argument("--counts", nargs="+", type=int, choices=COUNTS, default=list(COUNTS))
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
@@ -197,10 +223,11 @@ def main() -> None:
     add_out(parser, "context_novels")
     options = parser.parse_args()
     runs, seed = options.runs.resolve(), options.seed
+    methods = [*options.methods, *(f"{RERANKER}{name}" for name in options.rerankers)]
     novels = load_novels()
     tested = [novel for fold in options.folds for novel in tested_in(fold, novels)]
     planned = [("with", "none", 0)]
-    planned += [("with", method, count) for count in options.counts for method in options.methods]
+    planned += [("with", method, count) for count in options.counts for method in methods]
     if "without" in options.extractors:
         planned.append(("without", "none", 0))
     # The one before and the nearest of both sides are the same sentence.
@@ -210,7 +237,7 @@ def main() -> None:
         train_ranker(novels, runs)
     counts: dict[tuple[str, str, int], np.ndarray] = {}
     for kind, method, count in planned:
-        files = [runs / f"found_{kind}_{fold}_{seed}_{method}_{count}.json" for fold in options.folds]
+        files = [_found(fold, kind, method, count, seed, runs) for fold in options.folds]
         if options.table and not all(file.exists() for file in files):
             continue
         parts = [find(fold, kind, method, count, seed, novels, runs) for fold in options.folds]
@@ -222,7 +249,7 @@ def main() -> None:
     shown = measured(
         table,
         dict.fromkeys(
-            ("precision", "recall", "f1", "accuracy", "gain", "neural_above", "none", *METHODS), "%"
+            ("precision", "recall", "f1", "accuracy", "gain", "neural_above", "none", *METHODS, *methods), "%"
         ),
         headline="gain",
         where=lambda row: (row["method"], row["contexts"]) == ("neural", 1),

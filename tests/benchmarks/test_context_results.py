@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rayner.data.schema import Context, Document, Mention
 from rayner.errors import CorpusError
 from rayner.supervision.context_rows import ContextRow, read_context_rows
 from rayner.tasks.predict import predict
+from tests.small_rerankers import cross_encoder
 
 WORDS = ["``", "Anna", "went", ".", "''", "She", "saw", "Kew", "!", "The", "dog", "saw", "her"]
 
@@ -187,3 +189,15 @@ def test_each_method_is_compared_with_none_novel_by_novel() -> None:
     assert rows["neural"]["gain_interval"] == pytest.approx([0.5, 0.5])
     novels = [row for row in results.rows_of(counts, ["a", "b"]) if "novel" in row]
     assert novels[0] == {"novel": "a", "mentions": 2, "none": 0.5, "bm25": 0.5, "neural": 1.0}
+
+
+def test_a_reranker_of_hugging_face_is_a_method_too(tmp_path: Path) -> None:
+    method = f"reranker {cross_encoder(tmp_path / 'bert')}"
+    novels = [novel(str(number)) for number in range(12)]
+    chosen = results.contexts_of(0, novels, method, 1, tmp_path)
+    assert set(chosen) == {one.document_id for one in material.tested_in(0, novels)}
+    found = [context for of in chosen.values() for contexts in of for context in contexts]
+    assert {context.text for context in found} > {"She saw Kew !"}
+    assert all(context.score is not None and 0 <= context.score <= 1 for context in found)
+    shutil.rmtree(tmp_path / "bert")
+    assert results.contexts_of(0, novels, method, 1, tmp_path) == chosen, "kept in a file of its own"

@@ -137,6 +137,14 @@ def contexts(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model that the endpoint is asked for.")
     ] = None,
+    vllm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="A model that vLLM runs on --workers instead, by folder or Hugging Face id; no text leaves "
+            "the cluster. Never run with weights.",
+        ),
+    ] = None,
     send: Annotated[
         bool, typer.Option("--send", help="Send the texts; without it, only count those that would leave.")
     ] = False,
@@ -189,19 +197,25 @@ def contexts(
 ) -> None:
     """Make training rows of a context ranker.
 
-    Contexts come from templates, with --endpoint from a language model, with --checkpoint from the corpus.
+    Contexts come from templates, with --endpoint or --vllm from a language model, with --checkpoint from the
+    corpus.
     """
     with logs_on_stderr():
         from rayner.config import ContextSettings
         from rayner.config.recipe_files import parse_settings
         from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
+        from rayner.runtime.corpora.vllm_answers import vllm_model
         from rayner.supervision.endpoint import Endpoint
 
-        if checkpoint and (endpoint or prompts):
+        if checkpoint and (endpoint or vllm or prompts):
             what = "is for contexts of the corpus, which nobody is asked for"
-            raise InputError("--checkpoint", what, "leave --endpoint and --prompts out")
-        if workers and not checkpoint:
-            raise InputError("--workers", "is for labels of a --checkpoint", "leave it out, or name one")
+            raise InputError("--checkpoint", what, "leave --endpoint, --vllm and --prompts out")
+        if vllm and (endpoint or model or send):
+            what = "names the model and sends nothing"
+            raise InputError("--vllm", what, "leave --endpoint, --model and --send out")
+        if workers and not (checkpoint or vllm):
+            what = "is for a --checkpoint or a model in --vllm"
+            raise InputError("--workers", what, "leave it out, or name one")
         if (endpoint is None) != (model is None) or (send and endpoint is None):
             raise InputError("--endpoint", "goes with --model, and --send with both", "give what is missing")
         if checkpoint:
@@ -217,7 +231,8 @@ def contexts(
                 timeout_s=timeout,
                 temperature=temperature,
             )
-            source = Generated(asked or None, prompts, send, tries)
+            local_model = vllm and vllm_model(vllm, workers, temperature)
+            source = Generated(local_model or asked or None, prompts, send, tries)
         result = contexts(paths, out, source, leave_out or (), seed, fresh, workers or 0)
 
     def show(result: dict[str, Any]) -> None:

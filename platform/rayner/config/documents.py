@@ -142,7 +142,8 @@ class ContextSettings(Settings):
     candidates: PositiveInt | None = None
     """Sentences that each method proposes. Null: as many as `count`."""
     ranker: str | None = None
-    """A checkpoint of a ranker, which chooses among the candidates. Null: the methods' best, in turn."""
+    """What chooses among the candidates: a checkpoint of a ranker, or a reranker of Hugging Face (a folder,
+    or an id such as `castorini/monot5-base-msmarco`). Null: the methods' best, in turn."""
     minimum: Fraction = 0
     """The score that a context must have; needs `ranker`."""
     choice: Literal["top", "diverse"] = "top"

@@ -88,6 +88,8 @@ class RaynerComponent:
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Copy the checkpoints, and what options name, so that the folder can be moved."""
+        from rayner.tasks.context_rankers import save_ranker
+
         settings = self.settings
 
         def write(folder: Path) -> None:
@@ -102,9 +104,9 @@ class RaynerComponent:
                     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / options[name])
                 if stage.context is not None:
                     options["context"] = stage.context.model_dump(mode="json")
-                    if stage.context.ranker is not None:
+                    if stage.context.place is not None:
                         options["context"]["ranker"] = f"{number}-ranker"
-                        shutil.copytree(local(stage.context.ranker), folder / f"{number}-ranker")
+                        save_ranker(stage.context.place, folder / f"{number}-ranker")
                 stages.append(options)
             content = {"is_file": settings.is_file, "stages": stages}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")

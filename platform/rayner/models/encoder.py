@@ -49,7 +49,7 @@ class Encoder(nn.Module):
             model.pooler = None
         self.model = model
         self.hidden_size: int = model.config.hidden_size
-        self.max_length: int = _max_length(model)
+        self.max_length: int = max_length_of(model)
         self.precision: Precision = "float32"
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def _pretrained(source: Source) -> Encoder:
             place, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError) as error:
-        if failure := needs_code(source.name, error):
+        if failure := needs_code(f"encoder: {source.name}", error):
             raise failure from error
         raise InputError(
             f"encoder: {source.name}",
@@ -238,7 +238,8 @@ def _with_weights(encoder: Encoder, path: Path, prefix: str) -> Encoder:
     return encoder
 
 
-def _max_length(model: nn.Module) -> int:
+def max_length_of(model: nn.Module) -> int:
+    """Sub-words, special tokens included, that a model of transformers has positions for."""
     limit = getattr(model.config, "max_position_embeddings", None)
     if limit is None or limit <= 0:
         return _LENGTH_WITHOUT_LIMIT

@@ -29,3 +29,9 @@ class CrossEncoder(nn.Module):
         """Logits [B] of pairs `ids` [B, L] with special tokens, real where `mask`; sigmoid is the score."""
         pooled = pool(self.text_encoder(ids, mask), mask, self.pooling)
         return self.linear(self.dropout(pooled)).squeeze(1)
+
+
+def fitted(sentence: int, context: int, room: int) -> tuple[int, int]:
+    """How many sub-words of a sentence and of a context there is room for: the longer one is cut."""
+    of_context = min(context, max(room // 2, room - sentence))
+    return min(sentence, room - of_context), of_context

@@ -71,12 +71,12 @@ def weights_digest(name: str) -> str:
     return digest.hexdigest()
 
 
-def needs_code(name: str, error: Exception) -> InputError | None:
+def needs_code(where: str, error: Exception) -> InputError | None:
     """The error of a model that comes with code of its own, which is never run; None if it is another one."""
     if "custom code" not in str(error):
         return None
     what = "it comes with code of its own, which is never run"
-    return InputError(f"encoder: {name}", what, "name an encoder that transformers itself has, such as BERT")
+    return InputError(where, what, "name a model that transformers itself has, such as BERT")
 
 
 def embedded_folder() -> Path:

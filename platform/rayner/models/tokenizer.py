@@ -147,30 +147,44 @@ def _special_tokens(folder: Path) -> dict[str, str]:
     return found
 
 
-def _from_transformers(source: Source) -> Tokenizer:
+def fast_tokenizer(name: str, where: str) -> Any:
+    """A tokenizer of transformers that tells offsets: of a local folder, or of a Hugging Face id.
+
+    Args:
+        where: names it in errors.
+
+    Raises:
+        InputError: there is none, or it cannot be had from here.
+    """
     from transformers import AutoTokenizer
 
     try:
-        place = str(source.folder) if source.kind == "folder" else source.name
-        loaded = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+        loaded = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        if failure := needs_code(source.name, error):
+        if failure := needs_code(where, error):
             raise failure from error
         raise InputError(
-            f"encoder: {source.name}",
+            where,
             f"no tokenizer to be had ({str(error).splitlines()[0]})",
             "give a local folder with tokenizer.json, or fetch the model where there is a network",
         ) from error
     if not loaded.is_fast:
-        raise InputError(
-            f"encoder: {source.name}", "it has no fast tokenizer", "only those tell their offsets"
-        )
-    special = {role: token for role in _ROLES if (token := getattr(loaded, role, None))}
-    if len(loaded) <= len(set(special.values())):
+        raise InputError(where, "it has no fast tokenizer", "only those tell their offsets")
+    if len(loaded) <= len(set(_special_of(loaded).values())):
         # From a folder with nothing but config.json, transformers makes a tokenizer that knows no word.
         what = "the folder holds no tokenizer, only a configuration"
-        raise InputError(f"encoder: {source.name}", what, "add the model's tokenizer.json")
-    return Tokenizer(loaded.backend_tokenizer, special)
+        raise InputError(where, what, "add the model's tokenizer.json")
+    return loaded
+
+
+def _special_of(loaded: Any) -> dict[str, str]:
+    return {role: token for role in _ROLES if (token := getattr(loaded, role, None))}
+
+
+def _from_transformers(source: Source) -> Tokenizer:
+    place = str(source.folder) if source.kind == "folder" else source.name
+    loaded = fast_tokenizer(place, f"encoder: {source.name}")
+    return Tokenizer(loaded.backend_tokenizer, _special_of(loaded))
 
 
 def _trimmed(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:

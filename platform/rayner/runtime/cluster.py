@@ -72,6 +72,30 @@ def is_one_machine() -> bool:
     return "RAY_ADDRESS" not in os.environ and sum(node["Alive"] for node in ray.nodes()) == 1
 
 
+@contextlib.contextmanager
+def quiet_ray_data(block_bytes: int | None = None) -> Iterator[None]:
+    """Within it Ray Data shows no progress and says nothing but errors.
+
+    Args:
+        block_bytes: above which a block is divided; None leaves it as it is.
+    """
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    context.enable_progress_bars = False
+    if block_bytes is not None:
+        context.target_max_block_size = block_bytes
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+        logger.setLevel(level)
+
+
 def this_node() -> str:
     """The id of the node that this worker is on."""
     import ray

@@ -1,4 +1,5 @@
-"""Sentences from a language model: an endpoint with the HTTP interface of OpenAI, asked once for each text.
+"""Sentences from a language model, asked once for each text: an endpoint with the HTTP interface of OpenAI,
+or a model on the user's own machines.
 
 Every answer is appended to a ledger, a JSONL file, before the next is waited for: who is interrupted asks
 again only for what has no answer there. Nothing is sent unless the caller says so.
@@ -22,6 +23,7 @@ import httpx2
 from rayner.errors import InputError
 from rayner.supervision.endpoint import Dropped, Endpoint, Pause, ask
 from rayner.supervision.ledger import Ledger
+from rayner.supervision.local_model import LocalModel
 
 GIVE_UP = 20
 
@@ -45,7 +47,12 @@ class Generation:
 
 
 def generate(
-    endpoint: Endpoint, prompts: Sequence[str], ledger: Path, *, send: bool = False, attempt: int = 0
+    endpoint: Endpoint | LocalModel,
+    prompts: Sequence[str],
+    ledger: Path,
+    *,
+    send: bool = False,
+    attempt: int = 0,
 ) -> Generation:
     """The answers to prompts, from the ledger where it has them, else from the endpoint.
 
@@ -54,7 +61,8 @@ def generate(
     answered, but never with a text, is not asked again by a later call; one that got no answer at all is.
 
     Args:
-        send: whether texts may leave this machine. Without it, what would be sent is counted.
+        send: whether texts may leave this machine. Without it, what would be sent is counted. They do not
+            leave it for a local model.
         attempt: the answer of another attempt is another answer.
 
     Raises:
@@ -62,13 +70,16 @@ def generate(
             without an answer; or the ledger cannot be read, or another process writes it. Answers up to
             there are in the ledger.
     """
+    send = send or isinstance(endpoint, LocalModel)
     keys = {prompt: _key(endpoint, prompt, attempt) for prompt in dict.fromkeys(prompts)}
     with Ledger(ledger, write=send) as book:
         known = set(book.answers)
         waiting = [prompt for prompt, key in keys.items() if key not in known]
         dropped: dict[str, str] = {}
         if send and waiting:
-            dropped = _send(endpoint, {keys[prompt]: prompt for prompt in waiting}, book)
+            asked = {keys[prompt]: prompt for prompt in waiting}
+            is_local = isinstance(endpoint, LocalModel)
+            dropped = endpoint.ask(asked, book) if is_local else _send(endpoint, asked, book)
         counts = Counter[str]()
         for key in keys.values():
             counts["from the ledger"] += key in known and book.answers[key] is not None
@@ -82,7 +93,7 @@ def generate(
 
 
 def generate_usable(
-    endpoint: Endpoint,
+    endpoint: Endpoint | LocalModel,
     prompts: Sequence[str],
     is_usable: Callable[[int, str], bool],
     ledger: Path,
@@ -148,7 +159,7 @@ def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str
     return dropped
 
 
-def _key(endpoint: Endpoint, prompt: str, attempt: int) -> str:
+def _key(endpoint: Endpoint | LocalModel, prompt: str, attempt: int) -> str:
     """What an answer depends on, as one string: another model or temperature asks anew."""
     body = endpoint.body(prompt) | ({"attempt": attempt} if attempt else {})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from rayner.config import RankerRecipe
 from rayner.config.base import Fraction
 from rayner.config.documents import ContextMethod, NounTagger
-from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.errors import CheckpointError, InputError, RecipeError
+from rayner.data.batches import tokens_per_batch_of
+from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
-from rayner.metrics.ranking import THRESHOLD, score_relevance
-from rayner.models.ranker import CrossEncoder
+from rayner.models.ranker import CrossEncoder, fitted
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.pair_splits import Relevance, split_pairs
+from rayner.tasks.pair_ranker import PairRanker
+from rayner.tasks.pair_splits import split_pairs
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 _BETWEEN = 1
@@ -86,9 +86,7 @@ class RankerTask(EncoderTask[RankerRecipe]):
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
         """The sub-words of a pair that the model reads: of a longer one the longer side is cut at its end."""
         room = self.recipe.model.length - SPECIAL_TOKENS - _BETWEEN
-        half = room // 2
-        of_context = min(len(context), max(half, room - len(sentence)))
-        of_sentence = min(len(sentence), room - of_context)
+        of_sentence, of_context = fitted(len(sentence), len(context), room)
         ids = [*sentence[:of_sentence], self.tokenizer.sep_id, *context[:of_context]]
         cut = len(sentence) + len(context) - of_sentence - of_context
         return PairWindow(np.array(ids, dtype=np.int32), cut)
@@ -138,27 +136,21 @@ class RankerTask(EncoderTask[RankerRecipe]):
         return Ranker(self, model)
 
 
-class Ranker:
-    """A cross-encoder that answers."""
-
-    forward_cost = COST_OF_A_FORWARD
-    whole = False
+class Ranker(PairRanker[PairWindow]):
+    """A cross-encoder that was trained here, as it answers."""
 
     def __init__(self, task: RankerTask, model: CrossEncoder) -> None:
+        super().__init__(str(task.checkpoint or "ranker"), tokens_per_batch_of(model))
         self.task = task
         self._model = model.eval()
-        self.tokens_per_batch = tokens_per_batch_of(model)
 
-    def prepare(self, item: ContextRow) -> list[PairWindow]:
-        """The pair as the model reads it.
+    def subwords(self, text: str) -> list[int]:
+        """Those of a sentence or of a context."""
+        return self.task.tokenizer(text)[0]
 
-        Raises:
-            InputError: a text or a document.
-        """
-        if not isinstance(item, ContextRow):
-            hint = "write it into a pipeline file before a stage that finds mentions, or give pairs"
-            raise InputError("ranker", "scores pairs of a sentence and a context, not texts", hint)
-        return [self.task.pair(*self.task.subwords_of(item))]
+    def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
+        """As `RankerTask.pair`."""
+        return self.task.pair(sentence, context)
 
     def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
         """[N, H] of the ranker's encoder, by which the method `dense` finds candidates."""
@@ -168,30 +160,17 @@ class Ranker:
         """Sub-words of the pair, special tokens included."""
         return len(window.ids) + SPECIAL_TOKENS
 
-    def forward(self, windows: Sequence[PairWindow]) -> list[float]:
-        """The score of each pair.
-
-        Raises:
-            CheckpointError: a score that is no number.
-        """
-        return self.log_odds(windows).sigmoid().tolist()
+    def scores(self, windows: Sequence[PairWindow]) -> Tensor:
+        """The score [B] of each pair."""
+        return self.log_odds(windows).sigmoid()
 
     @torch.inference_mode()
     def log_odds(self, windows: Sequence[PairWindow]) -> Tensor:
-        """As `forward`, before the logistic function, which is 1 from about 17 on: [N] float32."""
+        """As `scores`, before the logistic function, which is 1 from about 17 on: [B] float32.
+
+        Raises:
+            CheckpointError: one that is no number.
+        """
         device = next(self._model.parameters()).device
         ids, mask = self.task.padded([window.ids for window in windows])
-        found = self._model(ids.to(device), mask.to(device)).float()
-        if not bool(found.isfinite().all()):
-            where = str(self.task.checkpoint or "ranker")
-            raise CheckpointError(where, "gives a score that is no number", "train it again")
-        return found
-
-    def finish(self, item: ContextRow, windows: Sequence[PairWindow], scores: Sequence[float]) -> Relevance:
-        """The score of the pair."""
-        return Relevance(scores[0], scores[0] > THRESHOLD, windows[0].cut)
-
-    def evaluate(self, predicted: Sequence[Relevance], gold: Sequence[ContextRow]) -> dict[str, Any]:
-        """The metrics of the pairs, and how many of them were `cut` to fit."""
-        scores = score_relevance([pair.relevant for pair in gold], [answer.score for answer in predicted])
-        return {**scores, "cut": sum(answer.cut > 0 for answer in predicted)}
+        return self.checked(self._model(ids.to(device), mask.to(device)).float())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import OrderedDict
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,19 +12,24 @@ from typing import Any
 import torch
 from safetensors.torch import save_model
 
-from rayner.config import ContextSettings, RankerRecipe
+from rayner.config import ContextSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, storage_error
-from rayner.files.fetching import local
+from rayner.errors import RecipeError
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.sources import WEIGHTS, weights_digest
 from rayner.retrieval.nouns import noun_tagger
-from rayner.tasks.checkpoint_files import MANIFEST, read_known_recipe, sha256_of
-from rayner.tasks.encoder_task import default_device, load_trained
+from rayner.tasks.context_rankers import (
+    RankerPlace,
+    check_ranker,
+    digest_of_ranker,
+    load_ranker,
+    place_of_ranker,
+    save_ranker,
+)
+from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict
-from rayner.tasks.ranker import Ranker, RankerTask
 from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.sentence_vectors import sentence_vectors
 
@@ -34,8 +37,6 @@ RANKER = "ranker"
 """The folder of a checkpoint in which that of its context ranker lies."""
 RETRIEVER = "retriever"
 """The folder of a checkpoint with the encoder by which the method `dense` finds contexts."""
-_RANKERS = {"ranker": RankerRecipe}
-"""The tasks whose checkpoints rank contexts."""
 _REMEMBERED = 1 << 24
 """Characters of the documents, with their contexts, for which a model found some last: a development set is
 read again in each evaluation."""
@@ -47,12 +48,12 @@ class SentenceContexts:
     It pickles; what it loads is loaded where it is used.
 
     Args:
-        ranker: the checkpoint of a ranker, or None.
+        ranker: that which chooses, or None.
         encoder: the name or the folder of that of the method `dense`: the task's, as it was before training,
             so that contexts are the same in training and in answers.
     """
 
-    def __init__(self, settings: ContextSettings, ranker: Path | None, encoder: str) -> None:
+    def __init__(self, settings: ContextSettings, ranker: RankerPlace | None, encoder: str) -> None:
         self._settings = settings
         self.ranker, self._encoder = ranker, encoder
         self._last: OrderedDict[Document, tuple[Document, int]] = OrderedDict()
@@ -79,7 +80,7 @@ class SentenceContexts:
         """What tells these contexts from any other."""
         return {
             **self._settings.model_dump(mode="json", exclude={"ranker"}),
-            "ranker": None if self.ranker is None else sha256_of(self.ranker / MANIFEST),
+            "ranker": None if self.ranker is None else digest_of_ranker(self.ranker),
             "nouns": noun_tagger(self._settings.nouns)[0],
             "encoder": weights_digest(self._encoder) if self._is_dense else None,
         }
@@ -87,7 +88,7 @@ class SentenceContexts:
     def save(self, folder: Path) -> None:
         """Write the ranker and the encoder of `dense` into a checkpoint: it needs no other."""
         if self.ranker is not None:
-            shutil.copytree(self.ranker, folder / RANKER, ignore=shutil.ignore_patterns("evaluation"))
+            save_ranker(self.ranker, folder / RANKER)
         if self._is_dense:
             encoder = _load_encoder(self._encoder)
             encoder.save(folder / RETRIEVER)
@@ -100,9 +101,7 @@ class SentenceContexts:
 
     @cached_property
     def _stage(self) -> ContextStage:
-        ranker = None
-        if self.ranker is not None:
-            ranker = load_ranker(self.ranker)
+        ranker = None if self.ranker is None else load_ranker(self.ranker)
         encode = None
         if self._is_dense:
             encoder = _load_encoder(self._encoder).to(default_device())
@@ -140,59 +139,27 @@ def contexts_of(
 
     Raises:
         RecipeError: the ranker's folder does not exist.
-        CheckpointError: it is no checkpoint of a ranker.
+        InputError: as `check_ranker`.
     """
     if settings is None:
         return None
     if checkpoint is not None and "dense" in settings.methods:
         encoder = str(checkpoint / RETRIEVER)
-    folder = None
+    ranker: RankerPlace | None = None
     if settings.ranker is not None:
-        if checkpoint is None:
-            named = corpus_paths([settings.ranker], "context.ranker")[0]
-            folder = checkpoint_of(named.absolute())
-        else:
-            folder = checkpoint / RANKER
-        check_ranker(folder)
-    return SentenceContexts(settings, folder, encoder)
+        ranker = _named(settings.ranker) if checkpoint is None else checkpoint / RANKER
+        check_ranker(ranker)
+    return SentenceContexts(settings, ranker, encoder)
 
 
-def check_ranker(folder: Path) -> None:
-    """Raises:
-    CheckpointError: the folder is no checkpoint of a ranker.
-    StorageError: it cannot be read now.
-    """
-    folder = local(folder)
+def _named(ranker: str) -> RankerPlace:
     try:
-        task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
-            raise failure from error
-        what, hint = "is no checkpoint of a ranker", "name a folder such as RUN/best"
-        raise CheckpointError(str(folder), what, hint) from None
-    if task not in _RANKERS:
-        raise CheckpointError(str(folder), f"holds a {task}, which scores no pairs", "name a ranker")
-
-
-def load_ranker(folder: Path, device: str | None = None) -> Ranker:
-    """The ranker of a checkpoint folder; one that was asked for lately is not loaded again.
-
-    Args:
-        device: by default a GPU where there is one.
-
-    Raises:
-        CheckpointError: it is none, or damaged.
-    """
-    check_ranker(folder)
-    return _load_ranker(folder, sha256_of(folder / MANIFEST), device)
-
-
-@lru_cache(2)
-def _load_ranker(folder: Path, digest: str, device: str | None) -> Ranker:
-    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask, device)
-    predictor = task.predictor(model)
-    assert isinstance(predictor, Ranker)
-    return predictor
+        (path,) = corpus_paths([ranker], "context.ranker")
+    except RecipeError:
+        if isinstance(place := place_of_ranker(ranker, Path.cwd()), str):
+            return place
+        raise
+    return checkpoint_of(path.absolute())
 
 
 def _load_encoder(name: str) -> Encoder:

@@ -48,7 +48,7 @@ class ContextStage:
 
     Args:
         settings: which; `ranker` is not read.
-        ranker: scores the pairs; None takes the best of each method in turn.
+        ranker: a `PairRanker`; None takes the best of each method in turn.
         encode: texts to vectors, for the method `dense`; None takes those of the ranker's encoder.
     """
 
@@ -58,8 +58,8 @@ class ContextStage:
     def __init__(self, settings: ContextSettings, ranker: Any = None, encode: Encode | None = None) -> None:
         self._settings = settings
         self._ranker = ranker
-        if encode is None and ranker is not None:
-            encode = ranker.sentence_vectors
+        if encode is None:
+            encode = getattr(ranker, "sentence_vectors", None)
         if settings.choice == "diverse":
             self._nouns = noun_tagger(settings.nouns)[1]
         self._methods = context_methods(
@@ -84,9 +84,9 @@ class ContextStage:
             for sentence, candidates in enumerate(found.of_sentence)
             for candidate in candidates
         }
-        task, texts, first = self._ranker.task, found.sentences.texts, found.sentences.first
-        ids = {text: task.tokenizer(texts[first[text]])[0] for text in set(chain.from_iterable(pairs))}
-        return [CandidatePair(found, (one, other), task.pair(ids[one], ids[other])) for one, other in pairs]
+        ranker, texts, first = self._ranker, found.sentences.texts, found.sentences.first
+        ids = {text: ranker.subwords(texts[first[text]]) for text in set(chain.from_iterable(pairs))}
+        return [CandidatePair(found, (one, other), ranker.pair(ids[one], ids[other])) for one, other in pairs]
 
     def length_of(self, window: CandidatePair) -> int:
         """Sub-words of the pair, special tokens included."""

@@ -16,10 +16,15 @@ from rayner.config import BaseRecipe, ContextSettings, WindowSettings
 from rayner.config.recipe_files import parse_settings
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
-from rayner.files.fetching import local
-from rayner.files.run_checkpoints import checkpoint_of
-from rayner.tasks.checkpoint import Checkpoint, version_of
-from rayner.tasks.recipe_contexts import RETRIEVER, SentenceContexts, check_ranker
+from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.context_rankers import (
+    RankerPlace,
+    check_ranker,
+    check_ranker_files,
+    place_of_ranker,
+    version_of_ranker,
+)
+from rayner.tasks.recipe_contexts import RETRIEVER, SentenceContexts
 
 
 class StageContexts(ContextSettings):
@@ -32,9 +37,26 @@ class StageContexts(ContextSettings):
     def version(self) -> str:
         """What tells these contexts from any others."""
         values: dict[str, Any] = self.model_dump(mode="json")
-        if self.ranker is not None:
-            values["ranker"] = version_of(Path(self.ranker))
+        if self.place is not None:
+            values["ranker"] = version_of_ranker(self.place)
         return "contexts-" + hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def place(self) -> RankerPlace | None:
+        """That of the ranker, once `read_stage_contexts` has found it."""
+        if self.ranker is None:
+            return None
+        path = Path(self.ranker)
+        return path if path.is_absolute() else self.ranker
+
+    def check(self) -> None:
+        """Find out whether the files of the ranker can be used.
+
+        Raises:
+            CheckpointError: one is missing or damaged.
+        """
+        if self.place is not None:
+            check_ranker_files(self.place)
 
 
 def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe) -> StageContexts:
@@ -42,12 +64,12 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
 
     Raises:
         RecipeError: a wrong value, or a checkpoint that reads no contexts.
-        CheckpointError: the ranker is none.
+        InputError: as `check_ranker`.
     """
     given = value if isinstance(value, Mapping) else {"context": value}
     settings = parse_settings(StageContexts, given, where)
     if settings.ranker is not None:
-        ranker = checkpoint_of((folder / settings.ranker).resolve())
+        ranker = place_of_ranker(settings.ranker, folder)
         check_ranker(ranker)
         settings = settings.model_copy(update={"ranker": str(ranker)})
     windows = getattr(recipe, "windows", None)
@@ -65,10 +87,9 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
     plain = ContextSettings(**settings.model_dump(exclude={"budget"}))
     windows = _windows(recipe.windows, settings, "context")
     recipe = recipe.model_copy(update={"context": plain, "windows": windows})
-    ranker = None if plain.ranker is None else local(plain.ranker)
     # Trained without `dense`, a checkpoint has no encoder beside its own.
     own = loaded.folder / RETRIEVER
-    contexts = SentenceContexts(plain, ranker, str(own if own.is_dir() else loaded.folder))
+    contexts = SentenceContexts(plain, settings.place, str(own if own.is_dir() else loaded.folder))
     task = copy(loaded.task)
     task.recipe = recipe
     vars(task).pop("_windows", None)

@@ -137,8 +137,8 @@ class PipelineSettings:
         else:
             for stage in self.stages:
                 check_files(stage.checkpoint)
-                if stage.context is not None and stage.context.ranker is not None:
-                    check_files(Path(stage.context.ranker))
+                if stage.context is not None:
+                    stage.context.check()
 
     def load(self, device: str | None = None) -> Predictor[Any, Any, Any, Any]:
         """The predictor alone; as `pipeline`."""

@@ -23,6 +23,7 @@ from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import read_pipeline
+from tests.small_rerankers import cross_encoder
 from tests.tasks.standardizer.small_names import ENTITIES, small_recipe, write
 
 ASKED = ["my sql", "Java 2", "the web server", "quinoa"]
@@ -126,6 +127,7 @@ def test_the_same_answers_wherever_it_is_asked(places: Places, tmp_path: Path) -
     [
         ("standardizer", "new", (), "holds a standardizer, which scores no pairs"),
         ("index", "new", (), "is no checkpoint of a ranker"),
+        ("bert", "new", (), "is a model of transformers, which ranks contexts alone"),
         ("ranker", "ranker", (), "holds a checkpoint without a re-ranker"),
         ("ranker", "new", ("--candidates", 3), "--candidates"),
     ],
@@ -139,6 +141,8 @@ def test_what_cannot_be_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = places.rows.parent
+    if ranker == "bert":
+        cross_encoder(folder / ranker)
     status = run("kb", "rerank", places.standardizer, folder / ranker, "--out", folder / out, *options)
     printed = capsys.readouterr()
     assert (status, printed.out) == (2, "")

@@ -16,7 +16,7 @@ import pickle
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from rayner.runtime.annotation.block import BlockAnnotator, Done, Work
 from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, read, row_of
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 from rayner.runtime.elsewhere import Needs, wait_for_room
 from rayner.runtime.faults import WorkerFault
 from rayner.runtime.shared_folder import check_visible, marker_file
@@ -88,7 +88,8 @@ def run_on_ray(
     cpus = pool.cpus * (1 - share)
     _wait_for_room(pool, cpus)
     folder = Path(output.place.path) if output.place.is_local else None
-    with _quiet_context(), marker_file(folder) if folder else nullcontext() as marker:
+    # One row a block, as it is what is scheduled and retried; progress is our own.
+    with quiet_ray_data(block_bytes=1), marker_file(folder) if folder else nullcontext() as marker:
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
             partial(read, output, marker),
             batch_size=1,
@@ -203,21 +204,3 @@ class _Actor:
         sys.stderr.flush()
         # Not sys.exit: Ray would take that for an end that was asked for, and start no other.
         os._exit(1)
-
-
-@contextmanager
-def _quiet_context() -> Iterator[None]:
-    """Ray Data's settings: one row a block, as it is what is scheduled and retried; progress is our own."""
-    import ray
-
-    context = ray.data.DataContext.get_current()
-    before = context.target_max_block_size, context.enable_progress_bars
-    logger = logging.getLogger("ray.data")
-    level = logger.level
-    context.target_max_block_size, context.enable_progress_bars = 1, False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        context.target_max_block_size, context.enable_progress_bars = before
-        logger.setLevel(level)

@@ -36,6 +36,7 @@ from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import Generation, generate_usable
 from rayner.supervision.leakage import without_leaks
+from rayner.supervision.local_model import LocalModel
 from rayner.supervision.synthetic_contexts import (
     KEPT,
     ContextRequest,
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Contexts from templates, or with an endpoint from a model.
+    """Contexts from templates, or with an endpoint from a model, which may be a local one.
 
     Args:
         prompts: a YAML file of `PromptSettings`; None takes those of papers/001.
@@ -63,7 +64,7 @@ class Generated:
         tries: how often it is asked for a context that mentions the entity.
     """
 
-    endpoint: Endpoint | None = None
+    endpoint: Endpoint | LocalModel | None = None
     prompts: Path | None = None
     send: bool = False
     tries: int = 3
@@ -91,7 +92,7 @@ def contexts(
 
     Returns:
         `rows, relevant, documents, sentences, rejected, left_out, counts` (what became of requests or
-        contexts, by what it is), `seconds`; with an endpoint also `host, texts` (that were not sent).
+        contexts, by what it is), `seconds`; with a model also `host, texts` (that were not sent).
 
     Raises:
         CorpusError: no document can be read, none has a mention to ask for, or `out` must not be written to.
@@ -141,12 +142,13 @@ def _contexts(
         what = "no row is left: " + (
             ", ".join(f"{k} {v}" for k, v in shown["counts"].items()) or "no mention"
         )
-        asked = isinstance(source, Generated) and source.endpoint is not None and counts["requests"]
+        endpoint = source.endpoint if isinstance(source, Generated) else None
         hint = "name a corpus whose sentences have mentions"
-        if asked and not counts["answered"]:
-            hint = "see whether the endpoint runs, and run the same command again"
-        elif asked and not counts[KEPT]:
-            hint = "no answer mentions its entity: name another model, or give more --tries"
+        if endpoint and counts["requests"]:
+            if isinstance(endpoint, Endpoint) and not counts["answered"]:
+                hint = "see whether the endpoint runs, and run the same command again"
+            elif not counts[KEPT]:
+                hint = "no answer mentions its entity: name another model, or give more --tries"
         raise CorpusError(", ".join(map(str, paths)), what, hint)
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:
@@ -198,7 +200,7 @@ def _generated_rows(
 
 
 def _ask(
-    endpoint: Endpoint,
+    endpoint: Endpoint | LocalModel,
     requests: Sequence[ContextRequest],
     things: dict[str, str],
     source: Generated,

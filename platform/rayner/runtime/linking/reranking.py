@@ -18,8 +18,9 @@ from rayner.files.working import file_at, worked_on
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.supervision.context_rows import row_to_json
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.checkpoint_files import MANIFEST
+from rayner.tasks.context_rankers import check_ranker
 from rayner.tasks.predict import predict
-from rayner.tasks.recipe_contexts import check_ranker
 from rayner.tasks.standardizer.candidate_rows import candidate_rows
 from rayner.tasks.standardizer.reranking import CANDIDATES, FEWEST_CANDIDATES, RERANKER
 from rayner.tasks.standardizer.strings import load_entity_strings
@@ -100,6 +101,12 @@ def add_reranker(
         raise InputError("--candidates", what, f"name {FEWEST_CANDIDATES} or more")
     folder = local(checkpoint_of(ranker))
     check_ranker(folder)
+    if not (folder / MANIFEST).exists():
+        what, hint = (
+            "is a model of transformers, which ranks contexts alone",
+            "train a ranker: rayner kb candidates",
+        )
+        raise InputError(str(folder), what, hint)
     with worked_on(out, "adds a re-ranker in this folder", fresh=True) as (place, _):
         best = place / BEST
         if best.exists() and not (best / RERANKER).is_dir():

@@ -30,9 +30,9 @@ from rayner.retrieval.index_folder import open_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
 from rayner.tasks.base import Examples, Metric, Output, Parts, Progress, Seed, Size, State
 from rayner.tasks.checkpoint_files import Place
+from rayner.tasks.context_rankers import load_trained_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.recipe_contexts import load_ranker
 from rayner.tasks.sharing import from_first, shared_out
 from rayner.tasks.standardizer.chunks import Chunk, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
@@ -309,7 +309,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def _reranker(self, model: nn.Module, index: EntityIndex, weights: RankerWeights) -> Reranker:
         assert self.reranker is not None
-        ranker = load_ranker(self.reranker, str(next(model.parameters()).device))
+        ranker = load_trained_ranker(self.reranker, str(next(model.parameters()).device))
         return Reranker(ranker, index.entities, weights.candidates, lambda _: weights)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
