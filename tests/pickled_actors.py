@@ -6,17 +6,23 @@ The actors themselves are tested in tests/runtime/test_actors.py; each of them i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ray import cloudpickle
 
 
 def each_pickled(
-    load: Callable[[], Callable[[Any], Any]], parts: Iterable[Any], workers: int, needs: Any
+    load: Callable[[], Callable[[Any], Any]],
+    parts: Iterable[Any],
+    workers: int,
+    needs: Any,
+    held: Iterable[Path] = (),
 ) -> Iterator[Any]:
     """In place of `each_on_actors`."""
     assert workers
     assert needs.options()
+    assert all(folder.is_dir() for folder in held)
     work = _sent(load)()
     for part in parts:
         yield _sent(work(_sent(part)))

@@ -20,16 +20,15 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.usefixtures("ray_cluster")
 
 
-def test_results_come_in_order_from_every_actor_and_others_take_over_from_one_that_dies(
-    tmp_path: Path,
-) -> None:
+def test_results_come_in_order_and_others_take_over_from_an_actor_that_dies(tmp_path: Path) -> None:
+    """Which actor has which part is left open: on a busy machine one may start when the other has most."""
     answered, died = tmp_path / "answered", tmp_path / "died"
 
     def load() -> Any:
         def work(part: int) -> tuple[int, int]:
             if part == 3 and not died.exists():
                 wait_for(answered.exists)
-                died.touch()
+                died.write_text(str(os.getpid()))
                 os._exit(1)
             return part, os.getpid()
 
@@ -41,9 +40,7 @@ def test_results_come_in_order_from_every_actor_and_others_take_over_from_one_th
         if len(found) == 2:
             answered.touch()
     assert [part for part, _ in found] == list(range(12))
-    (_, one), (_, lost) = found[:2]
-    assert one != lost
-    assert lost not in {process for _, process in found[2:]}
+    assert int(died.read_text()) not in {process for _, process in found[3:]}
 
 
 def test_a_part_whose_process_is_lost_each_time_is_given_up(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,10 @@ def test_workers_answer_the_same(
 ) -> None:
     """Without Ray: what loads on an actor pickles, and has both the pipeline and its later stages."""
 
-    def each(load: Any, parts: Iterator[Any], workers: int, needs: Any) -> Iterator[Any]:
+    def each(
+        load: Any, parts: Iterator[Any], workers: int, needs: Any, held: Sequence[Path]
+    ) -> Iterator[Any]:
+        assert all(folder.is_dir() for folder in held)
         return map(pickle.loads(pickle.dumps(load))(), parts)
 
     monkeypatch.setattr(module, "each_on_actors", each)
