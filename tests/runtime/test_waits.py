@@ -49,6 +49,14 @@ def end(part: Part) -> None:
     os._exit(1)
 
 
+def test_when_all_parts_are_done_nothing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver would end with a task that begins at that moment."""
+    cancelled: list[Any] = []
+    monkeypatch.setattr(ray, "cancel", cancelled.append)
+    assert sorted(parallel_map(abs, [-1, 2, -3], 2)) == [1, 2, 3]
+    assert not cancelled
+
+
 def test_a_part_whose_process_dies_each_time_names_its_files() -> None:
     units = (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b"))
     part = Part("key", scans.Part(units, ((0, 0),) * 2))
