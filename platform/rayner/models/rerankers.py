@@ -48,7 +48,7 @@ class _Around(NamedTuple):
     of_texts: tuple[int, int]
 
 
-class Reranker(nn.Module, ABC):
+class PretrainedReranker(nn.Module, ABC):
     """Scores pairs of a sentence and a context, from 0 to 1.
 
     Args:
@@ -138,7 +138,7 @@ class Reranker(nn.Module, ABC):
             raise InputError(self.where, "padding changes how it reads a pair", _ANOTHER)
 
 
-class PretrainedCrossEncoder(Reranker):
+class PretrainedCrossEncoder(PretrainedReranker):
     """Both texts in one sequence, then a head: of one logit the sigmoid, of two the softmax of the second."""
 
     def _find_around(self) -> _Around:
@@ -160,7 +160,7 @@ class PretrainedCrossEncoder(Reranker):
         return logits[:, 0].sigmoid() if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
 
 
-class PretrainedT5(Reranker):
+class PretrainedT5(PretrainedReranker):
     """`Query: SENTENCE Document: CONTEXT Relevant:`, and how much more probable `true` is than `false` as the
     first word of the answer."""
 
@@ -191,7 +191,7 @@ class PretrainedT5(Reranker):
         return logits[:, 0, self._answers].float().softmax(1)[:, 1]
 
 
-def load_reranker(name: str) -> Reranker:
+def load_reranker(name: str) -> PretrainedReranker:
     """A reranker with its weights.
 
     Args:
@@ -227,7 +227,7 @@ def load_reranker(name: str) -> Reranker:
     return kind(model, fast_tokenizer(name, where), where)
 
 
-def kind_of_reranker(name: str) -> type[Reranker]:
+def kind_of_reranker(name: str) -> type[PretrainedReranker]:
     """What the configuration of a model says that it is; its weights are not read.
 
     Raises:

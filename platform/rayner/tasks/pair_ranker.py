@@ -13,7 +13,7 @@ from torch import Tensor
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.errors import CheckpointError, InputError
 from rayner.metrics.ranking import THRESHOLD, score_relevance
-from rayner.models.rerankers import ReadPair, Reranker
+from rayner.models.rerankers import PretrainedReranker, ReadPair
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.pair_splits import Relevance
 
@@ -92,7 +92,7 @@ class PairRanker(ABC, Generic[Window]):
 class PretrainedRanker(PairRanker[ReadPair]):
     """A reranker of Hugging Face, as it answers."""
 
-    def __init__(self, model: Reranker) -> None:
+    def __init__(self, model: PretrainedReranker) -> None:
         super().__init__(model.where, tokens_per_batch_of(model))
         self._model = model
 
@@ -101,7 +101,7 @@ class PretrainedRanker(PairRanker[ReadPair]):
         return self._model.subwords(text)
 
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> ReadPair:
-        """As `Reranker.pair`."""
+        """As `PretrainedReranker.pair`."""
         return self._model.pair(sentence, context)
 
     def save(self, folder: Path) -> None:

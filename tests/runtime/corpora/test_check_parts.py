@@ -18,7 +18,7 @@ from rayner.data import scans
 from rayner.data.readers import files, find_units, read_unit
 from rayner.errors import RaynerError
 from rayner.runtime import faults
-from rayner.runtime.corpora import kept_parts, look
+from rayner.runtime.corpora import kept_parts, part_findings
 from rayner.runtime.corpora.check import check
 from tests.corpus_in_memory import check_in_memory
 
@@ -118,7 +118,7 @@ def test_of_each_kind_the_first_are_listed_and_all_counted(
 ) -> None:
     splits = {name: _write(tmp_path / name, random.Random(1), 60) for name in ("train", "dev")}
     every = check(splits, workers=0)
-    monkeypatch.setattr(look, "MOST_LISTED", 3)
+    monkeypatch.setattr(part_findings, "MOST_LISTED", 3)
     with _parts_of(300):
         found = check(splits, workers=0)
     seen = Counter[tuple[str, str]]()

@@ -8,8 +8,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -60,8 +59,12 @@ class Reads:
     def __init__(self, score: Callable[[str, str], float]) -> None:
         self.score = score
         self.pairs: list[tuple[str, str]] = []
-        tokenizer = SimpleNamespace(batch=lambda texts: [([text], [(0, 0)]) for text in texts])
-        self.task: Any = SimpleNamespace(tokenizer=tokenizer, pair=lambda one, other: (one[0], other[0]))
+
+    def subwords(self, text: str) -> list[Any]:
+        return [text]
+
+    def pair(self, one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, Any]:
+        return one[0], other[0]
 
     def length_of(self, window: Any) -> int:
         return len(window[0]) + len(window[1])
@@ -83,7 +86,7 @@ def errs(query: str, entity: str) -> float:
 
 def reranker(score: Callable[[str, str], float], weights: RankerWeights | None = None) -> Reranker:
     weights = weights or RankerWeights(10, 1.0, 1.0, 0.0)
-    return Reranker(Reads(score), INDEX.entities, weights.candidates, lambda _: weights)
+    return Reranker(cast(Any, Reads(score)), INDEX.entities, weights.candidates, lambda _: weights)
 
 
 def test_candidates_are_in_the_order_of_a_plain_loop(tmp_path: Path) -> None:
@@ -162,7 +165,7 @@ def search(fitted: Fitted) -> list[list[Any]]:
     found = fitted.search_held_out(INDEX, texts, encode(texts), 10)
     if fitted.reranker is None:
         return found
-    asked = Reranker(Reads(knows), INDEX.entities, 10, fitted.reranker_of)
+    asked = Reranker(cast(Any, Reads(knows)), INDEX.entities, 10, fitted.reranker_of)
     return asked.rerank([Query(m.text, m.sentence) for m in MANY], found)
 
 

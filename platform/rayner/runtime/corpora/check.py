@@ -27,7 +27,7 @@ from rayner.runtime.corpora.kept_parts import (
     mapper_for,
     with_patience,
 )
-from rayner.runtime.corpora.look import Listed, Look, SplitPart, unreadable
+from rayner.runtime.corpora.part_findings import Listed, PartCheck, SplitPart, unreadable
 from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
@@ -73,7 +73,7 @@ def check(
     typed = recipe if finds_mentions else None
     units = _units_by_split(paths, recipe, format)
     given_here = any(not os.path.isabs(unit.paths[0]) for of_split in units.values() for unit in of_split)
-    look = Look(
+    check_part = PartCheck(
         recipe.corpus.rename if recipe else {},
         "nested" if recipe and not typed else _overlap_of(typed),
         typed,
@@ -81,7 +81,7 @@ def check(
         f"{Path.cwd()}/" if given_here else "",
     )
     with TemporaryDirectory(prefix="rayner-check-") as folder:
-        seen = _seen(units, look, workers, Path(folder))
+        seen = _seen(units, check_part, workers, Path(folder))
         summary = _Summary(list(units))
         for part, again in zip(seen.parts, seen.repetitions(), strict=True):
             summary.add(part, seen.rows(part.number), seen.told(part.number), again)
@@ -109,7 +109,7 @@ def _units_by_split(
 
 def _seen(
     units: Mapping[str, Sequence[Unit]],
-    look: Look,
+    check_part: PartCheck,
     workers: int | None,
     folder: Path,
 ) -> SeenParts:
@@ -127,9 +127,9 @@ def _seen(
         parts += [SplitPart(0, name, part) for part in scans.cut_parts(cut)]
     parts = [part._replace(number=number) for number, part in enumerate(parts)]
     seen = SeenParts(folder, parts)
-    for number, of_part in track(mapper(look, parts), len(parts), DOING):
+    for number, of_part in track(mapper(check_part, parts), len(parts), DOING):
         seen.put(number, of_part)
-    _leave_out(seen, mapper, look)
+    _leave_out(seen, mapper, check_part)
     return seen
 
 
@@ -148,7 +148,7 @@ def _pieces_of(given: tuple[int, Unit]) -> tuple[int, list[Unit]]:
     return number, with_patience(lambda: scans.parts_of(None, unit), unit, kept=False)
 
 
-def _leave_out(seen: SeenParts, mapper: ParallelMap, look: Look) -> None:
+def _leave_out(seen: SeenParts, mapper: ParallelMap, check_part: PartCheck) -> None:
     """Of a cut file, each document once, as of a file that is read at once: parts with others are looked at
     again without them."""
     again: dict[int, SplitPart] = {}
@@ -161,7 +161,7 @@ def _leave_out(seen: SeenParts, mapper: ParallelMap, look: Look) -> None:
         found = clashes_of(table)
         clashes.setdefault(number, []).extend(found)
         twice[number] += len(table) - len(found)
-    for number, of_part in mapper(look, list(again.values())):
+    for number, of_part in mapper(check_part, list(again.values())):
         of_part.repaired += twice[number]
         for row in clashes[number]:
             of_part.clashes.add(unreadable(**row, split=seen.parts[number].split))

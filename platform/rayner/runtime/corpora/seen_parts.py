@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rayner.data.corpus_check import Place, repetition_findings
-from rayner.runtime.corpora.look import SCHEMA, Seen, SplitPart, place_of
+from rayner.runtime.corpora.part_findings import SCHEMA, Seen, SplitPart, place_of
 from rayner.runtime.repeated_ids import by_block, repeated
 
 

@@ -102,11 +102,8 @@ def add_reranker(
     folder = local(checkpoint_of(ranker))
     check_ranker(folder)
     if not (folder / MANIFEST).exists():
-        what, hint = (
-            "is a model of transformers, which ranks contexts alone",
-            "train a ranker: rayner kb candidates",
-        )
-        raise InputError(str(folder), what, hint)
+        what = "is a model of transformers, which ranks contexts alone"
+        raise InputError(str(folder), what, "train a ranker on what rayner kb candidates writes")
     with worked_on(out, "adds a re-ranker in this folder", fresh=True) as (place, _):
         best = place / BEST
         if best.exists() and not (best / RERANKER).is_dir():

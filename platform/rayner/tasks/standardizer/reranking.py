@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from rayner.data.batches import forwards
 from rayner.data.schema import Entity
 from rayner.metrics.linking import RANKS
 from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.names import Found
+from rayner.tasks.ranker import Ranker
 
 RERANKER = "reranker"
 """The folder of a standardizer's checkpoint in which that of its re-ranker lies."""
@@ -77,22 +77,6 @@ class RankerWeights:
         return cls(int(values["candidates"]), *weights)
 
 
-class PairScorer(Protocol):
-    """What scores pairs: a ranker that answers."""
-
-    task: Any
-    tokens_per_batch: int
-    forward_cost: int
-
-    def length_of(self, window: Any) -> int:
-        """The tokens that the pair takes up in a batch."""
-        ...
-
-    def log_odds(self, windows: Sequence[Any]) -> Tensor:
-        """[N] float32 of pairs."""
-        ...
-
-
 class Reranker:
     """Puts the candidates of mentions in another order.
 
@@ -106,7 +90,7 @@ class Reranker:
 
     def __init__(
         self,
-        ranker: PairScorer,
+        ranker: Ranker,
         entities: EntityTable,
         candidates: int,
         weights_of: Callable[[str], RankerWeights],
@@ -149,11 +133,10 @@ class Reranker:
         scores = np.empty(len(pairs))
         if not pairs:
             return scores
-        task, texts = self.ranker.task, list(dict.fromkeys(text for pair in pairs for text in pair))
-        ids = dict(zip(texts, (one for one, _ in task.tokenizer.batch(texts)), strict=True))
-        windows = [task.pair(ids[one], ids[other]) for one, other in pairs]
-        lengths = np.array([self.ranker.length_of(window) for window in windows])
-        budget, cost = self.ranker.tokens_per_batch, self.ranker.forward_cost
-        for batch in forwards(np.arange(len(windows)), lengths, budget, cost):
-            scores[batch] = self.ranker.log_odds([windows[i] for i in batch]).cpu().numpy()
+        ranker = self.ranker
+        ids = {text: ranker.subwords(text) for text in dict.fromkeys(text for pair in pairs for text in pair)}
+        windows = [ranker.pair(ids[one], ids[other]) for one, other in pairs]
+        lengths = np.array([ranker.length_of(window) for window in windows])
+        for batch in forwards(np.arange(len(windows)), lengths, ranker.tokens_per_batch, ranker.forward_cost):
+            scores[batch] = ranker.log_odds([windows[i] for i in batch]).cpu().numpy()
         return scores

@@ -1,4 +1,4 @@
-"""A look at a part of a corpus, by whichever process: what it holds, and what is wrong in it."""
+"""A part of a corpus, checked by whichever process: what it holds, and what is wrong in it."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A look at a part, which gives its number and what was seen.
+class PartCheck:
+    """Checks a part, and gives its number and what was seen.
 
     Attributes:
         names: other names of types, by those of the corpus.
