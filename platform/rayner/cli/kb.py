@@ -22,7 +22,7 @@ Inputs = Annotated[
     list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files of one knowledge base.")
 ]
 
-app = typer.Typer(help="Convert and check knowledge bases.", no_args_is_help=True)
+app = typer.Typer(help="Convert and check knowledge bases; re-rankers for them.", no_args_is_help=True)
 
 
 @app.command("convert")
