@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import rayner
 from rayner.cli import main
+from rayner.runtime.reports import page
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -28,6 +30,18 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return exited.value.code, printed.out, printed.err
 
     return run
+
+
+class _Clock:
+    @staticmethod
+    def now() -> datetime:
+        return datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+@pytest.fixture
+def one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports are all written in the same minute, which they name: two of one run are then equal."""
+    monkeypatch.setattr(page, "datetime", _Clock)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 
+
+@pytest.mark.usefixtures("one_moment")
 def test_the_page_of_a_run_lies_in_its_folder_or_where_it_is_said(run, trained, tmp_path):
     status, out, err = run("report", trained, "--json")
     assert status == 0, err
