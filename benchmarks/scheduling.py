@@ -72,10 +72,24 @@ def main() -> None:
         task="annotate",
         conditions="A simulation: a head and raylets on one machine, a model that predicts nothing.",
         rows=measured(rows, {key: "ms" for key in rows[0] if key.endswith("ms_per_block")}),
-        notes=(f"Fit of the driver, with 95 % intervals: {json.dumps(fits['driver'])}.",),
+        notes=(_sentence(fits["driver"]),),
     )
     if options.json:
         print(json.dumps({"rows": rows, "fits": fits}))
+
+
+def _sentence(fitted: Mapping[str, Any]) -> str:
+    """What a fit says, with its intervals."""
+    terms = [
+        f"{middle:.2f} ({low:.2f} to {high:.2f}) for {words}"
+        for name, words in (("block_ms", "a block"), ("actor_ms", "an actor"), ("round_ms", "a round"))
+        for middle, low, high in [fitted[name]]
+    ]
+    blocks = [
+        f"{middle:.0f} ({max(0.0, low):.0f} to {high:.0f}) with {actors} actors"
+        for actors, (middle, low, high) in fitted["ms_per_block_at"].items()
+    ]
+    return f"The driver's fit, in ms with 95 % intervals: {', '.join(terms)}; so a block takes {', '.join(blocks)}."
 
 
 def measure(cluster: Any, actors: int, blocks: int, options: argparse.Namespace) -> dict[str, float]:
