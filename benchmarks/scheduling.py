@@ -89,7 +89,8 @@ def _sentence(fitted: Mapping[str, Any]) -> str:
         f"{middle:.0f} ({max(0.0, low):.0f} to {high:.0f}) with {actors} actors"
         for actors, (middle, low, high) in fitted["ms_per_block_at"].items()
     ]
-    return f"The driver's fit, in ms with 95 % intervals: {', '.join(terms)}; so a block takes {', '.join(blocks)}."
+    of_terms = f"The driver's fit, in ms with 95 % intervals: {', '.join(terms)}"
+    return f"{of_terms}; so a block takes {', '.join(blocks)}."
 
 
 def measure(cluster: Any, actors: int, blocks: int, options: argparse.Namespace) -> dict[str, float]:
