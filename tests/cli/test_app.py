@@ -120,7 +120,7 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
 
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
-    replaced("corpora.convert", "check", interrupt)
+    replaced("corpora.check", "check", interrupt)
     assert run("corpus", "check", tmp_path) == (130, "", "error: interrupted\n")
     replaced("training.train", "train", interrupt)
     status, _, told = run("train", recipe, "--out", tmp_path / "run")

@@ -70,7 +70,7 @@ def test_check_lists_errors_first_with_their_place_and_ends_with_1(run, replaced
         return {"kind": severity, "severity": severity, "where": where, "what": "[wrong]", "hint": "fix it"}
 
     found = {"documents": 2, "errors": 1, "findings": [finding("warning", 1), finding("error", 2)]}
-    replaced("corpora.convert", "check", lambda paths, recipe, workers: found)
+    replaced("corpora.check", "check", lambda paths, recipe, workers: found)
     status, out, _ = run("corpus", "check", tmp_path)
     assert status == 1
     assert out.splitlines() == [
@@ -89,7 +89,7 @@ def test_check_says_each_kind_of_finding_once(run, replaced, tmp_path):
     warnings = [finding("warning", "b", line) | {"what": f"b of {line}"} for line in (1, 2)]
     errors = [finding("error", "e", line) | {"what": f"e {line % 2}"} for line in (1, 2, 3)]
     found = {"errors": 3, "findings": [*notes, *warnings, *errors]}
-    replaced("corpora.convert", "check", lambda paths, recipe, workers: found)
+    replaced("corpora.check", "check", lambda paths, recipe, workers: found)
     status, out, _ = run("corpus", "check", tmp_path)
     assert status == 1
     assert out.splitlines()[:-1] == [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
+from tests.ray_work import Holder
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.waiting import wait_for
 
@@ -94,8 +97,13 @@ def test_a_lost_actor_that_no_node_has_room_for_again_is_not_waited_for_without_
     ray.kill(other)  # pyright: ignore[reportArgumentType]
 
 
-class Holder:
-    """An actor that holds what it was given."""
+def test_what_starts_an_actor_or_reads_a_corpus_imports_no_torch(root: Path) -> None:
+    """It would take a second or two in each of a cluster's processes."""
+    modules = "rayner.runtime.actors, rayner.runtime.corpora.convert"
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
+    environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "False", done.stderr
 
 
 def test_an_error_of_the_input_is_raised_as_it_is() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -23,15 +22,9 @@ from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.serving import launch
+from tests.ray_work import Holder, end
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
-
-
-class Holder:
-    """An actor that holds what it was given."""
-
-    def started(self) -> None:
-        """Answers when it has it."""
 
 
 @pytest.fixture
@@ -43,10 +36,6 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(elsewhere, "SECONDS_BETWEEN_LINES", 0.0)
     yield
     ray.kill(holder)
-
-
-def end(part: Part) -> None:
-    os._exit(1)
 
 
 def test_when_all_parts_are_done_nothing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def check(
 ) -> None:
     """List what is wrong with a corpus, by file and line. Status 1 if there are errors."""
     with logs_on_stderr():
-        from rayner.runtime.corpora.convert import check
+        from rayner.runtime.corpora.check import check
         from rayner.tasks.registry import load_recipe
 
         if not paths and recipe is None:

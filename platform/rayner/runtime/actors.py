@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rayner.config import ScalingSettings
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
 from rayner.runtime.faults import first_line, lost_errors
-from rayner.runtime.model_memory import memory_of, placed_by_memory
+
+if TYPE_CHECKING:
+    from rayner.config import ScalingSettings
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,9 @@ def each_on_actors(
 
     ensure_ray()
     if needs.memory is None and (held := [*held]):
+        # Not above: each actor imports this module before its work, and this one brings torch and all tasks.
+        from rayner.runtime.model_memory import memory_of, placed_by_memory
+
         needs = placed_by_memory(needs, memory_of(held))
     pool = _Pool(load, workers, needs)
     running: deque[_Given] = deque()

@@ -152,7 +152,7 @@ def _write_parts(out: Path) -> None:
 
 def _recognizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of the training, and the scores of the test part."""
-    from rayner.runtime.corpora.convert import check
+    from rayner.runtime.corpora.check import check
     from rayner.runtime.evaluation.evaluate import evaluate
     from rayner.runtime.training.train import train
 

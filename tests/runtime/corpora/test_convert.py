@@ -19,7 +19,8 @@ from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError, RaynerError
 from rayner.runtime import faults
 from rayner.runtime.corpora import kept_parts
-from rayner.runtime.corpora.convert import check, convert, label
+from rayner.runtime.corpora.check import check
+from rayner.runtime.corpora.convert import convert, label
 from rayner.tasks.registry import parse_recipe
 from tests.waiting import wait_for
 

@@ -1,4 +1,4 @@
-"""What the commands of `rayner corpus` do: convert, check and label."""
+"""What the commands `rayner corpus convert` and `rayner corpus label` do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from rayner.errors import CorpusError
 from rayner.files.whole import whole_file
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
-from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.kept_parts import (
     SMALL_BYTES,
     Assembled,
@@ -42,8 +41,6 @@ from rayner.runtime.pipeline import code_digest
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
-
-__all__ = ["check", "convert", "label"]
 
 SOURCES = (
     *("data/readers/*", "data/writers/*", "data/schema", "data/fine_types", "data/json_lines", "data/words"),

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,10 @@ from rayner.runtime.faults import pause, read_fault
 from rayner.runtime.pipeline import parallel_map
 from rayner.runtime.progress import track
 from rayner.runtime.repeated_ids import by_block, repeated
-from rayner.tasks.base import ParallelMap
+
+if TYPE_CHECKING:
+    # Not at run time: it brings torch into each process that reads a corpus.
+    from rayner.tasks.base import ParallelMap
 
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""

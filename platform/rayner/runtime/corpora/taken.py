@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,10 @@ from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS, write_parquet
 from rayner.files.whole import partial_name, whole_file
 from rayner.runtime.progress import track
-from rayner.tasks.base import ParallelMap
+
+if TYPE_CHECKING:
+    # Not at run time: it brings torch into each process that reads a corpus.
+    from rayner.tasks.base import ParallelMap
 
 LOSSES = "losses.jsonl"
 _ROWS = 256
