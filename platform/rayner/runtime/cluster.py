@@ -72,6 +72,14 @@ def is_one_machine() -> bool:
     return "RAY_ADDRESS" not in os.environ and sum(node["Alive"] for node in ray.nodes()) == 1
 
 
+def has_state_api() -> bool:
+    """Whether Ray may tell of actors: False in the process that started a cluster without a dashboard."""
+    from ray._private import worker
+
+    node = worker._global_node
+    return node is None or node._ray_params.include_dashboard is not False
+
+
 @contextlib.contextmanager
 def quiet_ray_data(block_bytes: int | None = None) -> Iterator[None]:
     """Within it Ray Data shows no progress and says nothing but errors.

@@ -17,7 +17,7 @@ from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import RaynerError, RecipeError, StorageError
 from rayner.files.publishing import Publication
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, has_state_api
 from rayner.runtime.elsewhere import cluster_room
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
@@ -62,6 +62,8 @@ def work_on_cluster(
     import ray
     from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig, UserCallback
     from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
+    from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
     from ray.train.v2._internal.execution.callback import ControllerCallback
     from ray.train.v2.api.exceptions import TrainingFailedError
 
@@ -73,6 +75,14 @@ def work_on_cluster(
             for error in worker_exceptions.values():
                 if _lasts(cause := getattr(error, "_base_exc", error)):
                     raise cause
+
+    class Trainer(TorchTrainer):
+        """Without actors that each run would start, a second of CPU each, and that have nothing to do in it:
+        one for data sets of Ray Data, and one that asks Ray's State API whether the controller lives."""
+
+        def _create_default_callbacks(self) -> list[Any]:
+            idle = (DatasetsCallback, *(() if has_state_api() else (PlacementGroupCleanerCallback,)))
+            return [one for one in super()._create_default_callbacks() if not isinstance(one, idle)]
 
     class TellsOfWaiting(ControllerCallback):
         """Says what to do, each time that the workers did not start and Ray Train tries again."""
@@ -97,7 +107,7 @@ def work_on_cluster(
     os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     # Of any kind, though only those of users are declared.
     callbacks: list[Any] = [EndsForGood(), TellsOfWaiting()]
-    trainer = TorchTrainer(
+    trainer = Trainer(
         _work_on_ray,
         train_loop_config={
             "recipe": recipe.model_dump(mode="json"),
