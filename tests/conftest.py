@@ -44,22 +44,26 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
 GROUPS = (
+    "a cluster of nodes",
     "a common cluster: sweeps",
     "a common cluster: the rest of the runtime",
-    "a common cluster: what uses it",
     "own clusters",
+    "a common cluster: what uses it",
 )
 
 
 @cache
 def group_of(file: str) -> str:
     """Which tests stay together where several processes share them: the files with tests on a common
-    cluster, about as long in three parts, those that start clusters of their own, and else a file, as its
-    fixtures are not divided."""
+    cluster, about as long in three parts, those on the nodes of a cluster, those that start clusters of
+    their own, and else a file, as its fixtures are not divided."""
     path = Path(file)
-    if "ray_cluster" in (ROOT / path).read_text("utf-8"):
-        return GROUPS[0 if "sweeps" in path.parts else 1 if "runtime" in path.parts else 2]
-    return GROUPS[3] if path.parent.name == "faults" else file
+    text = (ROOT / path).read_text("utf-8")
+    if "ray_cluster" in text:
+        return GROUPS[1 if "sweeps" in path.parts else 2 if "runtime" in path.parts else 4]
+    if path.parent.name == "faults":
+        return GROUPS[0 if "Nodes" in text else 3]
+    return file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

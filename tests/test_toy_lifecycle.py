@@ -108,7 +108,8 @@ def test_it_answers_over_http(checkpoint: Path) -> None:
 def test_it_is_swept(folder: Path) -> None:
     (folder / "space.py").write_text(SPACE)
     recipe = load_recipe(folder / "toy.yaml", ["training.epochs=3"])
-    settings = sweep_settings(objectives=objectives(["f1"], recipe), search="grid")
+    # One after the other: they share a process.
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), search="grid", max_concurrent=1)
     result = sweep(load_space(str(folder / "space.py")), recipe, folder / "sweep", settings)
     assert result["trials"] == {"finished": 2}
     assert result["settings"] == {"training.head_learning_rate": 3e-2}

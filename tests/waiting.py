@@ -10,13 +10,22 @@ from typing import Any
 import psutil
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 300, process: Popen[Any] | None = None) -> None:
-    """Wait until something holds; fail if it does not in time, or if the process that works on it ends."""
+def wait_for(
+    condition: Callable[[], Any],
+    seconds: float = 300,
+    process: Popen[Any] | None = None,
+    pause: float = 0.05,
+) -> None:
+    """Wait until something holds; fail if it does not in time, or if the process that works on it ends.
+
+    Args:
+        pause: seconds from one look to the next; more where a look costs much.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         assert process is None or process.poll() is None, "the process ended too early"
         assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def below(pid: int) -> list[psutil.Process]:

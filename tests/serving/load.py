@@ -1,4 +1,4 @@
-"""Clients that ask without pause, and retry a request once, as docs/serve.md tells clients to."""
+"""Clients that ask again and again, and retry a request once, as docs/serve.md tells clients to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from urllib.parse import urljoin
 import requests
 
 from tests.waiting import wait_for
+
+PAUSE = 0.05
+"""Seconds between two requests of a client, which are several times as many as a request takes."""
 
 
 @dataclass
@@ -40,6 +43,8 @@ def under_load(url: str, body: Callable[[], dict[str, Any]], clients: int = 4) -
                 seen.failed.append(outcome)
             else:
                 seen.replies.append(outcome)
+            # Else the replicas that are to start have to share the cores with those that answer.
+            stop.wait(PAUSE)
 
     threads = [threading.Thread(target=ask) for _ in range(clients)]
     for thread in threads:

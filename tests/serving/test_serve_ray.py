@@ -106,7 +106,7 @@ def test_metrics_are_on_the_port_of_ray(served: Service) -> None:
         )
 
     # They are sent now and then, those of a replica together.
-    wait_for(lambda: value("ray_rayner_mentions_total", 'endpoint="recognize"') >= mentions)
+    wait_for(lambda: value("ray_rayner_mentions_total", 'endpoint="recognize"') >= mentions, pause=1)
     assert mentions
     assert value("ray_rayner_items_total", 'endpoint="recognize"') >= len(TEXTS)
     assert value("ray_rayner_batch_tokens_count", "") >= 1

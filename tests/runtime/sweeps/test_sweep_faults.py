@@ -17,11 +17,13 @@ import psutil
 import pytest
 import yaml
 
+from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import plan_of
 from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import read_lines, read_trials
+from rayner.runtime.training.train import train
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.gated import open_gate
 from tests.runtime.training.several_workers import toy_values
@@ -51,7 +53,8 @@ def values(tmp_path: Path, gate: Path) -> dict[str, Any]:
 
 
 def settings(recipe: Any, **changes: Any) -> Any:
-    return sweep_settings(**{"search": "grid", "objectives": objectives(["f1"], recipe)} | changes)
+    given = {"search": "grid", "max_concurrent": 2, "objectives": objectives(["f1"], recipe)}
+    return sweep_settings(**given | changes)
 
 
 def steps_of(out: Path) -> dict[str, list[int]]:
@@ -65,7 +68,10 @@ def states(out: Path) -> list[str]:
 
 
 class Tuning:
-    """`rayner tune` in a process of its own on the common cluster, to be killed and run again."""
+    """`rayner tune` in a process of its own on the common cluster, to be killed and run again.
+
+    Two trials at once: each that runs beside others has a process of its own, which imports torch.
+    """
 
     def __init__(
         self, folder: Path, values: dict[str, Any], environment: dict[str, str], *options: str
@@ -73,7 +79,8 @@ class Tuning:
         self.out, self._folder, self._environment = folder / "sweep", folder, environment
         (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
-        self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out), *options]
+        self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out)]
+        self._command += ["--search", "grid", "--max-concurrent", "2", *options]
         self.told = ""
         self._at_work: list[psutil.Process] = []
 
@@ -113,7 +120,7 @@ def _heed_interrupts() -> None:
 def test_a_killed_sweep_is_resumed(
     tmp_path: Path, values: dict[str, Any], gate: Path, joining: dict[str, str]
 ) -> None:
-    tuning = Tuning(tmp_path, values, joining, "--search", "grid")
+    tuning = Tuning(tmp_path, values, joining)
     out = tuning.out
 
     def begun() -> bool:
@@ -125,7 +132,7 @@ def test_a_killed_sweep_is_resumed(
     ended = [*out.glob("trials/*/*/result.json"), *out.glob("winner/*")]
     assert not ended, "Ctrl-C began the run of a winner"
     wait_for(lambda: not tuning.left())
-    open_gate(gate, RATES[-1])
+    open_gate(gate, RATES[0])
     tuning.kill_once(begun)
     # Whoever looks now sees the trials that were under way, too.
     known = {path.parent.name for path in out.glob("trials/*/trial.json")}
@@ -154,7 +161,7 @@ def test_a_sweep_that_is_killed_between_rungs_is_resumed(
     # Six steps an epoch: those of the second round wait in its midst.
     values["training"]["epochs"], values["gate_step"] = 4, 9
     halving = ("--scheduler", "halving", "--grace-period", "1", "--reduction-factor", "2")
-    tuning = Tuning(tmp_path, values, joining, "--search", "grid", *halving)
+    tuning = Tuning(tmp_path, values, joining, *halving)
     out = tuning.out
 
     def in_the_second_round() -> bool:
@@ -209,7 +216,14 @@ def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_r
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("scheduler", ["asha", "halving"])
-def test_trials_on_two_workers_each(tmp_path: Path, values: dict[str, Any], scheduler: str) -> None:
+def test_trials_on_two_workers_each(
+    tmp_path: Path, values: dict[str, Any], scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheduler == "asha":
+        # The winner is trained in this process, as it is on workers with the other scheduler.
+        monkeypatch.setattr(
+            winner, "train", lambda *given, **options: train(*given, **options | {"workers": 0})
+        )
     values["training"]["epochs"], values["gate"] = 3, ""
     (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-6, 0.1]}\n')
     recipe = parse_recipe(values, "recipe")

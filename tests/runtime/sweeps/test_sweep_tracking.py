@@ -95,7 +95,7 @@ def test_ray_exports_how_far_a_sweep_is(tmp_path: Path) -> None:
             lines = answer.read().decode().splitlines()
         return "\n".join(line for line in lines if "rayner_sweep" in line and 'sweep="mysweep"' in line)
 
-    wait_for(lambda: "ray_rayner_sweep_best" in exported() and "sweep_failures" in exported())
+    wait_for(lambda: "ray_rayner_sweep_best" in (seen := exported()) and "sweep_failures" in seen, pause=1)
     assert re.search(r'ray_rayner_sweep_trials\{.*state="finished".*\} 1\.0', exported())
     assert re.search(r'ray_rayner_sweep_trials\{.*state="pending".*\} 0\.0', exported())
     assert re.search(r'ray_rayner_sweep_best\{.*metric="f1".*\} 0\.5', exported())
