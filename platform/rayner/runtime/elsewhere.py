@@ -104,6 +104,10 @@ class _Worker:
         return begin(attempt)
 
 
+def empty_task() -> None:
+    """Answers once there is room for it; its worker imports this module alone."""
+
+
 def wait_for_room(started: Sequence[Any], needs: Needs, times: int = 1) -> None:
     """Wait until the first of several is there that each need this, and say now and then what is missing.
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray, this_node
-from rayner.runtime.elsewhere import Needs, wait_for_room
+from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
 from rayner.runtime.faults import first_line, lost_errors
 
 Part = TypeVar("Part")
@@ -49,7 +49,7 @@ def parallel_map(
     shared = ray.put(work)
     where: Any = NodeAffinitySchedulingStrategy(this_node(), soft=False) if here else "DEFAULT"
     on_one = ray.remote(num_cpus=1, scheduling_strategy=where)
-    task, first = on_one(_result), on_one(_started)
+    task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
     try:
@@ -100,10 +100,6 @@ def code_digest(*patterns: str) -> str:
     package = Path(__file__).parents[1]
     sources = sorted(path for pattern in patterns for path in package.glob(f"{pattern}.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-
-
-def _started() -> None:
-    """Answers once there is a CPU."""
 
 
 def _result(work: Callable[[Part], Result], part: Part) -> Result | RaynerError:

@@ -32,7 +32,7 @@ from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, rea
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
-from rayner.runtime.elsewhere import Needs, wait_for_room
+from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
 from rayner.runtime.faults import WorkerFault
 from rayner.runtime.shared_folder import check_visible, marker_file
 
@@ -148,7 +148,7 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
 
     each = Needs(cpus, pool.gpus, max(pool.memory, default=None))
     if pool.stages is None or not (cpus or pool.gpus):
-        room = ray.remote(**each.options())(_started)
+        room = ray.remote(**each.options())(empty_task)
         wait_for_room([room.remote()], each)
         return
     asked = {name: value for name, value in (("CPU", cpus), ("GPU", pool.gpus)) if value}
@@ -158,10 +158,6 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
         wait_for_room([group.ready()], each, pool.stages * pool.least)
     finally:
         remove_placement_group(group)
-
-
-def _started() -> None:
-    """Answers once there is room."""
 
 
 class _Actor:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
-from rayner.runtime.elsewhere import Needs, wait_for_room
+from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
 from rayner.supervision.local_model import LocalModel
 
 PROMPTS_AT_ONCE = 128
@@ -99,7 +99,7 @@ def answers_of(
 
     ensure_ray()
     gpus = 1 if ray.cluster_resources().get("GPU") else 0
-    room = ray.remote(num_cpus=1, num_gpus=gpus)(_started)
+    room = ray.remote(num_cpus=1, num_gpus=gpus)(empty_task)
     wait_for_room([room.remote()], Needs(1, gpus))
     items = [
         {"place": place, "prompt": prompt, "seed": seed}
@@ -145,10 +145,6 @@ class _Actor:
         except RaynerError as error:
             return pa.table([[None], [None], [pickle.dumps(error)]], schema=_SCHEMA)
         return pa.table([places, answers, [None] * len(places)], schema=_SCHEMA)
-
-
-def _started() -> None:
-    """Answers once there is room."""
 
 
 def _first_line(error: Exception) -> str:
