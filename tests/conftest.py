@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -47,19 +48,25 @@ GROUPS = (
     "a common cluster: sweeps",
     "a common cluster: the rest of the runtime",
     "a common cluster: what uses it",
+    "workers without Ray",
     "own clusters",
 )
+FORKS = re.compile(r'\bspawn\(|\bassert_two_equal_one\(|"forkserver"')
+"""What starts workers from a process that has imported what takes seconds to import."""
 
 
 @cache
 def group_of(file: str) -> str:
     """Which tests stay together where several processes share them: the files with tests on a common
-    cluster, about as long in three parts, those that start clusters of their own, and else a file, as its
-    fixtures are not divided."""
+    cluster, about as long in three parts, those whose workers are forked from one process, those that start
+    clusters of their own, and else a file, as its fixtures are not divided."""
     path = Path(file)
-    if "ray_cluster" in (ROOT / path).read_text("utf-8"):
+    source = (ROOT / path).read_text("utf-8")
+    if "ray_cluster" in source:
         return GROUPS[0 if "sweeps" in path.parts else 1 if "runtime" in path.parts else 2]
-    return GROUPS[3] if path.parent.name == "faults" else file
+    if path.parent.name == "faults":
+        return GROUPS[4]
+    return GROUPS[3] if FORKS.search(source) else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
