@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -49,21 +50,25 @@ GROUPS = (
     "a common cluster: the rest of the runtime",
     "own clusters",
     "a common cluster: what uses it",
+    "workers without Ray",
 )
+FORKS = re.compile(r'\bspawn\(|\bassert_two_equal_one\(|"forkserver"')
+"""What starts workers from a process that has imported what takes seconds to import."""
 
 
 @cache
 def group_of(file: str) -> str:
     """Which tests stay together where several processes share them: the files with tests on a common
     cluster, about as long in three parts, those on the nodes of a cluster, those that start clusters of
-    their own, and else a file, as its fixtures are not divided."""
+    their own, those whose workers are forked from one process, and else a file, as its fixtures are not
+    divided."""
     path = Path(file)
-    text = (ROOT / path).read_text("utf-8")
-    if "ray_cluster" in text:
+    source = (ROOT / path).read_text("utf-8")
+    if "ray_cluster" in source:
         return GROUPS[1 if "sweeps" in path.parts else 2 if "runtime" in path.parts else 4]
     if path.parent.name == "faults":
-        return GROUPS[0 if "Nodes" in text else 3]
-    return file
+        return GROUPS[0 if "Nodes" in source else 3]
+    return GROUPS[5] if FORKS.search(source) else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

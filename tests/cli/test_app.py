@@ -19,7 +19,7 @@ def python(root: Path, *arguments: str, **environment: str) -> subprocess.Comple
     command = [sys.executable, *arguments]
     environment = {"PYTHONPATH": "platform", "PATH": "/usr/bin:/bin", **environment}
     return subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,22 +54,37 @@ def test_an_interrupted_upload_is_ended_first(storage: Storage, place: Place) ->
 
 def test_an_upload_that_is_interrupted_again_ends_behind_its_writer(storage: Storage, place: Place) -> None:
     sent: list[str] = []
-    gone = threading.Event()
+    heard: list[int] = []
+    told, over, gone = threading.Semaphore(0), threading.Event(), threading.Event()
 
     def interrupt_twice(method: str, path: str) -> Fault | None:
         if method in ("POST", "PUT") and len(sent) < 2:
             sent.append(method)
+            # One that comes just before the main thread begins to wait is not heard until it is done.
             os.kill(os.getpid(), signal.SIGINT)
+            while not told.acquire(timeout=0.2):
+                os.kill(os.getpid(), signal.SIGINT)
             if len(sent) == 2:
+                over.set()
                 gone.wait(30)
         return None
 
+    def hear(number: int, frame: Any) -> None:
+        heard.append(number)
+        told.release()
+        if len(heard) <= 2:
+            signal.default_int_handler(number, frame)
+
     storage.fault = interrupt_twice
     with interrupted():
-        place.write(DATA)
+        signal.signal(signal.SIGINT, hear)
+        try:
+            place.write(DATA)
+        finally:
+            assert over.wait(300)
     gone.set()
     assert sent == ["POST", "PUT"]
-    wait_for(lambda: place.read() == DATA, 60)
+    wait_for(lambda: place.read() == DATA)
 
 
 def test_an_upload_whose_thread_is_interrupted_at_its_start_never_begins(

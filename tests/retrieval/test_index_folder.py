@@ -161,12 +161,12 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
 
     def encode(texts):
         encoding.set()
-        assert go.wait(20)
+        assert go.wait(300)
         return Letters()(texts)
 
     first = threading.Thread(target=add_entities, args=(tmp_path, [Entity("D9", "x")], encode))
     first.start()
-    assert encoding.wait(20)
+    assert encoding.wait(300)
     for write in (
         lambda: remove_entities(tmp_path, ["D1"]),
         lambda: add_entities(tmp_path, [Entity("D8", "y")], Letters()),

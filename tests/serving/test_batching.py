@@ -49,7 +49,7 @@ def run(work: Any) -> Any:
     async def main() -> Any:
         batcher = TokenBatcher(BUDGET, NoMeter())
         try:
-            return await asyncio.wait_for(work(batcher), 20)
+            return await asyncio.wait_for(work(batcher), 300)
         finally:
             await batcher.close()
 

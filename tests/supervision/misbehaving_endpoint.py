@@ -53,7 +53,7 @@ class Question:
 
     def hang(self) -> None:
         """Answer nothing until the test ends."""
-        self.released.wait(60)
+        self.released.wait(600)
 
     def trickle(self) -> None:
         """Answer byte by byte, without an end, until the test ends or nobody listens."""

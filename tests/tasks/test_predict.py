@@ -138,7 +138,7 @@ class Watched:
 
     def forward(self, windows: Sequence[int]) -> list[int]:
         if self.awaits is not None:
-            assert self.prepared[self.awaits].wait(60), "the next round is not prepared meanwhile"
+            assert self.prepared[self.awaits].wait(300), "the next round is not prepared meanwhile"
         self.before_forward = self.before_forward or sum(event.is_set() for event in self.prepared)
         return list(windows)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 import rayner
 from rayner.cli import corpus, index, kb
@@ -55,11 +57,17 @@ for name, group in (("corpus", corpus.app), ("kb", kb.app), ("index", index.app)
     app.add_typer(group, name=name)
 
 
+@cache
+def _command() -> Any:
+    """The commands as they are parsed: made once, which takes as long as many a command itself."""
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C, 1 for anything else."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     with errors_as_status():
-        status = app(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
+        status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:
         hint = "; the same command continues from here" if arguments[0] in _RESUMED else ""
         fail(f"interrupted{hint}", INTERRUPTED)

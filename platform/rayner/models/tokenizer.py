@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class Tokenizer:
     """A fast tokenizer, without special tokens, truncation or padding.
 
     Args:
-        fast: the tokenizer of the `tokenizers` library; it is copied.
+        fast: the tokenizer of the `tokenizers` library, which is taken over.
         special: the special tokens by role (`cls_token`, ...); `bos_token` and `eos_token` stand in for
             absent `cls_token` and `sep_token`, and the padding for an absent `unk_token`.
 
@@ -31,7 +32,7 @@ class Tokenizer:
     """
 
     def __init__(self, fast: tokenizers.Tokenizer, special: Mapping[str, str]) -> None:
-        self._fast = tokenizers.Tokenizer.from_str(fast.to_str())
+        self._fast = fast
         self._fast.no_truncation()
         self._fast.no_padding()
         self._special = dict(special)
@@ -126,13 +127,19 @@ def tokenizer_from(folder: str | Path) -> Tokenizer:
     if not path.is_file():
         return _from_transformers(Source("folder", str(folder), folder))
     try:
-        return Tokenizer(tokenizers.Tokenizer.from_file(str(path)), _special_tokens(folder))
+        return _parsed(path.read_text("utf-8"), tuple(sorted(_special_tokens(folder).items())))
     except InputError:
         raise
     except Exception as error:  # the Rust library raises nothing narrower
         raise CheckpointError(
             str(path), f"not a tokenizer ({error})", "fetch or write the folder again"
         ) from error
+
+
+@lru_cache(maxsize=2)
+def _parsed(content: str, special: tuple[tuple[str, str], ...]) -> Tokenizer:
+    """Models of one process mostly share a tokenizer, of which no use changes anything."""
+    return Tokenizer(tokenizers.Tokenizer.from_str(content), dict(special))
 
 
 def _special_tokens(folder: Path) -> dict[str, str]:

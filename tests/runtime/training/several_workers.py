@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from tests.runtime.training.toy_task import LoopTask, largest_difference, toy_ru
 NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
 # Of torch, what the first step of an optimizer imports; of transformers, what the first encoder does.
 multiprocessing.set_forkserver_preload([__name__, "torch._dynamo", "transformers.models.bert.modeling_bert"])
+WORDS = 10_000
+"""Parameters with so many rows are embeddings of the vocabulary."""
 PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
 
 
@@ -84,11 +86,11 @@ def lose_the_group(out: Path, at: int) -> None:
     (out.parent / f"raised-{own}").touch()
 
 
-def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:
-    """Train what a recipe describes, without dropout in its encoders.
-
-    `OUT/gradients-RANK` has a file for each step, with the gradients of all workers together.
-    """
+def train_in_float64(
+    values: dict[str, Any], examples: Path, out: Path, keeping: Callable[[Path], Any] = nullcontext
+) -> None:
+    """Train what a recipe describes, without dropout in its encoders, under what keeps something of each step
+    in `OUT/kept-RANK`."""
     recipe = parse_recipe(values, "recipe")
     task = train_task(recipe)
     build = task.build
@@ -104,19 +106,28 @@ def train_in_float64(values: dict[str, Any], examples: Path, out: Path) -> None:
     found = ExampleSet(examples)
     dev = list(task.items("dev"))
     out.mkdir(parents=True, exist_ok=True)
-    with keeping_gradients(out / f"gradients-{rank()}"):
+    with keeping(out / f"kept-{rank()}"):
         work(Run(recipe, task, found, "key", dev, out, torch.device("cpu")))
 
 
 @contextmanager
 def keeping_gradients(folder: Path) -> Iterator[None]:
-    """Within it, every step writes its gradients, those of all workers together, before they are clipped."""
+    """Within it, every step writes its gradients, those of all workers together, before they are clipped: of
+    the words those that occur, whose gradients are not 0."""
     folder.mkdir()
     sum_gradients = learner.sum_gradients
 
     def keeping(parameters: Sequence[torch.nn.Parameter]) -> None:
         sum_gradients(parameters)
-        found = {str(i): p.grad.clone() for i, p in enumerate(parameters) if p.grad is not None}
+        found = {}
+        for i, gradient in enumerate(p.grad for p in parameters):
+            if gradient is None:
+                continue
+            is_words = gradient.ndim == 2 and len(gradient) >= WORDS
+            if is_words and (rows := gradient.any(1).nonzero()[:, 0]).numel():
+                found |= {f"{i} rows": rows, f"{i} values": gradient[rows]}
+            else:
+                found[str(i)] = gradient.contiguous()
         save_file(found, folder / f"{len(list(folder.iterdir())):04}.safetensors")
 
     learner.sum_gradients = keeping

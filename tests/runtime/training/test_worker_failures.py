@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from rayner.errors import CorpusError
 from rayner.runtime.training.loop import work
 from tests.runtime.training.toy_task import LoopTask, toy_run
 
-SECONDS = 120
+SECONDS = 400
 """Enough to start two processes on a busy machine; a collective would wait for half an hour."""
 
 
@@ -56,11 +55,9 @@ CASES: dict[str, tuple[int, str, Callable[..., Any]]] = {
 def endings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
     """What each of two workers raised, by case."""
     folder = tmp_path_factory.mktemp("failures")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start = mp.get_context("forkserver").Process
-    processes = [start(target=run_cases, args=(rank, port, folder)) for rank in range(2)]
+    context = mp.get_context("forkserver")
+    ports = context.Queue()
+    processes = [context.Process(target=run_cases, args=(rank, ports, folder)) for rank in range(2)]
     for process in processes:
         process.start()
     deadline = time.monotonic() + SECONDS
@@ -77,10 +74,14 @@ def _read(path: Path) -> str:
     return json.loads(path.read_text()) if path.exists() else "did not end"
 
 
-def run_cases(rank: int, port: int, folder: Path) -> None:
+def run_cases(rank: int, ports: Any, folder: Path) -> None:
     torch.set_num_threads(1)
     # As with Ray Train, worker 0 keeps the store.
-    store = TCPStore("127.0.0.1", port, 2, is_master=rank == 0)
+    if rank == 0:
+        store = TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
+        ports.put(store.port)
+    else:
+        store = TCPStore("127.0.0.1", ports.get(), 2, is_master=False)
     for case, (failing, method, failure) in CASES.items():
         dist.init_process_group("gloo", store=PrefixStore(case, store), rank=rank, world_size=2)
         task = LoopTask()
