@@ -143,6 +143,21 @@ def test_an_id_is_fetched_once_and_kept(folder: Path, tmp_path: Path, cached: Pa
     assert alone.task.contexts.of(BOOK) == by_folder
 
 
+def test_a_reranker_computes_in_the_precision_of_the_checkpoint(folder: Path, tmp_path: Path) -> None:
+    task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": str(folder / "bert")})
+    save_checkpoint(tmp_path / "own", task.recipe, task, built(task), {})
+    stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
+        exact, rounded = (load_pipeline(place, "cpu", p).with_contexts(BOOK) for p in ("float32", "bfloat16"))
+        scores = [
+            [context.score or 0 for of in d.sentence_contexts or () for context in of]
+            for d in (exact, rounded)
+        ]
+        assert scores[0] != scores[1]
+        assert scores[0] == pytest.approx(scores[1], abs=0.02)
+
+
 def test_what_lies_at_the_path_comes_before_an_id(tmp_path: Path) -> None:
     assert place_of_ranker(ID, tmp_path) == ID
     (tmp_path / ID).mkdir(parents=True)
