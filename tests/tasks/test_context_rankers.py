@@ -149,13 +149,19 @@ def test_a_reranker_computes_in_the_precision_of_the_checkpoint(folder: Path, tm
     stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
     for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
-        exact, rounded = (load_pipeline(place, "cpu", p).with_contexts(BOOK) for p in ("float32", "bfloat16"))
-        scores = [
-            [context.score or 0 for of in d.sentence_contexts or () for context in of]
-            for d in (exact, rounded)
-        ]
-        assert scores[0] != scores[1]
-        assert scores[0] == pytest.approx(scores[1], abs=0.02)
+        exact, rounded = (
+            {
+                (number, text): score
+                for number, of in enumerate(read(load_pipeline(place, "cpu", precision).with_contexts(BOOK)))
+                for text, score in of.items()
+            }
+            for precision in ("float32", "bfloat16")
+        )
+        # Of two that are alike, another may be chosen.
+        both = exact.keys() & rounded.keys()
+        assert len(both) > len(exact) / 2
+        assert any(exact[key] != rounded[key] for key in both)
+        assert all(exact[key] == pytest.approx(rounded[key], abs=0.05) for key in both)
 
 
 def test_what_lies_at_the_path_comes_before_an_id(tmp_path: Path) -> None:
