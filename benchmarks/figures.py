@@ -278,6 +278,11 @@ def origin_of(runs: Iterable[Path]) -> Origin:
     return last.model_copy(update={"commit": ", ".join(sorted({origin.commit for origin in found}))})
 
 
+def commits_of(runs: Iterable[Path]) -> str:
+    """By the code of which commits runs were made; `not recorded` is among them where one does not say."""
+    return ", ".join(sorted({origin_of([run]).commit for run in runs}))
+
+
 def _parts(origin: Origin) -> dict[str, Any]:
     return {name: getattr(origin, name) for name in Origin.model_fields}
 

@@ -99,8 +99,9 @@ def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> i
     set_ = changes_of(run, runs, changes)
     if status := train_fold(run, runs, material, set_):
         return status
-    loaded = load_checkpoint(out / "run" / "best")
-    seconds = json.loads((out / "run" / "result.json").read_text("utf-8"))["seconds"]
+    training = run.training(runs)
+    loaded = load_checkpoint(training / "best")
+    seconds = json.loads((training / "result.json").read_text("utf-8"))["seconds"]
     found: dict[str, Any] = {"seconds": seconds, "asked": [m.text for m in material.folds[run.fold].test]}
     found["trained"] = ask(loaded.task, loaded.model, material, run.fold)
     found[SETTINGS] = settings_of(run, changes).model_dump(mode="json")
@@ -125,17 +126,24 @@ def changes_of(run: Run, runs: Path, changes: Sequence[str]) -> list[str]:
 
 
 def train_fold(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> int:
-    """Train, or go on with, a run by all its changes, in a process of its own; the exit status."""
-    out = run.out(runs)
+    """Train, or go on with, a run by all its changes, in a process of its own; the exit status.
+
+    By which code is noted once it has ended.
+    """
+    out, training = run.out(runs), run.training(runs)
+    was_finished = (training / "result.json").exists()
     out.mkdir(parents=True, exist_ok=True)
     rows = [{"mention": m.text, "entity_id": list(m.entity_ids)} for m in material.folds[run.fold].train]
     _write(out / "train.jsonl", rows)
     _write(out / "entities.jsonl", [asdict(entity) for entity in material.entities])
-    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out / "run")]
+    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(training)]
     command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with (out / "train.log").open("a") as log:
-        return subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
+        status = subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
+    if not (status or was_finished):
+        keep_origin(training)
+    return status
 
 
 def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.figures import commits_of
 from benchmarks.linking_in_documents import interval
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +40,10 @@ class Run(NamedTuple):
         """Its folder."""
         return runs / f"{self.corpus}_{self.fold}_{self.seed}"
 
+    def training(self, runs: Path) -> Path:
+        """The folder of its training."""
+        return self.out(runs) / "run"
+
 
 def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
     """One row for each corpus, index, encoder and way: the mean over folds and seeds."""
@@ -50,12 +55,17 @@ def rows(planned: Sequence[Run], runs: Path) -> list[dict[str, Any]]:
                 for way in WAYS:
                     got = {run: f[encoder][name][way] for run, f in found.items() if encoder in f}
                     if got and (encoder, way) != ("trained", "n-grams"):
-                        table.append(_row(corpus, name, encoder, way, got))
+                        table.append(_row(corpus, name, encoder, way, got, runs))
     return table
 
 
 def _row(
-    corpus: str, index: str, encoder: str, way: str, got: Mapping[Run, Mapping[str, float | None]]
+    corpus: str,
+    index: str,
+    encoder: str,
+    way: str,
+    got: Mapping[Run, Mapping[str, float | None]],
+    runs: Path,
 ) -> dict[str, Any]:
     by_seed: dict[int, list[float]] = {}
     for run, scores in got.items():
@@ -66,6 +76,8 @@ def _row(
         for key in SCORES
         if all(scores.get(key) is not None for scores in got.values())
     }
+    made = [run.out(runs) for run in got]
+    made += [run.training(runs) for run in got] if encoder == "trained" else []
     return {
         "corpus": corpus,
         "index": index,
@@ -73,6 +85,7 @@ def _row(
         "by": way,
         "folds": len({run.fold for run in got}),
         "seeds": len(by_seed),
+        "commits": commits_of(made),
         **means,
         "top1_deviation": statistics.stdev(of_seeds) if len(of_seeds) > 1 else None,
     }

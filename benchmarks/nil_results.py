@@ -29,7 +29,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out, keep_origin, measured, origin_of, record
+from benchmarks.figures import add_out, commits_of, keep_origin, measured, origin_of, record
 from benchmarks.linking_material import Material, load_material
 from benchmarks.linking_results import Run, changes_of, recipe_of, train_fold
 from benchmarks.results_page import table as tables
@@ -196,7 +196,7 @@ def measure(run: Run, encoder: str, runs: Path, material: Material, changes: Seq
     if encoder == "trained":
         if status := train_fold(run, runs, material, changes_of(run, runs, changes)):
             return status
-        loaded = load_checkpoint(run.out(runs) / "run" / "best")
+        loaded = load_checkpoint(run.training(runs) / "best")
         task, model = loaded.task, loaded.model
     else:
         task = StandardizerTask(recipe_of(run, changes))
@@ -212,10 +212,12 @@ def rows(planned: Sequence[Run], encoders: Sequence[str], runs: Path) -> list[di
     """One row for each index, encoder, operating point and share: the mean over folds and seeds."""
     table = []
     for encoder in encoders:
-        files = [file for run in planned if (file := file_of(run, encoder, runs)).exists()]
-        of_folds = [json.loads(file.read_text("utf-8")) for file in files]
+        finished = [run for run in planned if file_of(run, encoder, runs).exists()]
+        of_folds = [json.loads(file_of(run, encoder, runs).read_text("utf-8")) for run in finished]
+        made = [file_of(run, encoder, runs) for run in finished]
+        made += [run.training(runs) for run in finished] if encoder == "trained" else []
         for same in zip(*of_folds, strict=True):
-            table.append(_row(encoder, same))
+            table.append(_row(encoder, same) | {"commits": commits_of(made)})
     return table
 
 

@@ -40,8 +40,9 @@ from rayner.retrieval.build import build_index
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe
+from rayner.tasks.standardizer.chunks import NameBatch
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, Standardizer
-from rayner.tasks.standardizer.task import NameBatch, StandardizerTask
+from rayner.tasks.standardizer.task import StandardizerTask
 
 RECIPE = Path(__file__).resolve().parents[1] / "jobs" / "recipes" / "standardizer_esappmod.yaml"
 MENTIONS = 2439

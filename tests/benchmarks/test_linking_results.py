@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import linking_results, linking_runs
-from benchmarks.figures import Figure, read_result
+from benchmarks.figures import Figure, here, keep_origin, read_result
 from benchmarks.linking_results import Run, settings_of
 
 RUN = Run("esappmod", 0, 1)
@@ -73,6 +73,8 @@ def test_a_file_has_the_mean_and_deviation_of_what_is_finished(tmp_path: Path) -
         run.out(tmp_path).mkdir()
         figures = {"trained": dict.fromkeys(("names", "names and mentions"), ways)}
         (run.out(tmp_path) / "figures.json").write_text(json.dumps(figures))
+    for folder in (planned[0].out(tmp_path), planned[0].training(tmp_path)):
+        keep_origin(folder)
     linking_results.write("ncbi", planned, tmp_path, tmp_path)
     found = read_result(tmp_path / "linking_ncbi.json")
     assert found.seeds == (1, 2)
@@ -80,6 +82,7 @@ def test_a_file_has_the_mean_and_deviation_of_what_is_finished(tmp_path: Path) -
     assert (row["folds"], row["seeds"]) == (2, 2)
     assert row["top1"] == Figure(value=65.0, unit="%", deviation=7.1, n=4, headline=True)
     assert row["mrr"] == Figure(value=60.0, unit="%", n=4)
+    assert row["commits"] == f"{here().commit}, not recorded"
 
 
 def of_ranks(texts: str, *encoders: tuple[str, list[int]]) -> str:

@@ -50,7 +50,7 @@ def test_a_row_is_the_mean_of_folds_and_a_finished_fold_is_not_asked_again(tmp_p
         file.write_text(json.dumps([labels | scores(threshold, 0.5)]))
         assert nil_results.measure(run, "untrained", tmp_path, None, ()) == 0  # type: ignore[arg-type]
     (row,) = nil_results.rows(runs, ["untrained", "trained"], tmp_path)
-    assert (row["encoder"], row["folds"]) == ("untrained", 2)
+    assert (row["encoder"], row["folds"], row["commits"]) == ("untrained", 2, "not recorded")
     assert row["accuracy"] == pytest.approx((1 / 3 + 1 / 2) / 2)
     assert row["ece_pooled"] == pytest.approx(row["ece"])
 

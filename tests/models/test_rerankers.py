@@ -92,6 +92,19 @@ def test_of_a_long_pair_the_longer_side_is_cut_and_the_rest_stays(
     assert both.cut == 2 * len(long) + empty - 96
 
 
+@pytest.mark.parametrize("name", list(MODELS))
+def test_in_bfloat16_scores_are_near_those_of_float32(folders: dict[str, Path], name: str) -> None:
+    rerankers = [load_reranker(str(folders[name])) for _ in range(2)]
+    rerankers[1].compute_in("bfloat16")
+    linear = [module for module in rerankers[1].modules() if isinstance(module, torch.nn.Linear)]
+    assert {module.weight.dtype for module in linear} == {torch.bfloat16}
+    pairs = [rerankers[0].pair(*map(rerankers[0].subwords, pair)) for pair in PAIRS]
+    with torch.inference_mode():
+        exact, rounded = (reranker(pairs) for reranker in rerankers)
+    assert rounded.dtype == torch.float32
+    assert 0 < (exact - rounded).abs().max() < 0.05
+
+
 def test_segments_are_those_of_the_tokenizer(folders: dict[str, Path]) -> None:
     reranker = load_reranker(str(folders["one label"]))
     pair = reranker.pair(reranker.subwords("Ada came."), reranker.subwords("the sea"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -33,8 +35,20 @@ def test_it_reaches_the_recall(kind, distance) -> None:
     assert built.recall >= 0.95
     dense = DenseSide(vectors, distance, built, device="cpu")
     queries = dense.prepare(clustered(3000, False)[::30] + np.float32(0.1))
-    found, true = dense.nearest(queries, 10), dense.nearest(queries, 10, approximately=False)
+    found, true = built.nearest(queries.numpy(), 10), dense.nearest(queries, 10, approximately=False)
     assert measure_recall(found, true) > 0.9
+
+
+def test_many_queries_are_compared_with_all_vectors_where_lists_take_longer() -> None:
+    vectors = clustered(3000, True)
+    built = replace(build_approximate(vectors, "ivf", 0.0, True), effort=16)
+    assert [built.is_slower(queries) for queries in (0, 1, 20, 40)] == [False, False, False, True]
+    assert not replace(built, effort=8).is_slower(100)
+    assert not replace(built, kind="hnsw", effort=1024).is_slower(100)
+    dense = DenseSide(vectors, "cosine", built, device="cpu")
+    queries = dense.prepare(clustered(3000, False)[::30] + np.float32(0.1))
+    np.testing.assert_array_equal(dense.nearest(queries, 10), dense.nearest(queries, 10, approximately=False))
+    np.testing.assert_array_equal(dense.nearest(queries[:1], 10), built.nearest(queries[:1].numpy(), 10))
 
 
 def test_recall_is_the_share_that_was_found() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -61,19 +62,34 @@ def test_a_small_pool_grows_until_there_are_enough_entities(monkeypatch: pytest.
 
 
 def test_few_postings_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    postings = np.diff(SIDE.postings.indptr)
     queries = SIDE.vectorizer.transform(["balo pmi"])
-    whole, left = pruned._rarest(queries, postings, 0.0)
-    assert (whole != queries).nnz == 0
-    assert left.tolist() == [0]
-    fewer, left = pruned._rarest(queries, postings, 0.5)
-    assert 0 < left[0] <= 0.5
-    rest = (queries - fewer).power(2).sum() ** 0.5
-    assert rest == pytest.approx(left[0], abs=1e-6)
-    assert postings[fewer.indices].max() <= postings[(queries - fewer).indices].min()
+    counts = np.diff(SIDE.postings.indptr)[queries.indices]
+    order = np.argsort(counts, kind="stable")
+    weights, counts = queries.data[order], counts[order]
+    monkeypatch.setattr(pruned, "RESTS", (0.5, 0.2, 0.0))
+    steps = pruned._steps(weights, counts)
+    assert steps[-1] == (len(weights), 0)
+    for (end, left), rest in zip(steps, pruned.RESTS, strict=True):
+        assert left == pytest.approx(np.linalg.norm(weights[end:]), abs=1e-6)
+        assert left <= rest < np.linalg.norm(weights[end - 1 :])
+    monkeypatch.setattr(pruned, "MOST_POSTINGS", int(counts[:2].sum()))
+    assert pruned._steps(weights, counts) == [(2, 0)]
     monkeypatch.setattr(pruned, "MOST_POSTINGS", 1)
-    one, left = pruned._rarest(queries, postings, 0.5)
-    assert (one.nnz, left.tolist()) == (1, [0])
+    assert pruned._steps(weights, counts) == [(1, 0)]
+
+
+def test_of_the_nearest_64_names_nearly_all_are_candidates() -> None:
+    words = ["".join(two) for two in product(("ba", "co", "di", "fu", "ga", "hy", "jo", "vex"), repeat=2)]
+    names = [f"{one} {other}" for one, other in product(words, repeat=2)]
+    side, asked = fit_lexical(names, (1, 4)), [name[:2] + name[3:] for name in names[::83]]
+    found = PrunedScores(side, [[text] for text in asked], np.arange(len(names))).candidates(
+        np.full(len(asked), 64)
+    )
+    assert max(map(len, found)) < len(names) / 4
+    of_all = side.scores(asked)
+    last = np.sort(of_all)[:, -64]
+    near = [np.count_nonzero(row[of] >= least) for row, of, least in zip(of_all, found, last, strict=True)]
+    assert sum(min(count, 64) for count in near) / (64 * len(asked)) >= 0.99
 
 
 @pytest.mark.parametrize("weight", [0.5, math.inf])

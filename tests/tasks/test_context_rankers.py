@@ -143,6 +143,27 @@ def test_an_id_is_fetched_once_and_kept(folder: Path, tmp_path: Path, cached: Pa
     assert alone.task.contexts.of(BOOK) == by_folder
 
 
+def test_a_reranker_computes_in_the_precision_of_the_checkpoint(folder: Path, tmp_path: Path) -> None:
+    task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": str(folder / "bert")})
+    save_checkpoint(tmp_path / "own", task.recipe, task, built(task), {})
+    stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
+        exact, rounded = (
+            {
+                (number, text): score
+                for number, of in enumerate(read(load_pipeline(place, "cpu", precision).with_contexts(BOOK)))
+                for text, score in of.items()
+            }
+            for precision in ("float32", "bfloat16")
+        )
+        # Of two that are alike, another may be chosen.
+        both = exact.keys() & rounded.keys()
+        assert len(both) > len(exact) / 2
+        assert any(exact[key] != rounded[key] for key in both)
+        assert all(exact[key] == pytest.approx(rounded[key], abs=0.05) for key in both)
+
+
 def test_what_lies_at_the_path_comes_before_an_id(tmp_path: Path) -> None:
     assert place_of_ranker(ID, tmp_path) == ID
     (tmp_path / ID).mkdir(parents=True)

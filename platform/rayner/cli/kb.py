@@ -10,6 +10,7 @@ import typer
 from rayner.cli.options import (
     Json,
     KnowledgeBaseFormat,
+    Precision,
     Standardizer,
     given_output,
     given_path,
@@ -97,13 +98,14 @@ def rerank(
     candidates: Annotated[
         int, typer.Option(min=10, metavar="N", help="Candidates per mention that the ranker reads.")
     ] = 16,
+    precision: Precision = None,
     as_json: Json = False,
 ) -> None:
     """Write a checkpoint of a standardizer whose first candidates a ranker reads again."""
     with logs_on_stderr():
         from rayner.runtime.linking.reranking import add_reranker
 
-        found = add_reranker(checkpoint, ranker, out, candidates=candidates)
+        found = add_reranker(checkpoint, ranker, out, candidates=candidates, precision=precision)
     print_result(found, as_json, _show_reranker)
 
 

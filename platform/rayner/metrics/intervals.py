@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts, count_spans
 from rayner.metrics.spans import precision_recall_f1
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 METRICS = ("precision", "recall", "f1")
 _CELLS_PER_BATCH = 4_000_000
@@ -52,6 +54,7 @@ def bootstrap_counts(counts: SpanCounts, *, confidence: float, resamples: int, s
     known, places = np.unique(columns, return_inverse=True)
     rows = np.concatenate([counts.rows, counts.rows])
     # Scikit-learn and scipy.stats take a second to import, in each process of a cluster.
+    from scipy.sparse import csr_array
     from scipy.stats import bootstrap
 
     tables = [

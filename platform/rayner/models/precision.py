@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import torch
+from torch import nn
 
 from rayner.config.base import Precision
 from rayner.errors import InputError
@@ -24,6 +25,14 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
 def dtype_of(precision: Precision) -> torch.dtype:
     """As torch calls it."""
     return _DTYPES.get(precision, torch.float32)
+
+
+def round_weights(module: nn.Module, precision: Precision) -> None:
+    """Round the weights of its linear layers for good, so that no batch does it again."""
+    if precision != "float32":
+        for part in module.modules():
+            if isinstance(part, nn.Linear):
+                part.to(dtype_of(precision))
 
 
 def default_precision(device: str | torch.device) -> Precision:

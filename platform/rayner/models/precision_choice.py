@@ -11,7 +11,7 @@ from torch import nn
 
 from rayner.config.base import AskedPrecision, Precision
 from rayner.models.encoder import Encoder
-from rayner.models.precision import autocast, check_precision, default_precision, dtype_of
+from rayner.models.precision import autocast, check_precision, default_precision, round_weights
 
 FASTER = 0.9
 """Of float32's time: with less than this, bfloat16 is the faster one and not merely measured at another
@@ -66,15 +66,13 @@ def set_precision(model: nn.Module, precision: Precision, rounded: bool = False)
     """Have the encoders of a model compute in a precision.
 
     Args:
-        rounded: round the weights of their linear layers for good, so that no batch does it again. For models
-            that only answer: what they would learn or save is not what they were given.
+        rounded: `round_weights`, for models that only answer: what they would learn or save is not what they
+            were given.
     """
     for encoder in encoders_of(model):
         encoder.precision = precision
-        if rounded and precision != "float32":
-            for module in encoder.modules():
-                if isinstance(module, nn.Linear):
-                    module.to(dtype_of(precision))
+        if rounded:
+            round_weights(encoder, precision)
 
 
 def precision_of(model: nn.Module) -> Precision:

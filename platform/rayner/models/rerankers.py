@@ -15,9 +15,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from rayner.config.base import Precision
 from rayner.errors import InputError, storage_error
 from rayner.models.encoder import max_length_of
 from rayner.models.finite import check_finite
+from rayner.models.precision import autocast, round_weights
 from rayner.models.ranker import fitted
 from rayner.models.sources import needs_code
 from rayner.models.tokenizer import fast_tokenizer
@@ -63,6 +65,7 @@ class PretrainedReranker(nn.Module, ABC):
     def __init__(self, model: Any, tokenizer: Any, where: str) -> None:
         super().__init__()
         self.model, self.where = model.eval(), where
+        self._precision: Precision = "float32"
         self._tokenizer = tokenizer
         self._fast = tokenizers.Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._fast.no_truncation()
@@ -109,7 +112,13 @@ class PretrainedReranker(nn.Module, ABC):
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self._has_types:
             inputs["token_type_ids"] = types
-        return self._scores({name: torch.from_numpy(rows).to(device) for name, rows in inputs.items()})
+        with autocast(device, self._precision):
+            return self._scores({name: torch.from_numpy(rows).to(device) for name, rows in inputs.items()})
+
+    def compute_in(self, precision: Precision) -> None:
+        """Score in this precision from now on; the weights are rounded for good."""
+        self._precision = precision
+        round_weights(self.model, precision)
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer in the format of transformers."""

@@ -9,12 +9,14 @@ product of sparse matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from rayner.retrieval.document_sentences import DocumentSentences, Found, Method, by_text
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 def bm25(k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, *, case: bool = True) -> Method:
@@ -44,23 +46,27 @@ def bm25(k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, *, case: bool 
     return find
 
 
-def count_words(words: Sequence[Sequence[str]], case: bool) -> sparse.csr_matrix:
+def count_words(words: Sequence[Sequence[str]], case: bool) -> csr_matrix:
     """How often each sentence has each word: [S, V] float64."""
+    from scipy.sparse import csr_matrix
+
     numbers: dict[str, int] = {}
     spelled = (w if case else w.casefold() for of_one in words for w in of_one)
     column = [numbers.setdefault(word, len(numbers)) for word in spelled]
     lengths = np.array([len(of_one) for of_one in words], dtype=np.int64)
     row = np.repeat(np.arange(len(words)), lengths)
     shape = (len(words), len(numbers))
-    return sparse.csr_matrix((np.ones(len(column)), (row, column)), shape)
+    return csr_matrix((np.ones(len(column)), (row, column)), shape)
 
 
-def okapi_weights(counts: Any, k1: float, b: float, epsilon: float) -> sparse.csr_matrix:
+def okapi_weights(counts: Any, k1: float, b: float, epsilon: float) -> csr_matrix:
     """What a sentence scores for a word of the query: [S, V], of counts [S, V].
 
     With f the count, n the sentences that have the word, N all sentences, l the words of the sentence and L
     their mean: log((N - n + 0.5) / (n + 0.5)) f (k1 + 1) / (f + k1 (1 - b + b l / L)).
     """
+    from scipy.sparse import csr_matrix
+
     sentences = counts.shape[0]
     having = np.bincount(counts.indices, minlength=counts.shape[1])
     idf = np.log(sentences - having + 0.5) - np.log(having + 0.5)
@@ -70,4 +76,4 @@ def okapi_weights(counts: Any, k1: float, b: float, epsilon: float) -> sparse.cs
     slowed = k1 * (1 - b + b * length / max(length.mean(), 1e-9)) if sentences else length
     row = np.repeat(np.arange(sentences), np.diff(counts.indptr))
     data = counts.data * (k1 + 1) / (counts.data + slowed[row]) * idf[counts.indices]
-    return sparse.csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+    return csr_matrix((data, counts.indices, counts.indptr), counts.shape)

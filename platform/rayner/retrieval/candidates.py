@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from rayner.retrieval import exact
 from rayner.retrieval.dense import DenseSide
 
 POOL = 64
@@ -65,4 +67,4 @@ def lexical_candidates(scores: np.ndarray, needed: np.ndarray) -> list[np.ndarra
     pool = max(POOL, DEPTH * int(needed.max()))
     if pool >= scores.shape[1]:
         return [np.arange(scores.shape[1])] * len(scores)
-    return list(np.argpartition(-scores, pool, axis=1)[:, :pool])
+    return list(exact.largest(torch.from_numpy(scores), pool)[1].numpy())

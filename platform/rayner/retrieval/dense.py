@@ -23,7 +23,8 @@ class DenseSide:
     Args:
         vectors: [M, D] float32, of length 1 where the distance is the cosine; may be memory-mapped.
         distance: of a query and a vector. `similarities` are cosines, or minus the distance.
-        approximate: a structure over the same vectors, for `nearest`; None searches all of them.
+        approximate: a structure over the same vectors, for `nearest` where it is the faster way; None
+            searches all of them.
         device: where the product of matrices is done, to be set before the first query; by default a GPU
             where there is one with room for the vectors. There `nearest` is always exact.
     """
@@ -56,8 +57,10 @@ class DenseSide:
 
     def nearest(self, queries: Tensor, k: int, approximately: bool = True) -> np.ndarray:
         """The rows [Q, k] of the nearest vectors, best first; fewer where there are fewer, -1 for none."""
-        if approximately and self.approximate is not None and self._device.type == "cpu":
-            return self.approximate.nearest(queries.numpy(), k)
+        if approximately and self._device.type == "cpu":
+            structure = self.approximate
+            if structure is not None and not structure.is_slower(len(queries)):
+                return structure.nearest(queries.numpy(), k)
         with torch.inference_mode():
             _, rows = exact.nearest(queries, self._on_device(), self._half_squares(), k)
         return rows.cpu().numpy()

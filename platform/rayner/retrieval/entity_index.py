@@ -140,12 +140,13 @@ class EntityIndex:
 
     def _lexical_scores(self, texts: Sequence[str]) -> AllScores | PrunedScores:
         spellings = [list(dict.fromkeys([text, self.expand(text)])) for text in texts]
-        if self._scores_all:
+        if self.scores_all:
             return AllScores(self.lexical, spellings, self._first)
         return PrunedScores(self.lexical, spellings, self.names.entity)
 
     @property
-    def _scores_all(self) -> bool:
+    def scores_all(self) -> bool:
+        """Whether a string is compared with all names by n-grams."""
         return self.settings.search == "exact" or len(self.names) <= MOST_SCORED
 
     def expand(self, text: str) -> str:

@@ -43,7 +43,7 @@ def _of_batch(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) 
         scores = queries @ vectors[block].T
         if offsets is not None:
             scores += offsets[block]
-        values, rows = _largest(scores, min(k, scores.shape[1]))
+        values, rows = largest(scores, min(k, scores.shape[1]))
         best_values.append(values)
         best_rows.append(rows + begin)
     values, rows = torch.cat(best_values, 1), torch.cat(best_rows, 1)
@@ -51,16 +51,20 @@ def _of_batch(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) 
     return values, rows.gather(1, places)
 
 
-def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row and their places.
+def largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row of `scores` [Q, M] and their places, [Q, k] each, in no order.
 
     They lie in the k groups with the largest maxima, and maxima cost a small part of a selection.
     """
     groups = scores.shape[1] // _GROUP
-    if groups <= 4 * k or scores.shape[1] % _GROUP:
+    if groups <= 4 * k:
         return scores.topk(k, 1, sorted=False)
-    grouped = scores.view(len(scores), groups, _GROUP)
+    grouped = scores[:, : groups * _GROUP].unflatten(1, (groups, _GROUP))
     chosen = grouped.amax(2).topk(k, 1, sorted=False).indices
     inner = grouped.gather(1, chosen[:, :, None].expand(-1, -1, _GROUP)).flatten(1)
-    values, places = inner.topk(k, 1, sorted=False)
-    return values, chosen.gather(1, places // _GROUP) * _GROUP + places % _GROUP
+    rest = scores[:, groups * _GROUP :]
+    values, places = torch.cat([inner, rest], 1).topk(k, 1, sorted=False)
+    inside = places - inner.shape[1] + groups * _GROUP
+    of_group = places.clamp(max=inner.shape[1] - 1)
+    found = chosen.gather(1, of_group // _GROUP) * _GROUP + of_group % _GROUP
+    return values, torch.where(places < inner.shape[1], found, inside)

@@ -6,12 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
-from scipy import sparse
 
 from rayner.config import IndexSettings
 from rayner.data.schema import ENTITY_SCHEMA
@@ -23,13 +22,17 @@ from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import restore_lexical
 from rayner.retrieval.names import Names
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 FORMAT = 1
 MANIFEST = "index.json"
 OTHER_IDS = "other_ids.json"
 """Other id -> entity id; only in an index by an earlier rayner, whose entities did not hold them."""
 HINT = "copy the whole index folder again, or build it anew"
 
-_POSTINGS = ("data", "indices", "indptr")
+_SPARSE = ("data", "indices", "indptr")
+_POSTINGS, _BY_NAME = "postings", "by-name"
 
 
 def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> None:
@@ -40,8 +43,9 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
     vectorizer = index.lexical.vectorizer
     ngrams = pa.array(vectorizer.get_feature_names_out().tolist(), pa.string())
     _write_table(pa.table({"ngram": ngrams, "idf": pa.array(vectorizer.idf_)}), folder / "ngrams.arrow")
-    for part in _POSTINGS:
-        np.save(folder / f"postings-{part}.npy", getattr(index.lexical.postings, part))
+    _write_sparse(index.lexical.postings, folder, _POSTINGS)
+    if not index.scores_all:
+        _write_sparse(index.lexical.by_name, folder, _BY_NAME)
     (folder / "abbreviations.json").write_text(_json(index.abbreviations), encoding="utf-8")
     approximate = index.dense.approximate
     if approximate is not None:
@@ -75,12 +79,13 @@ def read_files(folder: Path, version: int) -> EntityIndex:
         what = "its settings are those of another version of rayner"
         raise IndexFolderError(str(folder / MANIFEST), what, "build it anew") from None
     ngrams = _read_table(folder / "ngrams.arrow")
-    parts = [_read_array(folder / f"postings-{part}.npy") for part in _POSTINGS]
     shape = (ngrams.num_rows, manifest["names"])
+    has_names = f"{_BY_NAME}-data.npy" in manifest["files"]
     lexical = restore_lexical(
         ngrams["ngram"].to_pylist(),
         ngrams["idf"].to_numpy(),
-        sparse.csr_matrix(tuple(parts), shape=shape, copy=False),
+        _read_sparse(folder, _POSTINGS, shape),
+        _read_sparse(folder, _BY_NAME, shape[::-1]) if has_names else None,
         settings.ngrams,
     )
     search, approximate = manifest["search"], None
@@ -175,6 +180,18 @@ def _read_array(path: Path) -> np.ndarray:
 
 def _read_json(path: Path) -> dict[str, str]:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _write_sparse(matrix: csr_matrix, folder: Path, name: str) -> None:
+    for part in _SPARSE:
+        np.save(folder / f"{name}-{part}.npy", getattr(matrix, part))
+
+
+def _read_sparse(folder: Path, name: str, shape: tuple[int, int]) -> csr_matrix:
+    from scipy.sparse import csr_matrix
+
+    parts = [_read_array(folder / f"{name}-{part}.npy") for part in _SPARSE]
+    return csr_matrix(tuple(parts), shape=shape, copy=False)
 
 
 def _json(value: Any) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from rayner.retrieval.candidates import lexical_candidates
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 ANALYZER = "char_wb"
@@ -24,16 +24,36 @@ class LexicalSide:
         vectorizer: fitted on the names.
         postings: [V, N] float32: for each n-gram the names that have it, with weights; a name's column has
             length 1.
+        by_name: [N, V], the same by names, where it is kept; else it is made when it is asked for.
     """
 
-    def __init__(self, vectorizer: TfidfVectorizer, postings: sparse.csr_matrix) -> None:
+    def __init__(
+        self, vectorizer: TfidfVectorizer, postings: csr_matrix, by_name: csr_matrix | None = None
+    ) -> None:
         self.vectorizer = vectorizer
         self.postings = postings
+        self._by_name = by_name
+
+    @property
+    def by_name(self) -> csr_matrix:
+        """The weights [N, V] by names."""
+        if self._by_name is None:
+            self._by_name = self.postings.T.tocsr()
+        return self._by_name
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         """Cosines [Q, N] of texts with all names, in float32; a text without a known n-gram has zeros."""
         queries: Any = self.vectorizer.transform(texts)
-        return (queries @ self.postings).toarray()
+        found = np.zeros((len(texts), self.postings.shape[1]), np.float32)
+        for row, begin, end in zip(found, queries.indptr, queries.indptr[1:], strict=False):
+            if begin < end:
+                row[:] = self.sums(queries.indices[begin:end], queries.data[begin:end])
+        return found
+
+    def sums(self, ngrams: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """For all names [N] the sums of these n-grams' weights in them times `weights` [G], in that order."""
+        # With the names in one array: a product of sparse matrices takes several times as long.
+        return self.postings[ngrams].T @ weights
 
 
 class AllScores:
@@ -54,7 +74,10 @@ class AllScores:
 
     def candidates(self, needed: np.ndarray) -> list[np.ndarray]:
         """Entities of the nearest names: at least `needed` [Q] of them, or all."""
-        return lexical_candidates(np.maximum.reduceat(self._scores, self._first, axis=1), needed)
+        of_names = self._scores
+        alone = len(self._first) == of_names.shape[1]
+        best = of_names if alone else np.maximum.reduceat(of_names, self._first, axis=1)
+        return lexical_candidates(best, needed)
 
     def of(self, text: np.ndarray, name: np.ndarray) -> np.ndarray:
         """The cosines of pairs [P] of a text and a name, by their numbers."""
@@ -69,13 +92,17 @@ def fit_lexical(names: Sequence[str], ngrams: tuple[int, int]) -> LexicalSide:
 
 
 def restore_lexical(
-    vocabulary: Sequence[str], idf: np.ndarray, postings: sparse.csr_matrix, ngrams: tuple[int, int]
+    vocabulary: Sequence[str],
+    idf: np.ndarray,
+    postings: csr_matrix,
+    by_name: csr_matrix | None,
+    ngrams: tuple[int, int],
 ) -> LexicalSide:
     """The lexical side whose n-grams have this order and these inverse document frequencies."""
     places = {ngram: i for i, ngram in enumerate(vocabulary)}
     vectorizer = _vectorizer(ngrams, places)
     vectorizer.idf_ = idf
-    return LexicalSide(vectorizer, postings)
+    return LexicalSide(vectorizer, postings, by_name)
 
 
 def _vectorizer(ngrams: tuple[int, int], vocabulary: dict[str, int] | None = None) -> TfidfVectorizer:

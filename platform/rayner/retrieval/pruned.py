@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 
+from rayner.retrieval import exact
 from rayner.retrieval.candidates import DEPTH
 from rayner.retrieval.lexical import LexicalSide
 
@@ -39,6 +39,7 @@ class PrunedScores:
     def __init__(
         self, side: LexicalSide, spellings: Sequence[Sequence[str]], entity_of_name: np.ndarray
     ) -> None:
+        self._side = side
         self._postings = side.postings
         self._entity = entity_of_name
         self._queries: Any = side.vectorizer.transform([s for of_one in spellings for s in of_one])
@@ -46,23 +47,7 @@ class PrunedScores:
 
     def candidates(self, needed: np.ndarray) -> list[np.ndarray]:
         """Entities of the nearest names: at least `needed` [Q] of them, or all."""
-        wanted = needed[self._text]
-        found = [np.empty(0, np.int64) for _ in wanted]
-        pending = np.arange(len(wanted))
-        for rest in RESTS:
-            if not len(pending):
-                break
-            pruned, left = _rarest(self._queries[pending], np.diff(self._postings.indptr), rest)
-            scores: Any = pruned @ self._postings
-            again = []
-            for i, query in enumerate(pending):
-                of_row = slice(scores.indptr[i], scores.indptr[i + 1])
-                found[query], least = self._nearest(
-                    scores.data[of_row], scores.indices[of_row], int(wanted[query])
-                )
-                if least < left[i]:
-                    again.append(query)
-            pending = np.array(again, np.int64)
+        found = [self._of_query(i, int(needed[text])) for i, text in enumerate(self._text)]
         of_texts: list[np.ndarray] = []
         for text, count in enumerate(needed):
             entities = np.unique(np.concatenate([found[i] for i in np.flatnonzero(self._text == text)]))
@@ -82,56 +67,66 @@ class PrunedScores:
                 np.maximum(best[begin:end], self._cosines(query, name[begin:end]), out=best[begin:end])
         return best
 
-    def _nearest(self, scores: np.ndarray, names: np.ndarray, needed: int) -> tuple[np.ndarray, float]:
-        """Entities of the highest scores, and the score of the last one that is needed."""
-        count, least = max(POOL, DEPTH * needed), 0.0
+    def _of_query(self, query: int, needed: int) -> np.ndarray:
+        """Entities of the names that are nearest by the rarest n-grams of a string."""
+        of_row = slice(self._queries.indptr[query], self._queries.indptr[query + 1])
+        ngrams, weights = self._queries.indices[of_row], self._queries.data[of_row]
+        if not len(ngrams):
+            return np.empty(0, np.int64)
+        counts = self._postings.indptr[ngrams + 1] - self._postings.indptr[ngrams]
+        order = np.argsort(counts, kind="stable")
+        scores, seen = np.float32(0), 0
+        entities = np.empty(0, np.int64)
+        for end, left in _steps(weights[order], counts[order]):
+            scores = scores + self._side.sums(ngrams[order[seen:end]], weights[order[seen:end]])
+            seen = end
+            entities, least = self._nearest(scores, needed)
+            if least >= left:
+                break
+        return entities
+
+    def _nearest(self, scores: np.ndarray, needed: int) -> tuple[np.ndarray, float]:
+        """Entities of the highest scores above 0, and the score of the last one that is needed."""
+        count = max(POOL, DEPTH * needed)
         while True:
-            values, places = torch.from_numpy(scores).topk(min(count, len(scores)))
-            entities, first = np.unique(self._entity[names[places.numpy()]], return_index=True)
+            best, rows = exact.largest(torch.from_numpy(scores)[None], min(count, len(scores)))
+            order = best[0].argsort(descending=True)
+            values, names = best[0][order].numpy(), rows[0][order].numpy()
+            names = names[values > 0]
+            entities, first = np.unique(self._entity[names], return_index=True)
             if len(entities) >= needed:
-                least = float(values[np.sort(first)[needed - 1]])
-            if len(entities) >= needed or len(values) == len(scores):
-                return entities.astype(np.int64), least
+                return entities.astype(np.int64), float(values[np.sort(first)[needed - 1]])
+            if len(names) < count:
+                return entities.astype(np.int64), 0.0
             count *= 4
 
     def _cosines(self, query: int, names: np.ndarray) -> np.ndarray:
-        """In the order in which a product of sparse matrices adds n-grams up: equal to its last bit."""
-        found = np.zeros(len(names), np.float32)
+        """N-grams are added up in the order in which those of all names are: equal to the last bit."""
         of_row = slice(self._queries.indptr[query], self._queries.indptr[query + 1])
-        postings = self._postings
-        for ngram, weight in zip(self._queries.indices[of_row], self._queries.data[of_row], strict=True):
-            of_ngram = slice(postings.indptr[ngram], postings.indptr[ngram + 1])
-            having = postings.indices[of_ngram]
-            places = np.minimum(np.searchsorted(having, names), len(having) - 1)
-            hits = np.flatnonzero(having[places] == names)
-            found[hits] += weight * postings.data[of_ngram][places[hits]]
-        return found
+        weights = np.zeros(self._queries.shape[1], np.float32)
+        weights[self._queries.indices[of_row]] = self._queries.data[of_row]
+        return self._side.by_name[names] @ weights
 
 
-def _rarest(queries: Any, postings: np.ndarray, rest: float) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """The rarest n-grams of queries [Q, V], until what is left of one is at most `rest` long, or too many.
+def _steps(weights: np.ndarray, postings: np.ndarray) -> list[tuple[int, float]]:
+    """How many n-grams of a query are looked up, one time after the other, and what is left then.
 
     Args:
-        postings: [V] how many names have an n-gram.
+        weights: [G] of the n-grams, the rarest first.
+        postings: [G] how many names have each.
 
     Returns:
-        The queries with these n-grams alone, and [Q] the length of what each has beside them; 0 where it has
-        too many postings for more of it to be looked up.
+        Numbers of n-grams, ascending, until what is left of the query is as short as `RESTS` say, or there
+        are too many postings; and the length of what is left: 0 where no more of it is looked up.
     """
-    kept = np.zeros(queries.nnz, bool)
-    left = np.zeros(queries.shape[0])
-    for row in range(queries.shape[0]):
-        begin, end = queries.indptr[row], queries.indptr[row + 1]
-        if begin == end:
-            continue
-        order = np.argsort(postings[queries.indices[begin:end]], kind="stable")
-        squares = np.square(queries.data[begin:end][order], dtype=np.float64)
-        # From the end: what is left of the whole query is 0 exactly.
-        lengths = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0))
-        touched = np.cumsum(postings[queries.indices[begin:end][order]])
-        enough, most = int(np.argmax(lengths <= rest)), int(np.searchsorted(touched, MOST_POSTINGS))
-        kept[begin + order[: min(enough, most) + 1]] = True
-        left[row] = lengths[enough] if enough <= most else 0.0
-    counts = np.concatenate([[0], np.cumsum(kept)])[queries.indptr]
-    pruned = sparse.csr_matrix((queries.data[kept], queries.indices[kept], counts), shape=queries.shape)
-    return pruned, left
+    # From the end: what is left of the whole query is 0 exactly.
+    squares = np.square(weights, dtype=np.float64)
+    lengths = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0))
+    most = int(np.searchsorted(np.cumsum(postings), MOST_POSTINGS))
+    steps = []
+    for rest in RESTS:
+        enough = int(np.argmax(lengths <= rest))
+        if enough > most:
+            return [*steps, (min(most + 1, len(weights)), 0.0)]
+        steps.append((enough + 1, float(lengths[enough])))
+    return steps

@@ -107,6 +107,7 @@ def load_checkpoint(
     task, model = load_trained(folder, recipe, train_task, device)
     chosen = choose(precision, model).precision
     set_precision(model, chosen, rounded=True)
+    task.precision = chosen
     return Checkpoint(recipe, task, model, folder, chosen)
 
 

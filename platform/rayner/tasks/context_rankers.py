@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import RankerRecipe
+from rayner.config.base import Precision
 from rayner.errors import CheckpointError, storage_error
 from rayner.files.fetching import is_there, local
 from rayner.files.run_checkpoints import checkpoint_of
+from rayner.models.precision_choice import set_precision
 from rayner.models.rerankers import kind_of_reranker, load_reranker
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
@@ -115,33 +117,39 @@ def save_ranker(ranker: RankerPlace, folder: Path) -> None:
         shutil.copyfile(path, folder / path.name)
 
 
-def load_ranker(ranker: RankerPlace, device: str | None = None) -> PairRanker[Any]:
+def load_ranker(
+    ranker: RankerPlace, device: str | None = None, precision: Precision = "float32"
+) -> PairRanker[Any]:
     """The ranker, ready to score; one that was asked for lately is not loaded again.
 
     Args:
         device: by default a GPU where there is one.
+        precision: what it computes in; below float32 its weights are rounded.
 
     Raises:
         CheckpointError: the folder is no checkpoint of a ranker, or it is damaged.
         InputError: a model of transformers that cannot be used, or that cannot be had from here.
     """
-    return _loaded(ranker, digest_of_ranker(ranker), device)
+    return _loaded(ranker, digest_of_ranker(ranker), device, precision)
 
 
-def load_trained_ranker(folder: Path, device: str) -> Ranker:
+def load_trained_ranker(folder: Path, device: str, precision: Precision) -> Ranker:
     """As `load_ranker`, of a checkpoint."""
-    found = load_ranker(folder, device)
+    found = load_ranker(folder, device, precision)
     assert isinstance(found, Ranker)
     return found
 
 
 @lru_cache(2)
-def _loaded(ranker: RankerPlace, digest: str, device: str | None) -> PairRanker[Any]:
+def _loaded(ranker: RankerPlace, digest: str, device: str | None, precision: Precision) -> PairRanker[Any]:
     check_ranker(ranker)
     if isinstance(ranker, str) or _is_pretrained(local(ranker)):
-        return PretrainedRanker(load_reranker(str(ranker)).to(device or default_device()))
+        reranker = load_reranker(str(ranker)).to(device or default_device())
+        reranker.compute_in(precision)
+        return PretrainedRanker(reranker)
     folder = local(ranker)
     task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask, device)
+    set_precision(model, precision, rounded=True)
     predictor = task.predictor(model)
     assert isinstance(predictor, PairRanker)
     return predictor

@@ -65,7 +65,8 @@ class DocumentTask(CorpusTask[R]):
         Raises:
             InputError: as `contexts_of`.
         """
-        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint or self.origin)
+        folder = self.checkpoint or self.origin
+        return contexts_of(self.recipe.context, self.recipe.encoder, folder, self.precision)
 
     @property
     def origin(self) -> Path | None:

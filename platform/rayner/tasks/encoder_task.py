@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
+from rayner.config.base import Precision
 from rayner.data import batches
 from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
@@ -64,6 +65,8 @@ class EncoderTask(ABC, Generic[R]):
         self.recipe = recipe
         self.checkpoint: Path | None = None
         """The folder that the model was loaded from."""
+        self.precision: Precision = "float32"
+        """What the model computes in where it answers, and a ranker that it asks: both are loaded for it."""
         self._tokenizer = tokenizer
         self._loading: Path | None = None
 

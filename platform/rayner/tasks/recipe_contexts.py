@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_model
 
 from rayner.config import ContextSettings
+from rayner.config.base import Precision
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
@@ -51,17 +52,24 @@ class SentenceContexts:
         ranker: that which chooses, or None.
         encoder: the name or the folder of that of the method `dense`: the task's, as it was before training,
             so that contexts are the same in training and in answers.
+        precision: what the ranker computes in.
     """
 
-    def __init__(self, settings: ContextSettings, ranker: RankerPlace | None, encoder: str) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: ContextSettings,
+        ranker: RankerPlace | None,
+        encoder: str,
+        precision: Precision = "float32",
+    ) -> None:
+        self._settings, self._precision = settings, precision
         self.ranker, self._encoder = ranker, encoder
         self._last: OrderedDict[Document, tuple[Document, int]] = OrderedDict()
         self._characters = 0
         self._lock = Lock()
 
     def __reduce__(self) -> Any:
-        return SentenceContexts, (self._settings, self.ranker, self._encoder)
+        return SentenceContexts, (self._settings, self.ranker, self._encoder, self._precision)
 
     def of(self, document: Document) -> Document:
         """The document with contexts of each sentence, its own where it has some.
@@ -101,7 +109,7 @@ class SentenceContexts:
 
     @cached_property
     def _stage(self) -> ContextStage:
-        ranker = None if self.ranker is None else load_ranker(self.ranker)
+        ranker = None if self.ranker is None else load_ranker(self.ranker, precision=self._precision)
         encode = None
         if self._is_dense:
             encoder = _load_encoder(self._encoder).to(default_device())
@@ -129,13 +137,17 @@ class SentenceContexts:
 
 
 def contexts_of(
-    settings: ContextSettings | None, encoder: str, checkpoint: Path | None
+    settings: ContextSettings | None,
+    encoder: str,
+    checkpoint: Path | None,
+    precision: Precision = "float32",
 ) -> SentenceContexts | None:
     """The contexts that sentences are read with; None where the recipe asks for none.
 
     Args:
         encoder: that of the recipe.
         checkpoint: the folder that holds the ranker and the encoder; None takes those that are named.
+        precision: what the ranker computes in.
 
     Raises:
         RecipeError: the ranker's folder does not exist.
@@ -149,7 +161,7 @@ def contexts_of(
     if settings.ranker is not None:
         ranker = _named(settings.ranker) if checkpoint is None else checkpoint / RANKER
         check_ranker(ranker)
-    return SentenceContexts(settings, ranker, encoder)
+    return SentenceContexts(settings, ranker, encoder, precision)
 
 
 def _named(ranker: str) -> RankerPlace:

@@ -89,7 +89,8 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
     recipe = recipe.model_copy(update={"context": plain, "windows": windows})
     # Trained without `dense`, a checkpoint has no encoder beside its own.
     own = loaded.folder / RETRIEVER
-    contexts = SentenceContexts(plain, settings.place, str(own if own.is_dir() else loaded.folder))
+    encoder = str(own if own.is_dir() else loaded.folder)
+    contexts = SentenceContexts(plain, settings.place, encoder, loaded.precision)
     task = copy(loaded.task)
     task.recipe = recipe
     vars(task).pop("_windows", None)

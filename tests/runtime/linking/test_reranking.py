@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import rayner
 from rayner import cli
@@ -65,6 +66,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     train(parse_recipe(small, "recipe"), folder / "ranker", workers=0)
     reranked = folder / "reranked"
     arguments = ("kb", "rerank", standardizer, folder / "ranker", "--out", reranked, "--candidates", 10)
+    arguments = (*arguments, "--precision", "bfloat16")
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []
         patch.setattr("builtins.print", lambda *given, **_: printed.extend(map(str, given)))
@@ -82,6 +84,26 @@ def test_the_commands_say_what_they_did(places: Places) -> None:
         assert 0 <= places.told[name]["top1"] <= 1
         assert 0 <= places.told[name]["nil_auc"] <= 1
     assert version_of(places.reranked) != version_of(places.standardizer)
+    card = (places.reranked / "best" / "README.md").read_text()
+    assert f"`{version_of(places.ranker)}`, in `reranker/`, reads the first 10" in card
+    assert "Re-ranker" not in (places.standardizer / "README.md").read_text()
+
+
+def test_a_reranker_computes_in_the_precision_of_the_checkpoint(places: Places) -> None:
+    weights = [
+        load_file(folder / "model.safetensors") for folder in (places.standardizer, places.reranked / "best")
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    found = []
+    for precision in ("float32", "bfloat16"):
+        predictor: Any = load_checkpoint(places.reranked, "cpu", precision).predictor(None)
+        (answer,) = predict(predictor, ASKED[:1])
+        encoder = predictor.reranker.ranker._model.text_encoder
+        found.append((encoder.precision, {one.entity_id: one.ranker for one in answer.candidates}))
+    assert [precision for precision, _ in found] == ["float32", "bfloat16"]
+    same = found[0][1].keys() & found[1][1].keys()
+    assert any(found[0][1][name] != found[1][1][name] for name in same)
 
 
 def test_the_same_answers_wherever_it_is_asked(places: Places, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import StandardizerRecipe
+from rayner.config.base import AskedPrecision
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.folders import replace_folder
@@ -15,6 +16,7 @@ from rayner.files.run_checkpoints import checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import file_at, worked_on
+from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.supervision.context_rows import row_to_json
 from rayner.tasks.checkpoint import save_checkpoint
@@ -76,6 +78,7 @@ def add_reranker(
     *,
     candidates: int = CANDIDATES,
     device: str | None = None,
+    precision: AskedPrecision = None,
 ) -> dict[str, Any]:
     """Write a checkpoint of a standardizer whose first candidates a ranker reads again.
 
@@ -85,6 +88,7 @@ def add_reranker(
     Args:
         out: a folder; the checkpoint is its `best`.
         candidates: how many of each mention are read.
+        precision: what the ranker computes in while its scores are fitted; by default as the device says.
 
     Returns:
         `retrieval` and `ranker`, the weights of both; `before` and `after`, metrics of the held-out mentions,
@@ -93,7 +97,7 @@ def add_reranker(
     Raises:
         CheckpointError: no checkpoint of a standardizer or of a ranker, or a ranker that gives no numbers.
         InputError: files of the recipe that cannot be read, too few held-out mentions, too few candidates, or
-            an `out` that holds something else.
+            an `out` that holds something else, or a device that lacks the precision.
     """
     begin = time.perf_counter()
     if candidates < FEWEST_CANDIDATES:
@@ -108,7 +112,9 @@ def add_reranker(
         best = place / BEST
         if best.exists() and not (best / RERANKER).is_dir():
             raise InputError(str(out), "holds a checkpoint without a re-ranker", "name another folder")
+        # What is saved must not be rounded.
         task, model = load_standardizer(checkpoint, device, "float32")
+        task.precision = choose(precision, model).precision
         recipe: StandardizerRecipe = task.recipe
         task.strings = load_entity_strings(recipe, sentences=True)
         dev = task.strings.dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,15 @@ from torch import Tensor
 
 Chunk = tuple[Tensor, Tensor]
 """Ids [B, L] with special tokens, and which are real."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameBatch:
+    """Names in chunks of about equal length; `entities` [B, 1] are those of all chunks, in order."""
+
+    chunks: list[Chunk]
+    entities: Tensor
+    words: int
 
 
 def merged(chunks: Sequence[Chunk], budget: int) -> Iterator[Chunk]:

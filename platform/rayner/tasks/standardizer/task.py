@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,16 +28,16 @@ from rayner.retrieval.index_folder import open_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
 from rayner.tasks.base import Examples, Metric, Output, Parts, Progress, Seed, Size, State
 from rayner.tasks.checkpoint_files import Place
-from rayner.tasks.context_rankers import load_trained_ranker
+from rayner.tasks.context_rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import from_first, shared_out
-from rayner.tasks.standardizer.chunks import Chunk, merged
+from rayner.tasks.standardizer.chunks import Chunk, NameBatch, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
-from rayner.tasks.standardizer.objective import contrast
+from rayner.tasks.standardizer.objective import contrast, label_of
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.reranking import RERANKER, RankerWeights, Reranker
@@ -47,15 +45,6 @@ from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_P
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
 
 ROWS_PER_CHUNK = 32
-
-
-@dataclass(frozen=True, slots=True)
-class NameBatch:
-    """Names in chunks of about equal length; `entities` [B, 1] are those of all chunks, in order."""
-
-    chunks: list[Chunk]
-    entities: Tensor
-    words: int
 
 
 class StandardizerTask(EncoderTask[StandardizerRecipe]):
@@ -107,7 +96,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
                 )
                 yield {
                     "entity_id": entity.entity_id,
-                    "label": _label(entity.entity_id),
+                    "label": label_of(entity.entity_id),
                     "text": name,
                     "ids": np.array(ids[:LONGEST], np.int32),
                     "length": len(ids[:LONGEST]) + SPECIAL_TOKENS,
@@ -270,6 +259,14 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             return self.recipe.nil_share
         return options.nil_share
 
+    def about(self) -> Sequence[str]:
+        """Which ranker reads candidates again."""
+        weights = self.fitted.reranker
+        if self.reranker is None or weights is None:
+            return []
+        told = f"`{version_of_ranker(self.reranker)}`, in `{RERANKER}/`, reads the first {weights.candidates}"
+        return ["", "## Re-ranker", "", f"{told} candidates again; its own card is there."]
+
     def inspect(self, model: nn.Module, dev: Iterable[MentionString]) -> Mapping[str, pa.Table]:
         """`calibration`: mentions with and without their entities, judged by models fitted without them:
         the probability that the first candidate is right, whether it is, and the weight."""
@@ -309,7 +306,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def _reranker(self, model: nn.Module, index: EntityIndex, weights: RankerWeights) -> Reranker:
         assert self.reranker is not None
-        ranker = load_trained_ranker(self.reranker, str(next(model.parameters()).device))
+        device = str(next(model.parameters()).device)
+        ranker = load_trained_ranker(self.reranker, device, self.precision)
         return Reranker(ranker, index.entities, weights.candidates, lambda _: weights)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
@@ -343,8 +341,3 @@ def _search_beside(model: nn.Module, index: EntityIndex) -> None:
     """Search on the CPU where the model is; beside one on a GPU, wherever there is room."""
     if next(model.parameters()).device.type == "cpu":
         index.dense.device = "cpu"
-
-
-def _label(entity_id: str) -> int:
-    """A number for an entity, the same on every worker."""
-    return int.from_bytes(hashlib.blake2b(entity_id.encode(), digest_size=8).digest(), signed=True)

@@ -93,7 +93,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         Raises:
             InputError: as `contexts_of`.
         """
-        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint)
+        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint, self.precision)
 
     @cached_property
     def _windows(self) -> MentionWindows:
