@@ -110,14 +110,21 @@ def corpora() -> Path:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """One local cluster for all tests of a process. Its workers find the package as the test process does.
+def ray_cluster(s3_server: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One local cluster for all tests of a process. Its workers find the package as the test process does,
+    and the S3 server.
 
     By its environment: workers with a runtime environment are not those that Ray starts ahead.
     """
     import ray
 
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    from tests.object_storage import environment
+
+    with pytest.MonkeyPatch.context() as patch:
+        local = str(tmp_path_factory.mktemp("workers"))
+        for name, value in {**environment(s3_server.url), "RAYNER_LOCAL": local}.items():
+            patch.setenv(name, value)
+        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 

@@ -16,7 +16,7 @@ from rayner.runtime.annotation.annotate import _with_memory
 from rayner.runtime.annotation.execution import Pool
 from rayner.runtime.elsewhere import Needs
 from rayner.runtime.model_memory import PROCESS, held_by, memory_of, placed_by_memory
-from rayner.serving.application import deployment_options
+from rayner.serving.application import build, deployment_options
 from rayner.serving.application_settings import ReplicaSettings, ServeSettings
 from rayner.serving.launch import Served
 from rayner.tasks.stages import PipelineSettings, StageSettings
@@ -127,17 +127,24 @@ def test_annotating_actors_ask_for_their_stages(monkeypatch: pytest.MonkeyPatch,
         assert nothing.memory == ()
 
 
-def test_replicas_ask_for_what_they_had_at_the_start(
-    monkeypatch: pytest.MonkeyPatch, checkpoint: Path
-) -> None:
-    """Another memory of theirs would replace them where only models change."""
-    none: Any = SimpleNamespace(paths=lambda: set[str]())
+NONE: Any = SimpleNamespace(paths=lambda: set[str]())
+
+
+@pytest.fixture
+def sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node of so many GiB; folders are taken for checkpoints."""
 
     def read(path: str) -> PipelineSettings:
-        return PipelineSettings((StageSettings(Path(path), none),), is_file=False)
+        return PipelineSettings((StageSettings(Path(path), NONE),), is_file=False)
 
-    monkeypatch.setattr("rayner.serving.launch.pipeline_settings", read)
+    monkeypatch.setattr("rayner.serving.replica_memory.pipeline_settings", read)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     on_nodes(monkeypatch, node(16))
+
+
+@pytest.mark.usefixtures("sixteen")
+def test_replicas_ask_for_what_they_had_at_the_start(checkpoint: Path) -> None:
+    """Another memory of theirs would replace them where only models change."""
     served = Served()
     first = ServeSettings(checkpoint=str(checkpoint))
     assert served._placed(first).replicas.memory == 5
@@ -150,3 +157,35 @@ def test_replicas_ask_for_what_they_had_at_the_start(
     assert "memory" not in deployment_options(Served()._placed(three).replicas)["ray_actor_options"]
     at_uri = ServeSettings(checkpoint="s3://bucket/best")
     assert Served()._placed(at_uri).replicas.memory == 0
+
+
+@pytest.mark.usefixtures("sixteen")
+def test_an_application_of_a_file_asks_for_it_where_its_args_name_the_models(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def memory(**args: Any) -> float | None:
+        asked: Any = build(args)
+        return asked._bound_deployment.ray_actor_options.get("memory")
+
+    assert memory(checkpoint=str(checkpoint)) == 5 * GIB
+    assert memory(checkpoint=str(checkpoint), replicas={"memory": 1}) == GIB
+    assert memory(replicas={"memory": 1}) == GIB
+    assert not caplog.records
+    assert memory() is None
+    assert "name replicas.memory" in caplog.text
+
+
+@pytest.mark.usefixtures("sixteen")
+def test_replicas_of_a_stage_ask_for_what_it_holds(monkeypatch: pytest.MonkeyPatch, checkpoint: Path) -> None:
+    small = StageSettings(checkpoint / "encoder", NONE)
+    pipeline = PipelineSettings((StageSettings(checkpoint, NONE), small), is_file=True)
+    monkeypatch.setattr("rayner.serving.replica_memory.composed_pipeline", lambda *_: pipeline)
+    monkeypatch.setattr("rayner.serving.replica_memory.stage_names", lambda _: ["mentions", "entities"])
+    settings = ServeSettings.model_validate({"checkpoint": str(checkpoint), "stages": {"mentions": {}}})
+    placed = Served()._placed(settings)
+    found = {name: stage.memory for name, stage in placed.stages.items()}
+    assert (placed.replicas.memory, found) == (0.5, {"mentions": 5, "entities": 2})
+    # Each would fit, but not all of them together.
+    on_nodes(monkeypatch, node(11))
+    placed = Served()._placed(settings)
+    assert (placed.replicas.memory, placed.stages["mentions"].memory) == (0, 0)

@@ -279,7 +279,7 @@ def test_an_index_changes_while_the_rest_stays(tmp_path: Path) -> None:
     after = service.models
     assert before.knowledge_bases["people"].loaded is after.knowledge_bases["people"].loaded
     old, new = (models.knowledge_bases["people"] for models in (before, after))
-    assert (len(old.base.index.entities), len(new.base.index.entities)) == (3, 2)
+    assert (old.about.entities, new.about.entities) == (3, 2)
     assert old.versions.index != new.versions.index
     assert new.versions.index == version_of_index(index)
     # What is the same as before is not loaded again.

@@ -177,7 +177,7 @@ def test_of_a_changed_pipeline_only_what_changed_is_loaded(folder: Path, tmp_pat
     after = service.models
     assert service.describe().failed_change is None
     old, new = (models.knowledge_bases["index"] for models in (before, after))
-    assert (len(old.base.index.entities), len(new.base.index.entities)) == (2, 1)
+    assert (old.about.entities, new.about.entities) == (2, 1)
     assert old.loaded is new.loaded
     (first,), (second,) = before.pipelines, after.pipelines
     assert first.stages[0].loaded is second.stages[0].loaded

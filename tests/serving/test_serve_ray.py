@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 import requests
+import yaml
 
 import rayner
 from rayner.data.schema import Entity
@@ -21,6 +23,7 @@ from rayner.serving.application import NAME
 from rayner.serving.application_settings import ServeSettings
 from rayner.serving.launch import Served, metrics_address
 from rayner.tasks.checkpoint import version_of
+from tests.object_storage import BUCKET, Storage
 from tests.serving.checkpoints import PEOPLE, TEXTS, recognizer_folder, standardizer_folder
 from tests.serving.load import under_load
 from tests.waiting import wait_for
@@ -40,6 +43,9 @@ class Service:
             self.port = free.getsockname()[1]
         self.old, self.new = recognizer_folder(folder / "old", 60), recognizer_folder(folder / "new", 30)
         people, self.index = standardizer_folder(folder / "people", (*PEOPLE, EXTRA))
+        linking = {"checkpoint": "people/best", "index": "people/index", "operating_point": "never"}
+        self.pipeline = folder / "pipeline.yaml"
+        self.pipeline.write_text(yaml.safe_dump({"stages": [{"checkpoint": "old"}, linking]}))
         self.settings = ServeSettings.model_validate(
             {
                 "checkpoint": str(self.old),
@@ -50,6 +56,12 @@ class Service:
         )
         self.served = Served()
         self.served.deploy(self.settings)
+
+    def composed(self, pipeline: str) -> ServeSettings:
+        """A copy of the pipeline, each stage of it a deployment."""
+        stages = {name: {"cpus": 0.1, "threads": 1} for name in ("mentions", "entities")}
+        models = {"checkpoint": pipeline, "models": {}, "knowledge_bases": {}}
+        return ServeSettings.model_validate({**self.settings.model_dump(), **models, "stages": stages})
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -179,7 +191,9 @@ def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path)
     wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
 
 
-def test_other_applications_are_left_alone(served: Service) -> None:
+def test_applications_leave_each_other_alone_and_a_composed_one_has_the_answers_of_predict(
+    served: Service, storage: Storage
+) -> None:
     from ray import serve
     from ray.serve.context import _get_global_client
     from ray.serve.schema import ServeDeploySchema
@@ -196,9 +210,23 @@ def test_other_applications_are_left_alone(served: Service) -> None:
             taken.deploy(served.settings)
         taken.stop()
     second = Served("second", "/second")
-    second.deploy(served.settings)
-    reply = requests.post(served.url("/second/v1/recognize"), json=BODY, timeout=60)
-    assert reply.json()["versions"]["recognizer"] == version_of(served.old)
+    for path in filter(Path.is_file, served.pipeline.parent.rglob("*")):
+        obstore.put(storage.store(), f"serving/{path.relative_to(served.pipeline.parent)}", path)
+    second.deploy(served.composed(f"s3://{BUCKET}/serving/pipeline.yaml"))
+    deployments = {"rayner", "mentions", "entities"}
+    assert set(serve.status().applications["second"].deployments) == deployments
+    reply = requests.post(served.url("/second/v1/annotate"), json=BODY, timeout=60).json()
+    assert reply["versions"]["recognizer"] == version_of(served.old)
+    expected = rayner.load(served.pipeline, "cpu").predict(TEXTS)
+    found = [
+        [(m["start"], m["end"], m["type"], m["entity_id"], m["name"]) for m in d["mentions"]]
+        for d in reply["documents"]
+    ]
+    assert found == [[(m.start, m.end, m.type, m.entity_id, m.name) for m in d.mentions] for d in expected]
+    scores = [one["score"] for d in reply["documents"] for m in d["mentions"] for one in m["candidates"]]
+    answered = [one.score for d in expected for m in d.mentions for one in m.candidates]
+    assert scores == pytest.approx(answered, abs=1e-4)
+    assert scores
     assert requests.get(served.url("/second/readyz"), timeout=30).status_code == 200
     second.stop()
     assert set(serve.status().applications) == {NAME, "other"}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import ray
 from ray import serve
 from ray.serve import Application, Deployment
 
+from rayner.errors import RecipeError
 from rayner.serving.application_settings import (
     ApplicationSettings,
     ModelSettings,
@@ -16,9 +20,13 @@ from rayner.serving.application_settings import (
     ServeSettings,
     parse_settings,
 )
-from rayner.serving.deployment import Replica
+from rayner.serving.composition import composed_pipeline, stage_names
+from rayner.serving.deployment import Replica, StageReplica
+from rayner.serving.replica_memory import memory_of_replicas, with_memory
 
 NAME = "rayner"
+
+log = logging.getLogger(__name__)
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -26,31 +34,66 @@ def build(args: dict[str, Any]) -> Application:
 
     What answers, `checkpoint`, `models` and `knowledge_bases`, may stand here or in the deployment's
     `user_config`. There, a change of them swaps them within the running replicas; here, it replaces the
-    replicas.
+    replicas, and the memory of one is estimated.
 
     Raises:
         RecipeError: the key that is wrong and the nearest known one.
     """
-    models = {key: value for key, value in args.items() if key in ModelSettings.model_fields}
-    rest = {key: value for key, value in args.items() if key not in models}
+    given = {key: value for key, value in args.items() if key in ModelSettings.model_fields}
+    rest = {key: value for key, value in args.items() if key not in given}
     settings = parse_settings(ApplicationSettings, rest, "args")
-    user_config = parse_settings(ModelSettings, models, "args") if models else None
-    return _deployment(settings, user_config).bind(settings.model_dump(mode="json"))
+    models = parse_settings(ModelSettings, given, "args") if given else None
+    return _application(_with_memory(settings, models), models, lambda deployment, _: deployment)
 
 
 def application_of(settings: ServeSettings) -> Application:
-    """The application of a file of `rayner serve`: only another state of `args` replaces running replicas."""
-    args = settings.application().model_dump(mode="json")
-    version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
-    deployment = _deployment(settings.application(), settings.answering())
+    """The application of a file of `rayner serve`: only other `args` replace running replicas, or, where they
+    hold a stage, other models."""
+
     # From `serve run`, Ray takes every deployment for new code, and would restart replicas for new models.
-    return deployment.options(version=version, _internal=True).bind(args)
+    def versioned(deployment: Deployment, args: Mapping[str, Any]) -> Deployment:
+        version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
+        return deployment.options(version=version, _internal=True)
+
+    return _application(settings.application(), settings.answering(), versioned)
 
 
-def _deployment(settings: ApplicationSettings, models: ModelSettings | None) -> Deployment:
+def _with_memory(settings: ApplicationSettings, models: ModelSettings | None) -> ApplicationSettings:
+    if not ray.is_initialized():
+        return settings
+    if models is not None:
+        return with_memory(settings, memory_of_replicas(settings, models))
+    if settings.replicas.memory is None:
+        # Ray Serve gives a builder no `user_config`: `build_serve_application` in its application_state.py.
+        log.warning("the models of user_config are not known here: name replicas.memory for Ray to go by it")
+    return settings
+
+
+def _application(
+    settings: ApplicationSettings,
+    models: ModelSettings | None,
+    versioned: Callable[[Deployment, Mapping[str, Any]], Deployment],
+) -> Application:
+    args = settings.model_dump(mode="json")
     user_config = None if models is None else models.model_dump(mode="json")
     options = deployment_options(settings.replicas)
-    return serve.deployment(name=NAME, user_config=user_config, **options)(Replica)
+    if settings.stages:
+        # Else the screen has a line of Ray's on how it asks other deployments.
+        options["logging_config"] |= {"log_level": "WARNING"}
+    front = serve.deployment(name=NAME, user_config=user_config, **options)(Replica)
+    if not settings.stages:
+        return versioned(front, args).bind(args)
+    if models is None:
+        what = "needs `checkpoint` in `args`, where its stages are made"
+        raise RecipeError("stages", what, "write it there in place of `user_config`")
+    stages: dict[str, Application] = {}
+    for place, name in enumerate(stage_names(composed_pipeline(models, settings.stages))):
+        replicas = settings.of_stage(name)
+        own = {"models": user_config, "place": place, "replicas": replicas.model_dump(mode="json")}
+        own |= {"batching": args["batching"]}
+        made = serve.deployment(name=name, **deployment_options(replicas))(StageReplica)
+        stages[name] = versioned(made, own).bind(own)
+    return versioned(front, args).bind(args, stages)
 
 
 def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
@@ -81,8 +81,8 @@ class BatchingSettings(Settings):
     """For how many sets of types a replica keeps the vectors."""
 
 
-class ReplicaSettings(Settings):
-    """Replicas, and what each may use."""
+class StageReplicas(Settings):
+    """Replicas of a stage, and what each may use."""
 
     min: Annotated[int, Field(ge=0)] = 1
     """The fewest replicas."""
@@ -96,12 +96,26 @@ class ReplicaSettings(Settings):
     """GPUs of a replica, whole or a part of one that several replicas share (`0.25`: four). The parts are not
     kept apart: each replica must find room in the GPU's memory. Serving has not run on a GPU yet."""
     memory: NonNegativeFloat | None = None
-    """GiB of memory of a replica, by which Ray places it; 0 for none. Null: when `rayner serve` starts, what
-    the files of its checkpoints and indexes make probable; none with `serve deploy`."""
+    """GiB of memory of a replica, by which Ray places it; 0 for none. Null: what the files of its checkpoints
+    and indexes make probable when `rayner serve` starts, or `serve deploy` with the models in `args`; none
+    with models in `user_config`."""
     threads: PositiveInt | None = None
     """Threads of torch in a replica. Null: torch's own choice."""
     accelerator_type: str | None = None
     """The GPU that a replica needs, by Ray's name."""
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.max < self.min:
+            raise ValueError(f"max {self.max} is below min {self.min}")
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ValueError(f"gpus {self.gpus} is neither whole nor below 1")
+        return self
+
+
+class ReplicaSettings(StageReplicas):
+    """Replicas that answer over HTTP, and what each may use."""
+
     ongoing: PositiveInt = 64
     """Requests that a replica takes at once."""
     queued: Annotated[int, Field(ge=-1)] = 256
@@ -124,14 +138,6 @@ class ReplicaSettings(Settings):
     """The percentage of replicas that a rolling update may start before it stops old ones: 0 where there is
     no room for another one (a single GPU)."""
 
-    @model_validator(mode="after")
-    def _range(self) -> ReplicaSettings:
-        if self.max < self.min:
-            raise ValueError(f"max {self.max} is below min {self.min}")
-        if self.gpus > 1 and self.gpus != int(self.gpus):
-            raise ValueError(f"gpus {self.gpus} is neither whole nor below 1")
-        return self
-
 
 class HttpSettings(Settings):
     """Where the proxy listens: on this machine alone unless `host` says otherwise."""
@@ -150,10 +156,24 @@ class ApplicationSettings(Settings):
     limits: LimitSettings = LimitSettings()
     batching: BatchingSettings = BatchingSettings()
     replicas: ReplicaSettings = ReplicaSettings()
+    stages: Mapping[str, StageReplicas] = {}
+    """A deployment for each stage of the pipeline file, with replicas of its own; stages that are not named
+    have the defaults. Empty: each replica holds all stages."""
     require_key: bool = False
     """Whether a replica without keys refuses to start."""
     page: bool = True
     """Whether there is a page at `/`."""
+
+    @model_validator(mode="after")
+    def _held(self) -> Self:
+        if self.stages and self.replicas.gpus:
+            raise ValueError("replicas.gpus are of those that hold no model where `stages` are named")
+        return self
+
+    def of_stage(self, name: str) -> ReplicaSettings:
+        """The replicas of a stage. What waits for them was let in already, and is not turned away."""
+        own = self.stages.get(name, StageReplicas())
+        return ReplicaSettings(**{**self.replicas.model_dump(), **own.model_dump(), "queued": -1})
 
 
 class ServeSettings(ApplicationSettings, ModelSettings):

@@ -1,31 +1,50 @@
-"""A replica: the service within Ray Serve."""
+"""Replicas: the service within Ray Serve, whole or one stage of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
 from ray import serve
+from ray.serve.handle import DeploymentHandle
 
-from rayner.serving.application_settings import ApplicationSettings, ModelSettings, parse_settings
+from rayner.data.schema import Document
+from rayner.serving.application_settings import (
+    ApplicationSettings,
+    BatchingSettings,
+    ModelSettings,
+    ReplicaSettings,
+    parse_settings,
+)
 from rayner.serving.gate import api_keys
 from rayner.serving.http import create_app
+from rayner.serving.knowledge import Choice
 from rayner.serving.metrics import RayMeter
+from rayner.serving.remote_stages import StageAbout
 from rayner.serving.service import Service
+from rayner.serving.stage_service import StageService
+from rayner.tasks.base import Options
+from rayner.tasks.predict import Predicted
 
 
 @serve.ingress()
 class Replica:
-    """Loads models by `user_config` and answers over HTTP."""
+    """Loads models by `user_config` and answers over HTTP.
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        import torch
+    Args:
+        stages: the deployments that hold the models in its place, by their stages.
+    """
 
+    def __init__(
+        self, settings: dict[str, Any], stages: Mapping[str, DeploymentHandle] | None = None
+    ) -> None:
         parsed = parse_settings(ApplicationSettings, settings, "args")
-        if parsed.replicas.threads is not None:
-            torch.set_num_threads(parsed.replicas.threads)
+        _set_threads(parsed.replicas)
         self._keys = api_keys(parsed.require_key)
-        self._service = Service(parsed, RayMeter(), "cuda" if parsed.replicas.gpus else "cpu")
+        asks = {name: partial(_ask, handle) for name, handle in (stages or {}).items()}
+        self._service = Service(parsed, RayMeter(), _device(parsed.replicas), asks)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """What answers over HTTP, made where it runs."""
@@ -38,3 +57,52 @@ class Replica:
     def check_health(self) -> None:
         """Raise where the model no longer answers: Serve then puts another replica in this one's place."""
         self._service.check()
+
+
+class StageReplica:
+    """Holds one stage of a pipeline, and answers those replicas that answer over HTTP."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        replicas = parse_settings(ReplicaSettings, settings["replicas"], "replicas")
+        models = parse_settings(ModelSettings, settings["models"], "args")
+        batching = parse_settings(BatchingSettings, settings["batching"], "batching")
+        _set_threads(replicas)
+        self._stuck_after = replicas.stuck_after
+        self._stage = StageService(models, settings["place"], batching, RayMeter(), _device(replicas))
+
+    async def about(self) -> StageAbout:
+        """What it is."""
+        return await self._stage.about()
+
+    async def answers(
+        self, key: str, asked: Options | Choice | None, of_mentions: bool, items: Sequence[Any]
+    ) -> list[Predicted] | Exception:
+        """The answers to items, in order."""
+        return await self._stage.answers(key, asked, of_mentions, items)
+
+    async def with_contexts(self, key: str, documents: Sequence[Document]) -> list[Document] | Exception:
+        """Answers with the contexts that their sentences were read with."""
+        return await self._stage.with_contexts(key, documents)
+
+    async def new_types(self, key: str, options: Options) -> dict[str, Any] | Exception:
+        """The types among the options that its model never learned."""
+        return await self._stage.new_types(key, options)
+
+    def check_health(self) -> None:
+        """Raise where the model no longer answers."""
+        self._stage.check(self._stuck_after)
+
+
+async def _ask(handle: DeploymentHandle, method: str, *arguments: Any) -> Any:
+    return await getattr(handle, method).remote(*arguments)
+
+
+def _set_threads(replicas: ReplicaSettings) -> None:
+    import torch
+
+    if replicas.threads is not None:
+        torch.set_num_threads(replicas.threads)
+
+
+def _device(replicas: ReplicaSettings) -> str:
+    return "cuda" if replicas.gpus else "cpu"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -40,10 +40,14 @@ class ServedKnowledgeBase:
 
     settings: StageSettings
     versions: KnowledgeBaseVersions
-    loaded: Checkpoint
-    base: Standardizer
+    about: KnowledgeBaseOut
+    """For `GET /v1/models`."""
     stages: PredictorCache[Choice]
     """Those that link the mentions of documents; the standardizer of each answers for mentions alone."""
+    names_of: Callable[[Collection[str]], Mapping[str, str]]
+    """The names of some entities of its index."""
+    loaded: Checkpoint | None = None
+    """The standardizer's checkpoint, if it is held here."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -54,24 +58,6 @@ class ServedKnowledgeBase:
         """Whether mentions of a type are linked to it."""
         own = _options(self.settings).types
         return own is None or type_ in own
-
-    def names_of(self, entity_ids: Collection[str]) -> dict[str, str]:
-        """The names of some entities of its index."""
-        return self.base.index.entities.names_of(entity_ids)
-
-    def describe(self) -> KnowledgeBaseOut:
-        """For `GET /v1/models`."""
-        calibrated = cast(StandardizerTask, self.loaded.task).fitted.nil is not None
-        options = _options(self.settings)
-        return KnowledgeBaseOut(
-            index=self.versions.index,
-            standardizer=self.versions.standardizer,
-            entities=len(self.base.index.entities),
-            types=list(self.types),
-            operating_points=list(OPERATING_POINTS) if calibrated else [],
-            top_k=options.top_k,
-            operating_point=options.operating_point or ("accuracy" if calibrated else "never"),
-        )
 
 
 def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Entities) -> ServedKnowledgeBase:
@@ -103,7 +89,18 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
 
     stages = PredictorCache(make, _KEPT)
     stages.keep(Choice(), stage)
-    return ServedKnowledgeBase(settings, versions_of(settings, loaded.precision), loaded, base, stages)
+    versions = versions_of(settings, loaded.precision)
+    calibrated = task.fitted.nil is not None
+    about = KnowledgeBaseOut(
+        index=versions.index,
+        standardizer=versions.standardizer,
+        entities=len(base.index.entities),
+        types=list(options.types or ()),
+        operating_points=list(OPERATING_POINTS) if calibrated else [],
+        top_k=options.top_k,
+        operating_point=options.operating_point or ("accuracy" if calibrated else "never"),
+    )
+    return ServedKnowledgeBase(settings, versions, about, stages, base.index.entities.names_of, loaded)
 
 
 def versions_of(settings: StageSettings, precision: AskedPrecision = None) -> KnowledgeBaseVersions:

@@ -8,21 +8,22 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RaynerError
-from rayner.runtime.cluster import ensure_ray
-from rayner.runtime.elsewhere import Needs, waiting
-from rayner.runtime.model_memory import held_by, memory_of, placed_by_memory
+from rayner.runtime.cluster import ensure_ray, is_one_machine
+from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
+from rayner.serving.composition import composed_pipeline
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
 from rayner.serving.models import base_settings
+from rayner.serving.replica_memory import memory_of_replicas, with_memory
 from rayner.serving.served_pipelines import pipeline_settings
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,8 @@ def checked(path: Path) -> ServeSettings:
     for name, base in settings.knowledge_bases.items():
         if _is_here(base.standardizer) and _is_here(base.index):
             versions_of(base_settings(name, base).stages[0])
+    if settings.stages and (settings.checkpoint is None or _is_here(settings.checkpoint)):
+        composed_pipeline(settings.answering(), settings.stages)
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})
@@ -128,7 +131,7 @@ class Served:
     route_prefix: str = "/"
     _started: bool = False
     _own_ray: bool = False
-    _memory: float | None = None
+    _memory: Mapping[str, float] | None = None
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Start the application, or bring the running one to these settings; returns when it runs.
@@ -160,7 +163,9 @@ class Served:
         if not self._started:
             self._check_free()
         self._started = True
-        target = serve.RunTarget(application_of(self._placed(settings)), self.name, self.route_prefix)
+        settings = self._placed(settings)
+        check_room(settings)
+        target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
         # Not `deploy_apps`, which takes away every other application that was deployed from a file.
         serve.run_many([target], wait_for_applications_running=False)
         return _wait(self.name, interrupted)
@@ -185,13 +190,10 @@ class Served:
             ray.shutdown()
 
     def _placed(self, settings: ServeSettings) -> ServeSettings:
-        """With the memory of a replica. It stays as it was at the start: another one would replace them."""
-        replicas = settings.replicas
-        if replicas.memory is not None:
-            return settings
+        """With the memory of replicas. It stays as it was at the start: another one would replace them."""
         if self._memory is None:
-            self._memory = _memory_of_replica(settings)
-        return settings.model_copy(update={"replicas": replicas.model_copy(update={"memory": self._memory})})
+            self._memory = memory_of_replicas(settings, settings.answering())
+        return with_memory(settings, self._memory)
 
     def _check_free(self) -> None:
         for name, prefix in _applications().items():
@@ -204,19 +206,22 @@ class Served:
                 raise InputError(f"--route-prefix {prefix}", what, "name another, as /NAME")
 
 
-def _memory_of_replica(settings: ServeSettings) -> float:
-    """GiB that are probable; 0 where that cannot be known here, or the nodes lack room by it for one replica
-    more than must run, which takes the place of another."""
-    paths = [*settings.checkpoints().values()]
-    paths += [path for base in settings.knowledge_bases.values() for path in (base.standardizer, base.index)]
-    if not all(map(_is_here, paths)):
-        return 0.0
-    read = [pipeline_settings(path) for path in settings.checkpoints().values()]
-    read += [base_settings(name, base) for name, base in settings.knowledge_bases.items()]
-    held = [path for one in read for path in held_by(one.stages)]
-    needs = Needs(settings.replicas.cpus, settings.replicas.gpus)
-    asked = placed_by_memory(needs, memory_of(held), max(1, settings.replicas.min) + 1)
-    return 0.0 if asked.memory is None else round(asked.memory / 2**30, 2)
+def check_room(settings: ServeSettings) -> None:
+    """Find out whether all deployments of a composed service can be on this machine at once.
+
+    Raises:
+        InputError: they cannot; on a cluster, a node may come.
+    """
+    import ray
+
+    if not settings.stages or not is_one_machine():
+        return
+    each = [settings.replicas, *settings.stages.values()]
+    needed = sum(max(1, replicas.min) * replicas.cpus for replicas in each)
+    if needed > (has := ray.cluster_resources().get("CPU", 0)):
+        what = f"the replicas that answer and those of the stages need {needed:g} CPUs, of {has:g}"
+        hint = "let them share: `replicas: {cpus: 0}`, `stages: {NAME: {cpus: 0.5}}`"
+        raise InputError("stages", what, hint)
 
 
 def _applications() -> dict[str, str | None]:
@@ -261,11 +266,15 @@ def _reason(messages: list[str]) -> str:
 
 
 def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None:
+    then = "what ran goes on"
     try:
-        if served.deploy(checked(path), interrupted):
+        settings = checked(path)
+        if settings.stages:
+            then = "while stages have different models, requests are answered 503"
+        if served.deploy(settings, interrupted):
             log.info("%s is in force", path)
     except (InputError, RaynerError) as error:
-        log.error("%s; what ran goes on", error)
+        log.error("%s; %s", error, then)
 
 
 def _is_here(path: str) -> bool:

@@ -122,7 +122,7 @@ class Models:
         return ModelsReply(
             **dict(unnamed),
             models={name: model.describe() for name, model in self.named.items()},
-            knowledge_bases={name: kb.describe() for name, kb in self.knowledge_bases.items()},
+            knowledge_bases={name: kb.about for name, kb in self.knowledge_bases.items()},
             failed_change=failed_change,
         )
 
@@ -190,7 +190,7 @@ def _knowledge_bases(
         (stage,) = read.stages
         before = old.knowledge_bases.get(name) if old else None
         if before is not None:
-            computed = before.loaded.precision
+            computed = before.loaded.precision if before.loaded else None
             same = (before.settings, before.versions) == (stage, versions_of(stage, computed))
             if same and wanted in ("auto", computed):
                 served[name] = before
@@ -214,7 +214,8 @@ def _remembering(old: Models | None) -> Load:
         stages = [stage for pipeline in old.pipelines for stage in pipeline.stages]
         known = {(stage.settings.checkpoint, stage.version): stage.loaded for stage in stages}
         for base in old.knowledge_bases.values():
-            known[base.settings.checkpoint, base.versions.standardizer] = base.loaded
+            if base.loaded is not None:
+                known[base.settings.checkpoint, base.versions.standardizer] = base.loaded
 
     def load(folder: Path, device: str | None, precision: AskedPrecision) -> Checkpoint:
         wanted = _wanted(precision, device)

@@ -151,10 +151,26 @@ def serve_pipeline(
     for before in loaded:
         if (before.settings, before.version) == (settings, version):
             return before
+    known = [base for before in loaded for base in before.links]
+    return load_stages(settings, type_sets, known, device, load)
+
+
+def load_stages(
+    settings: PipelineSettings,
+    type_sets: int,
+    known: Sequence[ServedKnowledgeBase],
+    device: str | None,
+    load: Load,
+) -> ServedPipeline:
+    """The stages, which have read their first text; of the known knowledge bases, what is the same is kept.
+
+    Raises:
+        InputError: what cannot be loaded.
+    """
+    version = settings.version
     pipeline = settings.pipeline(device, load)
     stages: list[ServedStage] = []
     links: list[ServedKnowledgeBase] = []
-    known = [base for before in loaded for base in before.links]
     for one, checkpoint, predictor in zip(
         settings.stages, pipeline.checkpoints, stages_of(pipeline.predictor), strict=True
     ):
@@ -165,15 +181,26 @@ def serve_pipeline(
         else:
             computed = "+".join([version_of(one.checkpoint), *one.of_contexts]) + suffix(checkpoint.precision)
             stages.append(ServedStage(one, computed, checkpoint, predictor))
-    asked = {
-        stage.name: AskedStage(
-            stage,
-            stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor),
-        )
-        for stage in stages
-        if stage.name in (STAGE["mentions"], STAGE["types"])
-    }
-    finds, types = (asked.get(STAGE[name]) for name in ("mentions", "types"))
-    served = ServedPipeline(settings, version, stages, finds, types, links)
+    caches = [
+        stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages
+    ]
+    served = served_pipeline(settings, version, stages, caches, links)
     list(predict(pipeline.predictor, [_FIRST]))
     return served
+
+
+def served_pipeline(
+    settings: PipelineSettings,
+    version: str,
+    stages: Sequence[ServedStage],
+    predictors: Sequence[PredictorCache[Options]],
+    links: Sequence[ServedKnowledgeBase],
+) -> ServedPipeline:
+    """The pipeline of its stages.
+
+    Args:
+        predictors: of each stage, by what is asked of it.
+    """
+    asked = {stage.name: AskedStage(stage, own) for stage, own in zip(stages, predictors, strict=True)}
+    finds, types = (asked.get(STAGE[name]) for name in ("mentions", "types"))
+    return ServedPipeline(settings, version, stages, finds, types, links)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from rayner.config import DocumentRecipe, TypeSettings
 from rayner.serving.model_schemas import RecognizerOut, TypeOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
+from rayner.serving.remote_stages import RemoteStage
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.stages import StageSettings
@@ -79,11 +80,15 @@ class AskedStage:
         )
 
 
-def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> dict[str, Any]:
+async def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: Options) -> dict[str, Any]:
     """The types that the models of stages never learned, where one of them is asked for these options."""
     found: dict[str, Any] = {}
     for stage in stages:
-        found |= stage.loaded.task.new_types(options if stage is asked.stage else stage.settings.options)
+        own = options if stage is asked.stage else stage.settings.options
+        if not isinstance(stage.predictor, RemoteStage):
+            found |= stage.loaded.task.new_types(own)
+        elif getattr(own, "types", None):
+            found |= await stage.predictor.new_types(own)
     return found
 
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from rayner.config.documents import first_repeated
-from rayner.data.batches import tokens_per_batch
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
-from rayner.serving.batching import TokenBatcher
+from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, entity_names, one_base
 from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
-from rayner.serving.predictors import AnyPredictor, PredictorCache
+from rayner.serving.predictors import PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
+from rayner.serving.reading import Reader
+from rayner.serving.remote_stages import Ask, RemoteStage, by_one_set_of_models
 from rayner.serving.replies import (
     annotate_reply,
     documents_of,
@@ -43,15 +42,9 @@ from rayner.serving.served_pipelines import Asked, ServedPipeline
 from rayner.serving.served_stages import AskedStage, new_types
 from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
-from rayner.tasks.encoder_task import default_device
-from rayner.tasks.predict import Piece, Predicted, joined, pieces_of, stages_of
+from rayner.tasks.predict import Predicted
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-_LONG = 2_000
-"""Characters from which on texts are prepared in another thread, so that other requests go on: about
-as many as take 2 ms. Below, the way to the thread and back is no shorter than the work."""
 
 
 class Service:
@@ -61,16 +54,21 @@ class Service:
         settings: limits and batching.
         meter: where it counts.
         device: where models run; a GPU where there is one.
+        stages: how the stages of a pipeline are asked that other deployments hold, by their names.
     """
 
     def __init__(
-        self, settings: ApplicationSettings, meter: Meter | None = None, device: str | None = None
+        self,
+        settings: ApplicationSettings,
+        meter: Meter | None = None,
+        device: str | None = None,
+        stages: Mapping[str, Ask] | None = None,
     ) -> None:
         self.settings = settings
         self._meter = meter or NoMeter()
         self._device = device
-        tokens = settings.batching.tokens or tokens_per_batch(device or default_device())
-        self._batcher = TokenBatcher(tokens, self._meter)
+        self._reader = Reader(settings.batching, self._meter, device)
+        self._stages = stages
         self._models: Models | None = None
         self._loading = asyncio.Lock()
         self._failed: str | None = None
@@ -95,9 +93,8 @@ class Service:
             InputError: the very first models cannot be loaded.
         """
         async with self._loading:
-            type_sets = self.settings.batching.type_sets
             try:
-                new = await asyncio.to_thread(load_models, settings, type_sets, self._models, self._device)
+                new = await self._loaded(settings)
             except Exception as error:
                 self._failed = str(error)
                 if self._models is None:
@@ -108,16 +105,22 @@ class Service:
             self._models, self._failed = new, None
             self._meter.swapped(new.flat_versions(), failed=False)
 
+    async def _loaded(self, settings: ModelSettings) -> Models:
+        type_sets = self.settings.batching.type_sets
+        if self._stages:
+            return await composed_models(settings, self._stages, type_sets)
+        return await asyncio.to_thread(load_models, settings, type_sets, self._models, self._device)
+
     def check(self) -> None:
         """Raise NotReady unless there are models and they answer in time."""
         self.models  # noqa: B018
-        if (seconds := self._batcher.busy_for()) > self.settings.replicas.stuck_after:
-            raise NotReady(f"a batch has been in work for {seconds:.0f} seconds")
+        self._reader.check(self.settings.replicas.stuck_after)
 
     def describe(self) -> ModelsReply:
         """What answers now."""
         return self.models.describe(self._failed)
 
+    @by_one_set_of_models
     async def recognize(self, request: RecognizeRequest) -> RecognizeReply:
         """Find mentions.
 
@@ -135,10 +138,11 @@ class Service:
         found = await self._read("recognize", request, model.answering, Asked(options), documents, began)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
-        unlearned = new_types(pipeline.stages, recognizer, options)
+        unlearned = await new_types(pipeline.stages, recognizer, options)
         versions = models.versions(pipeline.versions())
         return recognize_reply(found, unlearned, versions, request.contexts)
 
+    @by_one_set_of_models
     async def type_mentions(self, request: TypeRequest) -> TypeReply:
         """Name the fine types of mentions.
 
@@ -156,8 +160,10 @@ class Service:
         documents = marked_documents_of(request.documents)
         found = await self._read("type", request, model.typing, options, documents, began)
         versions = models.versions({stage.name: stage.version for stage in pipeline.typing})
-        return type_reply(found, new_types(pipeline.typing, typer, options), versions)
+        unlearned = await new_types(pipeline.typing, typer, options)
+        return type_reply(found, unlearned, versions)
 
+    @by_one_set_of_models
     async def annotate(self, request: AnnotateRequest) -> AnnotateReply:
         """Find mentions and link them.
 
@@ -180,9 +186,10 @@ class Service:
         versions = models.versions(pipeline.versions(), bases)
         linking = [models.knowledge_bases[name] for name in bases]
         names = await asyncio.to_thread(entity_names, [document for document, _ in found], linking)
-        unlearned = new_types(pipeline.stages, recognizer, options)
+        unlearned = await new_types(pipeline.stages, recognizer, options)
         return annotate_reply(found, names, unlearned, versions, request.contexts)
 
+    @by_one_set_of_models
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.
 
@@ -196,15 +203,15 @@ class Service:
         models = self.models
         (name,) = one_base(models.knowledge_bases, request.knowledge_base)
         choice = Choice(request.top_k, request.operating_point, request.nil_share)
-        stage: Any = await self._predictor(models.knowledge_bases[name].stages, choice)
-        answers = [found.out for found in await self._answers(stage.standardizer, request.mentions)]
+        stage: Any = await self._reader.predictor(models.knowledge_bases[name].stages, choice)
+        answers = [found.out for found in await self._reader.answers(stage.standardizer, request.mentions)]
         linked = sum(answer.entity_id is not None for answer in answers)
         self._meter.answered("standardize", len(answers), 0, linked, time.perf_counter() - began)
         return standardize_reply(answers, models.versions(bases=(name,)))
 
     async def close(self) -> None:
         """Stop working."""
-        await self._batcher.close()
+        await self._reader.close()
 
     async def _read(
         self,
@@ -216,43 +223,10 @@ class Service:
         began: float,
     ) -> list[Predicted]:
         with _types_by_place(request):
-            predictor = await self._predictor(kept, key)
-        found = await self._answers(predictor, documents)
+            predictor = await self._reader.predictor(kept, key)
+            found = await self._reader.answers(predictor, documents)
         self._answered(endpoint, found, began)
         return found
-
-    async def _predictor(self, kept: PredictorCache[Any], key: Any) -> AnyPredictor:
-        """The predictor of a key; one that must be made takes its turn with the batches."""
-        return kept.get(key) or await self._batcher.run(partial(kept.make, key))
-
-    async def _answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
-        """What `predict_and_count` gives, in batches that are shared with other requests."""
-        first, *others = stages_of(predictor)
-        answers = await self._one_stage(first, items)
-        for stage in others:
-            found = await self._one_stage(stage, [answer.out for answer in answers])
-            answers = [Predicted(new.out, old.windows) for new, old in zip(found, answers, strict=True)]
-        return answers
-
-    async def _one_stage(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
-        size = sum(len(item if isinstance(item, str) else item.text) for item in items)
-
-        def prepare() -> list[tuple[Piece, Any, list[Any]]]:
-            parts = ((piece, piece.part) for piece in pieces_of(items, predictor.whole))
-            return [(piece, part, predictor.prepare(part)) for piece, part in parts]
-
-        prepared = await _aside(prepare, size)
-        scores = iter(await self._batcher.scores(predictor, [w for *_, windows in prepared for w in windows]))
-
-        def finish() -> list[Predicted]:
-            return list(
-                joined(
-                    (piece, predictor.finish(part, windows, list(islice(scores, len(windows)))), len(windows))
-                    for piece, part, windows in prepared
-                )
-            )
-
-        return await _aside(finish, size)
 
     def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
         mentions = sum(len(document.mentions) for document, _ in found)
@@ -301,6 +275,10 @@ def options_of(request: RecognizeRequest | TypeRequest, stage: AskedStage, **mor
 
 async def _with_contexts(found: Sequence[Predicted], pipeline: ServedPipeline) -> list[Predicted]:
     """Those of a checkpoint's own recipe are not in its answers; to choose them anew takes long."""
+    remote = [stage.predictor for stage in pipeline.stages if isinstance(stage.predictor, RemoteStage)]
+    if chooses := next((stage for stage in remote if stage.chooses_contexts), None):
+        documents = await chooses.with_contexts([out for out, _ in found])
+        return [Predicted(out, count) for out, (_, count) in zip(documents, found, strict=True)]
     shown = pipeline.with_contexts
     return await asyncio.to_thread(lambda: [Predicted(shown(out), count) for out, count in found])
 
@@ -316,7 +294,3 @@ def _types_by_place(request: RecognizeRequest | TypeRequest) -> Iterator[None]:
         if prefix != "types" or place is None:
             raise
         raise InputError(f"types.{place}", f"{name} {error.what}", error.hint) from None
-
-
-async def _aside(work: Callable[[], T], characters: int) -> T:
-    return work() if characters < _LONG else await asyncio.to_thread(work)

@@ -173,7 +173,7 @@ class PipelineSettings:
             one.record.as_stage(predictor, s.options)
             for one, predictor, s in zip(loaded, predictors, self.stages, strict=True)
         ]
-        _check_types(self.stages, stages)
+        check_types(self.stages, stages)
         return Pipeline(settings, loaded, chain(stages))
 
 
@@ -338,8 +338,8 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     return StageSettings(checkpoint, options.rooted(folder), context)
 
 
-def _check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
-    """Refuse types to link that no stage before finds."""
+def check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
+    """Refuse types to link that no stage before finds, where the stages say their `names`."""
     names: set[str] = set()
     for number, (setting, stage) in enumerate(zip(settings, stages, strict=True)):
         names |= set(getattr(stage, "names", ()))

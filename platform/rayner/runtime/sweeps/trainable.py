@@ -41,13 +41,19 @@ SECONDS_TO_DIE = 600
 """How long to wait for the process of a trial that was killed."""
 
 
-def trainable_of(plan: Plan, until: int | None = None) -> Callable[[dict[str, Any]], None]:
-    """The function that Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
+def trainable_of(plan: Plan, until: int | None = None) -> type:
+    """What Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
+    from ray.tune.trainable import wrap_function
 
     def trainable(config: dict[str, Any]) -> None:
         run_trial(plan, settings_of(plan, config), _report_to_tune, until)
 
-    return trainable
+    class Trial(wrap_function(trainable)):
+        def __repr__(self) -> str:
+            """What Ray shows of its actor. It asks once, when it makes one, which may take several trials."""
+            return str(self.trial_name) if plan.settings.workers else f"trials of {plan.out.name}"
+
+    return Trial
 
 
 def settings_of(plan: Plan, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,220 @@
+"""A pipeline whose stages are deployments of their own, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from rayner.errors import InputError, RecipeError
+from rayner.serving import composition, remote_stages
+from rayner.serving.application import build
+from rayner.serving.application_settings import (
+    ApplicationSettings,
+    BatchingSettings,
+    ModelSettings,
+    ServeSettings,
+)
+from rayner.serving.composition import composed_pipeline, stage_names
+from rayner.serving.http import create_app
+from rayner.serving.launch import check_room, checked
+from rayner.serving.remote_stages import Ask, OtherModels
+from rayner.serving.service import Service
+from rayner.serving.stage_service import StageService
+from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, pipeline_folder, standardizer_folder
+
+NAMES = ["contexts", "mentions", "types", "entities", "entities-2"]
+DOCUMENTS = [{"text": text} for text in (" ".join(TEXTS), TEXTS[0], "", "Nobody slept. Ada Lovelace came.")]
+MARKED = [{"text": "Ada Lovelace came to Paris.", "mentions": [{"start": 0, "end": 12}]}]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> ModelSettings:
+    """Five stages, the last two of entities."""
+    folder = pipeline_folder(tmp_path_factory.mktemp("pipeline"), PEOPLE)
+    standardizer_folder(folder / "places", PLACES)
+    path = folder / "pipeline.yaml"
+    stages = yaml.safe_load(path.read_text("utf-8"))["stages"]
+    stages.append({"checkpoint": "places/best", "index": "places/index", "types": ["LOC"], "top_k": 2})
+    path.write_text(yaml.safe_dump({"stages": stages}), "utf-8")
+    return ModelSettings(checkpoint=str(path))
+
+
+def asking(service: StageService) -> Ask:
+    """As Ray asks another process: what is passed is pickled."""
+
+    async def ask(method: str, *arguments: Any) -> Any:
+        given = pickle.loads(pickle.dumps(arguments))
+        return pickle.loads(pickle.dumps(await getattr(service, method)(*given)))
+
+    return ask
+
+
+def stages_of(models: ModelSettings) -> dict[str, Ask]:
+    """How stages are asked that were loaded anew: their batches belong to the event loop of one client."""
+    stages = [StageService(models, place, BatchingSettings(), device="cpu") for place in range(5)]
+    return dict(zip(stage_names(composed_pipeline(models)), map(asking, stages), strict=True))
+
+
+@pytest.fixture(scope="module")
+def asks(models: ModelSettings) -> dict[str, Ask]:
+    return stages_of(models)
+
+
+def client_of(models: ModelSettings, asks: dict[str, Ask] | None = None) -> TestClient:
+    service = Service(ApplicationSettings(), device="cpu", stages=asks)
+    asyncio.run(service.load(models))
+    return TestClient(create_app(service), raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def plain(models: ModelSettings) -> Iterator[TestClient]:
+    with client_of(models) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def composed(models: ModelSettings, asks: dict[str, Ask]) -> Iterator[TestClient]:
+    with client_of(models, asks) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("annotate", {"documents": DOCUMENTS}),
+        ("annotate", {"documents": DOCUMENTS, "top_k": 1, "operating_point": "high_recall"}),
+        ("annotate", {"documents": DOCUMENTS, "knowledge_base": "index-2", "shift": -2}),
+        ("recognize", {"documents": DOCUMENTS, "contexts": True}),
+        ("recognize", {"documents": DOCUMENTS, "types": [{"name": "ORG"}, {"name": "SHIP"}]}),
+        ("recognize", {"documents": DOCUMENTS, "types": [{"name": "ORG"}, {"name": "ORG"}]}),
+        ("type", {"documents": MARKED}),
+        ("type", {"documents": MARKED, "types": [{"name": "PER"}]}),
+        ("type", {"documents": MARKED, "types": [{"name": "PER"}, {"name": "SHIP"}]}),
+        ("standardize", {"mentions": ["Curie", "Augusta"], "knowledge_base": "index"}),
+        ("standardize", {"mentions": ["Curie"]}),
+    ],
+)
+def test_composed_answers_are_the_plain_ones(
+    plain: TestClient, composed: TestClient, path: str, body: dict[str, Any]
+) -> None:
+    """Errors too: those of a stage keep the place in the request."""
+    expected, found = (client.post(f"/v1/{path}", json=body) for client in (plain, composed))
+    assert (found.status_code, found.json()) == (expected.status_code, expected.json())
+
+
+def test_it_describes_the_same_models(plain: TestClient, composed: TestClient) -> None:
+    assert composed.get("/v1/models").json() == plain.get("/v1/models").json()
+    assert len(composed.get("/v1/models").json()["stages"]) == 5
+
+
+def test_a_request_is_answered_by_one_set_of_models(
+    models: ModelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a stage has other models than the stage before it, the request begins again."""
+    asks = stages_of(models)
+    monkeypatch.setattr(remote_stages, "_PAUSE", 0.01)
+    others: list[str] = []
+
+    async def changing(method: str, *arguments: Any) -> Any:
+        if others and method == "answers":
+            return OtherModels(others.pop())
+        return await asks["entities"](method, *arguments)
+
+    with client_of(models, {**asks, "entities": changing}) as client:
+        first = client.post("/v1/annotate", json={"documents": DOCUMENTS}).json()
+        others += ["the models change"] * 3
+        assert client.post("/v1/annotate", json={"documents": DOCUMENTS}).json() == first
+        assert not others
+        monkeypatch.setattr(remote_stages, "_PATIENCE", 0.0)
+        others += ["the models change"] * 3
+        reply = client.post("/v1/annotate", json={"documents": DOCUMENTS})
+    assert (reply.status_code, reply.json()["detail"][0]["message"]) == (503, "the models change")
+    assert reply.headers["Retry-After"] == "1"
+
+
+def test_models_come_in_when_every_stage_has_them(
+    models: ModelSettings, asks: dict[str, Ask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition, "_PAUSE", 0.01)
+    keys = ["old", "old"]
+
+    async def late(method: str, *arguments: Any) -> Any:
+        found = await asks["types"](method, *arguments)
+        return found._replace(key=keys.pop()) if method == "about" and keys else found
+
+    client_of(models, {**asks, "types": late})
+    assert not keys
+    monkeypatch.setattr(composition, "_PATIENCE", 0.0)
+    keys += ["old"] * 3
+    with pytest.raises(InputError, match=r"stages.types.*other models"):
+        client_of(models, {**asks, "types": late})
+
+
+def test_another_key_is_answered_by_nothing(models: ModelSettings, asks: dict[str, Ask]) -> None:
+    found = asyncio.run(asks["mentions"]("answers", "another", None, False, []))
+    assert isinstance(found, OtherModels)
+    with pytest.raises(RecipeError, match=r"the deployments are mentions, and .* `args`"):
+        client_of(models, {"mentions": asks["mentions"]})
+
+
+def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:
+    stages = {"mentions": {"gpus": 0.5, "memory": 2}, "entities-2": {"max": 3, "cpus": 2}}
+    front: Any = build(
+        {"checkpoint": models.checkpoint, "stages": stages, "replicas": {"cpus": 0, "drain": 9}}
+    )._bound_deployment
+    made = {name: stage._bound_deployment for name, stage in front.init_args[1].items()}
+    assert [*made] == [stage.name for stage in made.values()] == NAMES
+    assert front.ray_actor_options["num_cpus"] == 0
+    assert made["mentions"].ray_actor_options == {"num_cpus": 1, "num_gpus": 0.5, "memory": 2 * 2**30}
+    assert made["entities-2"]._deployment_config.autoscaling_config.max_replicas == 3
+    assert made["types"]._deployment_config.graceful_shutdown_timeout_s == 9
+    # Who waits for a stage was let in by the replica that asks it.
+    assert made["types"]._deployment_config.max_queued_requests == -1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"stages": {"mention": {}}}, r"stages.mention: .*no such stage; .* contexts, mentions, types"),
+        ({"stages": {"mentions": {"replicas": 2}}}, r"stages.mentions.replicas: unknown key"),
+        ({"stages": {"mentions": {}}, "models": {"a": "b"}}, "one pipeline, and the file has `models`"),
+        ({"stages": {"mentions": {}}, "precision": "auto"}, "precision"),
+        ({"stages": {"mentions": {}}, "replicas": {"gpus": 1}}, r"replicas.gpus"),
+        ({"stages": {"mentions": {}}, "checkpoint": "recognizer"}, "has one stage; leave `stages` out"),
+        ({"stages": {"mentions": {}}, "checkpoint": None}, "needs `checkpoint` in `args`"),
+    ],
+)
+def test_what_cannot_be_composed_is_told(models: ModelSettings, values: dict[str, Any], message: str) -> None:
+    path = Path(str(models.checkpoint))
+    given = {"checkpoint": "pipeline.yaml", **values}
+    if given["checkpoint"] is None:
+        del given["checkpoint"]
+    else:
+        given["checkpoint"] = str(path.parent / given["checkpoint"])
+    with pytest.raises(RecipeError, match=message) as error:
+        build(given)
+    assert "\n" not in str(error.value)
+
+
+def test_it_is_told_before_ray_starts(models: ModelSettings, tmp_path: Path) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(f"checkpoint: {models.checkpoint}\nstages: {{entities-3: {{}}}}")
+    with pytest.raises(RecipeError, match=r"stages.entities-3: .*no such stage"):
+        checked(path)
+
+
+def test_a_machine_without_room_for_all_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayner.serving.launch.is_one_machine", lambda: True)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
+    values: dict[str, Any] = {"checkpoint": "pipeline.yaml", "replicas": {"cpus": 0.5}}
+    check_room(ServeSettings.model_validate({**values, "stages": {"mentions": {"cpus": 1.5}}}))
+    stages = {"mentions": {}, "types": {"min": 2, "max": 2, "cpus": 0.5}}
+    with pytest.raises(InputError, match=r"stages: .* need 2.5 CPUs, of 2; .*cpus: 0"):
+        check_room(ServeSettings.model_validate({**values, "stages": stages}))
