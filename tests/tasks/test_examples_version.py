@@ -15,7 +15,7 @@ from rayner.tasks.registry import OWN, parse_recipe, train_task
 from tests.tasks.small_recipes import SMALL
 
 EXAMPLES = {
-    "recognizer": (3, "b0e79a5b4857ee38"),
+    "recognizer": (4, "c80ea4f96826f38f"),
     "tagger": (3, "68392b301f0a32b4"),
     "gaussian": (3, "68392b301f0a32b4"),
     "standardizer": (1, "bdd4897a783e579a"),
