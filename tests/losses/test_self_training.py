@@ -72,7 +72,7 @@ def test_an_unknown_span_has_no_gradient() -> None:
     scores = random_scores()
     parts = span_contrast(scores, targets, ContrastSettings(boundary_smoothing=0.1))
     of_starts, of_ends, of_spans = torch.autograd.grad(
-        sum(parts.values()), (scores.start, scores.end, scores.span)
+        torch.stack(list(parts.values())).sum(), (scores.start, scores.end, scores.span)
     )
     assert of_spans[1, 0, 2, 1] == of_starts[1, 0, 2] == of_ends[1, 0, 3] == 0
     assert of_spans[1, 1, 2, 1] != 0

@@ -16,8 +16,8 @@ from tests.tasks.small_recipes import SMALL
 
 EXAMPLES = {
     "recognizer": (4, "c80ea4f96826f38f"),
-    "tagger": (3, "68392b301f0a32b4"),
-    "gaussian": (3, "68392b301f0a32b4"),
+    "tagger": (4, "3e4091640d29fe28"),
+    "gaussian": (4, "3e4091640d29fe28"),
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (1, "db12ebb7b02aae92"),
     "coreference": (1, "544cc29eee022e97"),

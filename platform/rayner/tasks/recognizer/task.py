@@ -137,7 +137,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
                 excluded_starts=_stack([e["cut_starts"] for e in examples], columns=2),
                 excluded_ends=_stack([e["cut_ends"] for e in examples], columns=2),
                 excluded_spans=of_every_type(
-                    _stack([e["unknown"] for e in examples], columns=2), len(self.names)
+                    _stack([e["unknown"] for e in examples], columns=2, typed=False), len(self.names)
                 ),
             ),
         )
@@ -326,10 +326,11 @@ def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:
     return np.array([value for row in rows for value in row], dtype=np.int32)
 
 
-def _stack(flat: Sequence[Any], columns: int) -> Tensor:
-    """Flat rows of each window as [N, 1 + columns] with the window first; positions move by one for [CLS]."""
+def _stack(flat: Sequence[Any], columns: int, *, typed: bool = True) -> Tensor:
+    """Flat rows of each window as [N, 1 + columns] with the window first; positions, which are all columns
+    but that of the type, move by one for [CLS]."""
     parts = [np.asarray(values, dtype=np.int64).reshape(-1, columns) for values in flat]
     rows = np.concatenate(parts)
-    rows[:, 1:] += 1
+    rows[:, int(typed) :] += 1
     windows = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return torch.from_numpy(np.concatenate([windows[:, None], rows], axis=1))
