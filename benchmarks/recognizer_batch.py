@@ -72,7 +72,7 @@ def make_batch(tokenizer: Tokenizer, windows: int, tokens: int, types: int, devi
             labels[window, first] = 2 * kind + 1
     none = torch.zeros(0, 3, dtype=torch.long)
     known = torch.ones(windows, types, dtype=torch.bool)
-    targets = SpanTargets(word_start, word_end, torch.tensor(gold), known, none, none)
+    targets = SpanTargets(word_start, word_end, torch.tensor(gold), known, none, none, none.new_zeros(0, 4))
     return Batch(
         ids.to(device),
         torch.ones_like(ids, dtype=torch.bool).to(device),

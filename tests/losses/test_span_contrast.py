@@ -12,7 +12,7 @@ from rayner.config import ContrastSettings
 from rayner.losses.span_contrast import SpanScores, SpanTargets, loss_weights, span_contrast
 
 WINDOWS, TYPES, LENGTH, WIDTHS = 3, 2, 8, 3
-NONE = torch.zeros(0, 3, dtype=torch.long)
+NONE, NOWHERE = (torch.zeros(0, columns, dtype=torch.long) for columns in (3, 4))
 
 
 def random_scores(seed: int = 0) -> SpanScores:
@@ -40,7 +40,7 @@ def some_targets(**changes: Tensor) -> SpanTargets:
     starts[1, 5:] = ends[1, 5:] = False
     gold = torch.tensor([[0, 0, 1, 1], [0, 0, 2, 4], [0, 1, 1, 1], [1, 1, 4, 4], [1, 1, 1, 4]])
     known = torch.ones(WINDOWS, TYPES, dtype=torch.bool)
-    return SpanTargets(starts, ends, gold, known, NONE, NONE)._replace(**changes)
+    return SpanTargets(starts, ends, gold, known, NONE, NONE, NOWHERE)._replace(**changes)
 
 
 def by_definition(
@@ -59,16 +59,17 @@ def by_definition(
 
     def negatives(part: str, b: int, k: int) -> list[Tensor]:
         mine = [(i, j) for bb, kk, i, j in gold if (bb, kk) == (b, k)]
+        open_ = [(i, j) for bb, kk, i, j in targets.excluded_spans.tolist() if (bb, kk) == (b, k)]
         if part == "span":
             return [
                 scores.span[b, k, i, j - i]
                 for i in range(LENGTH)
                 for j in range(i, min(LENGTH, i + WIDTHS))
-                if targets.word_start[b, i] and targets.word_end[b, j] and (i, j) not in mine
+                if targets.word_start[b, i] and targets.word_end[b, j] and (i, j) not in {*mine, *open_}
             ]
         allowed = targets.word_start if part == "start" else targets.word_end
         excluded = targets.excluded_starts if part == "start" else targets.excluded_ends
-        out = {m[0 if part == "start" else 1] for m in mine} | {
+        out = {m[0 if part == "start" else 1] for m in (*mine, *open_)} | {
             n for bb, kk, n in excluded.tolist() if (bb, kk) == (b, k)
         }
         return [getattr(scores, part)[b, k, n] for n in range(LENGTH) if allowed[b, n] and n not in out]
@@ -86,6 +87,7 @@ def by_definition(
             for first, last in near
             if 0 <= last - first < WIDTHS
             and (first, last) not in mine
+            and [b, k, first, last] not in targets.excluded_spans.tolist()
             and targets.word_start[b, first]
             and targets.word_end[b, last]
         ]
@@ -122,6 +124,9 @@ CASES = {
     "partly annotated": some_targets(known=torch.tensor([[True, False], [True, True], [False, False]])),
     "mentions cut by the edge": some_targets(
         excluded_starts=torch.tensor([[0, 1, 6], [2, 0, 1]]), excluded_ends=torch.tensor([[1, 0, 1]])
+    ),
+    "spans of which nothing is known": some_targets(
+        excluded_spans=torch.tensor([[0, 0, 3, 4], [0, 1, 2, 2], [1, 0, 1, 4], [1, 1, 4, 4], [2, 1, 5, 6]])
     ),
     "no mention": some_targets(gold=torch.zeros(0, 4, dtype=torch.long)),
     "the same mention twice": some_targets(gold=torch.tensor([[0, 0, 1, 1], [0, 0, 1, 1]])),

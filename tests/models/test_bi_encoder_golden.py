@@ -73,6 +73,7 @@ def targets() -> SpanTargets:
         torch.ones(GOLDEN["batch"], TYPES, dtype=torch.bool),
         none,
         none,
+        torch.zeros(0, 4, dtype=torch.long),
     )
 
 

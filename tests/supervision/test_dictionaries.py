@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.config import LabelSettings
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -105,6 +105,16 @@ def test_labels_replace_mentions_and_say_what_they_cover() -> None:
     document = Document("d", "gold", (Mention(0, 1, "X"),), language="en")
     labelled = label_document(document, dictionary)
     assert labelled == Document("d", "gold", (Mention(0, 4, "C"),), language="en", annotated_types=("C", "D"))
+
+
+@pytest.mark.parametrize("ambiguity", ["drop", "first"])
+def test_phrases_and_names_that_are_dropped_may_be_mentions(ambiguity: str) -> None:
+    names = [Name("gold", "C"), Name("gold salt", None), Name("lead", "C"), Name("lead", "D")]
+    settings = LabelSettings.model_validate({"phrases": "unknown", "ambiguity": ambiguity})
+    labelled = label_document(Document("d", "Gold, gold salt, lead."), Dictionary(names, settings))
+    wanted = [(0, 4, "C"), (6, 15, UNKNOWN), (17, 21, UNKNOWN if ambiguity == "drop" else "C")]
+    assert [(m.start, m.end, m.type) for m in labelled.mentions] == wanted
+    assert labelled.annotated_types == ("C", "D")
 
 
 def test_characters_of_regular_expressions_are_characters() -> None:

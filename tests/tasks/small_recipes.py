@@ -59,6 +59,11 @@ SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "recognizer": _of_documents(
         "recognizer", {"layer_decay": 0.9}, loss={"boundary_smoothing": 0.1, "r_drop": 0.5}
     ),
+    "recognizer_self_training": _of_documents(
+        "recognizer",
+        {"epochs": 2, "average": 0.9},
+        self_training={"start_epoch": 2, "confidence": 0.6},
+    ),
     "tagger": _of_documents("tagger", {"average": 0.9}, calibration="temperature"),
     "tagger_crf": _of_documents("tagger", decoding="crf"),
     "gaussian": _of_documents("gaussian"),

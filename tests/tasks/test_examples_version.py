@@ -15,9 +15,9 @@ from rayner.tasks.registry import OWN, parse_recipe, train_task
 from tests.tasks.small_recipes import SMALL
 
 EXAMPLES = {
-    "recognizer": (3, "b0e79a5b4857ee38"),
-    "tagger": (3, "68392b301f0a32b4"),
-    "gaussian": (3, "68392b301f0a32b4"),
+    "recognizer": (4, "c80ea4f96826f38f"),
+    "tagger": (4, "3e4091640d29fe28"),
+    "gaussian": (4, "3e4091640d29fe28"),
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (1, "db12ebb7b02aae92"),
     "coreference": (1, "544cc29eee022e97"),

@@ -37,6 +37,7 @@ from rayner.config.recognizer import (
     ContrastSettings,
     RecognizerRecipe,
     ScoreSettings,
+    SelfTraining,
     SpanDecoding,
 )
 from rayner.config.standardizer import (
@@ -84,6 +85,7 @@ __all__ = [
     "RelevanceSettings",
     "ScalingSettings",
     "ScoreSettings",
+    "SelfTraining",
     "Settings",
     "SpanDecoding",
     "StandardizerRecipe",

@@ -63,6 +63,9 @@ class LabelSettings(Settings):
     """Whether case matters; `acronyms` ignores it except in short names all in capitals."""
     ambiguity: Literal["drop", "first", "both"] = "drop"
     """What becomes of a name of two types: no label, the type that comes first in the dictionary, or both."""
+    phrases: Literal["negative", "unknown"] = "negative"
+    """Whether what is found without getting a label, as `corpus.phrases` are, is no mention, or may be one: a
+    recognizer and a tagger then learn nothing from it."""
 
 
 class CorpusSettings(Settings):

@@ -114,6 +114,19 @@ class ScoreSettings(Settings):
         return self
 
 
+class SelfTraining(Settings):
+    """A second stage, in which the recognizer learns from a teacher, too: from itself with averaged weights
+    (`training.average`). For labels that miss mentions, as those of a dictionary do."""
+
+    start_epoch: Annotated[int, Field(ge=2)] = 2
+    """The epoch in which it begins, the first being 1: those before learn from the labels alone."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.9
+    """How probable a decision of the teacher about a span must be to be learned from. Spans that it does not
+    hold for no mention with this confidence are no negatives."""
+    weight: Rate = 1.0
+    """Weight of the teacher's decisions, against that of the labels."""
+
+
 class AddedTypes(Settings):
     """Types that learn alone, beside those of a checkpoint, which stay as they are."""
 
@@ -135,6 +148,9 @@ class RecognizerRecipe(DocumentRecipe):
     loss: ContrastSettings = ContrastSettings()
     decoding: SpanDecoding = SpanDecoding()
     calibration: ScoreSettings = ScoreSettings()
+    self_training: SelfTraining | None = None
+    """With it, a second stage learns from a teacher with averaged weights; needs `training.average`. Null:
+    there is no second stage."""
     absent: tuple[TypeSettings, ...] = ()
     """Types of which the training documents have no mention, whether annotated or not: each step draws some,
     of which no span is a mention. Where a corpus has few types, a model learns from them to read
@@ -149,6 +165,23 @@ class RecognizerRecipe(DocumentRecipe):
                 "calibration.fraction needs mentions that somebody annotated, and corpus.dictionary "
                 "takes their place: drop one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _a_teacher_can_be_had(self) -> RecognizerRecipe:
+        if self.self_training is None:
+            return self
+        start, epochs = self.self_training.start_epoch, self.training.epochs
+        if start > epochs:
+            raise ValueError(f"self_training.start_epoch {start} never comes: training.epochs is {epochs}")
+        if self.training.average is None:
+            raise ValueError("self_training needs training.average, the decay of its teacher, such as 0.995")
+        if self.model.threshold == "tuned":
+            raise ValueError(
+                "self_training learns decisions, and with model.threshold tuned training has none"
+            )
+        if self.absent or self.added is not None:
+            raise ValueError("self_training conflicts with absent and with added types: leave it out")
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 Span = tuple[int, int]
+UNKNOWN = "?"
+"""The type of a mention of which nobody knows whether it is one, or of which type: no negative of any."""
 
 
 @dataclass(frozen=True, slots=True)

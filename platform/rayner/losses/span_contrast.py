@@ -48,6 +48,9 @@ class SpanTargets(NamedTuple):
     """int64 [N, 3]: window, type and position of starts that are no negatives, as of cut mentions"""
     excluded_ends: Tensor
     """int64 [N, 3]: the same for ends"""
+    excluded_spans: Tensor
+    """int64 [N, 4]: window, type, first and last sub-word of spans of which it is unknown whether they are
+    mentions: neither they nor their starts and ends are negatives"""
 
 
 def span_contrast(
@@ -55,13 +58,14 @@ def span_contrast(
 ) -> dict[str, Tensor]:
     """The sums of the parts of the objective over mentions and over (window, type) pairs.
 
-    The negatives of a type are all candidates of the window but its mentions; all mentions of a window and
-    type share them. With `thresholded`, `start_threshold`, `end_threshold` and `span_threshold` say how far
-    the negatives lie below the threshold (the second term of equations 8 and 9, with the threshold itself in
-    its denominator, as published); they are zero without. `settings.threshold_in_denominator` counts the
-    threshold among the negatives of a mention too. A mention wider than the scored widths counts by its start
-    and end. With `settings.boundary_smoothing` the target of a mention is spread: that part of it is shared
-    by those of its negatives whose start or end is one word off (Zhu and Li 2022).
+    The negatives of a type are all candidates of the window but its mentions and what is excluded; all
+    mentions of a window and type share them. With `thresholded`, `start_threshold`, `end_threshold` and
+    `span_threshold` say how far the negatives lie below the threshold (the second term of equations 8 and 9,
+    with the threshold itself in its denominator, as published); they are zero without.
+    `settings.threshold_in_denominator` counts the threshold among the negatives of a mention too. A mention
+    wider than the scored widths counts by its start and end. With `settings.boundary_smoothing` the target of
+    a mention is spread: that part of it is shared by those of its negatives whose start or end is one word
+    off (Zhu and Li 2022).
 
     Returns:
         Scalars `start, end, span` (divide by the mentions) and `start_threshold, end_threshold,
@@ -89,12 +93,16 @@ def span_contrast(
         )
 
     types = scores.start.shape[1]
-    starts = _without(targets.word_start, types, (window, kind, first), targets.excluded_starts.unbind(1))
+    of, type_, begin, end = targets.excluded_spans.unbind(1)
+    open_cell = torch.where(end - begin < widths, begin * widths + end - begin, 0)
+    open_starts = targets.excluded_starts.unbind(1), (of, type_, begin)
+    starts = _without(targets.word_start, types, (window, kind, first), *open_starts)
     add("start", scores.start, starts, scores.start_threshold, first, counted)
-    ends = _without(targets.word_end, types, (window, kind, last), targets.excluded_ends.unbind(1))
+    open_ends = targets.excluded_ends.unbind(1), (of, type_, end)
+    ends = _without(targets.word_end, types, (window, kind, last), *open_ends)
     add("end", scores.end, ends, scores.end_threshold, last, counted)
     spans = candidate_spans(targets.word_start, targets.word_end, widths).flatten(1)
-    spans = _without(spans, types, (window, kind, cell))
+    spans = _without(spans, types, (window, kind, cell), (of, type_, open_cell))
     add("span", scores.span.flatten(2), spans, scores.span_threshold, cell, counted & inside)
     if settings.boundary_smoothing:
         beside = _smoothing(scores.span.flatten(2), spans, targets, widths)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rayner.config import LabelSettings
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import find_words
 
 ACRONYM_LENGTH = 5
@@ -16,7 +16,8 @@ ACRONYM_LENGTH = 5
 
 
 class Name(NamedTuple):
-    """A name of a type, of an entity where known. Without a type it is a phrase: found, but not labelled."""
+    """A name of a type, of an entity where known. Without a type it is a phrase: found, but not labelled,
+    or with `phrases: unknown` labelled as `UNKNOWN`."""
 
     name: str
     type: str | None
@@ -99,7 +100,9 @@ class Dictionary:
     def _mentions(self, start: int, end: int, entries: list[_Entry]) -> list[Mention]:
         types = list(dict.fromkeys(e.name.type for e in entries if e.name.type is not None))
         if len(types) > 1 and self.settings.ambiguity == "drop":
-            return []
+            types = []
+        if not types and self.settings.phrases == "unknown":
+            return [Mention(start, end, UNKNOWN)]
         if self.settings.ambiguity == "first":
             types = types[:1]
         return [Mention(start, end, type_, _entity_of(entries, type_)) for type_ in types]

@@ -104,13 +104,15 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a training is: `step` of `steps`, within `epoch` of `epochs`; `state` is that of the epoch."""
+    """Where a training is: `step` of `steps`, within `epoch` of `epochs`; `state` is that of the epoch, and
+    `average` the averaged weights by name, with `training.average`."""
 
     step: int
     steps: int
     epoch: int
     epochs: int
     state: State | None = None
+    average: Mapping[str, Tensor] | None = None
 
 
 class Options(Settings):

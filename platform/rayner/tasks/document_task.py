@@ -23,6 +23,7 @@ from rayner.tasks.document_windows import (
     known_rows,
     known_types,
     text_windows,
+    unknown_spans,
 )
 from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.splits import Documents, require_mentions
@@ -102,7 +103,8 @@ class DocumentTask(CorpusTask[R]):
     ) -> Iterator[tuple[dict[str, Any], TextWindow, Sequence[Gold]]]:
         """A row for each window, the window, and all mentions of its document.
 
-        A document's first row has `rejects`: a line for each mention that is left out or moved.
+        A document's first row has `rejects`: a line for each mention that is left out or moved; `unknown`
+        (first, last place) is flat.
 
         Raises:
             CorpusError: a document with mentions but without words.
@@ -117,6 +119,7 @@ class DocumentTask(CorpusTask[R]):
                     raise CorpusError(document.document_id, what, "mark what holds a letter, digit or sign")
                 continue
             gold, rejects = gold_of(document, windows[0].subwords, type_index, self.max_width)
+            unknown = unknown_spans(document, windows[0].subwords)
             for window in windows:
                 yield (
                     {
@@ -125,6 +128,7 @@ class DocumentTask(CorpusTask[R]):
                         "length": len(window.row["ids"]) + SPECIAL_TOKENS,
                         "partly_known": known is not None,
                         "known": _NONE if known is None else known,
+                        "unknown": window.within(unknown).astype(np.int32).ravel(),
                         "rejects": rejects if window.index == 0 else [],
                     },
                     window,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rayner.config import WindowSettings
-from rayner.data.schema import Context, Document, Mention, Span
+from rayner.data.schema import UNKNOWN, Context, Document, Mention, Span
 from rayner.data.windows import SubWords, Tokenize, Window, cut, locate, owner, split_into_subwords
 from rayner.data.words import words_of
 
@@ -93,6 +93,12 @@ class TextWindow:
         if len(self.windows) == 1:
             return True
         return owner(self.windows, first, last + 1, self.edges.end, self.edges.begin) == self.index
+
+    def within(self, spans: np.ndarray) -> np.ndarray:
+        """Those parts of spans of sub-words [U, 2], both ends inclusive, that the window shows, in places."""
+        begin, end = self.span
+        shown = spans[(spans[:, 0] < end) & (spans[:, 1] >= begin)]
+        return shown.clip(begin, end - 1) - begin + len(self.before)
 
     @property
     def words(self) -> np.ndarray:
@@ -197,6 +203,8 @@ def gold_of(
         place = f"{document.document_id}: {mention.type} at {mention.start}-{mention.end}"
         found = locate(subwords, mention.start, mention.end)
         if mention.type not in type_index:
+            if mention.type == UNKNOWN:
+                continue
             rejects.append(f"{place}: the recipe has no such type")
         elif found is None:
             rejects.append(f"{place}: holds no word")
@@ -208,6 +216,13 @@ def gold_of(
                 rejects.append(f"{place}: moved outward to whole words")
             gold.add(Gold(type_index[mention.type], found[0], found[1]))
     return sorted(gold, key=lambda g: (g.first, g.last, g.type)), rejects
+
+
+def unknown_spans(document: Document, subwords: SubWords) -> np.ndarray:
+    """int64 [U, 2] the first and the last sub-word of each mention of type `UNKNOWN`."""
+    marked = (m for m in document.mentions if m.type == UNKNOWN)
+    found = (locate(subwords, m.start, m.end) for m in marked)
+    return np.array([span[:2] for span in found if span is not None], np.int64).reshape(-1, 2)
 
 
 def known_types(document: Document, type_index: Mapping[str, int]) -> np.ndarray | None:

@@ -37,7 +37,8 @@ class TagBatch:
         ids, mask: [B, L] sub-words with special tokens.
         word_start: [B, L] the N positions that stand for a word.
         labels: [N] labels of the words, row by row.
-        unknown: [N, C] labels of types that the word's document was not annotated for.
+        unknown: [N, C] labels of types that the word's document was not annotated for; of a word in an
+            unknown span, those of all types.
         weights: float32 [N] what each word counts for in a loss that adds up over words.
     """
 
@@ -52,6 +53,7 @@ class TagBatch:
 class TagTask(DocumentTask[R]):
     """Gives the first sub-word of each word a label. Of nested mentions the outermost counts."""
 
+    examples_version = 4
     marks_neighbours = False
     """Whether examples say which words are in a mention or next to one."""
 
@@ -93,13 +95,15 @@ class TagTask(DocumentTask[R]):
         of_label = np.concatenate(
             [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1
         )
+        of_label = of_label.repeat(words, axis=0)
+        of_label[np.concatenate([_in_unknown(e) for e in examples]), 1:] = True
         labels = np.concatenate([np.asarray(e["labels"], dtype=np.int64) for e in examples])
         return TagBatch(
             ids=ids,
             mask=mask,
             word_start=torch.from_numpy(pad(bool_rows([e["first"] for e in examples]), width, False, 1)),
             labels=torch.from_numpy(labels),
-            unknown=torch.from_numpy(of_label.repeat(words, axis=0)),
+            unknown=torch.from_numpy(of_label),
             weights=torch.from_numpy(self.weights_of(examples, labels)),
         )
 
@@ -280,6 +284,15 @@ class TagPredictor:
         """Span metrics over the recipe's types, and `calibration_error` of the scores."""
         names = self._task.names
         return {**score_spans(gold, predicted, names), **score_calibration_error(gold, predicted, names)}
+
+
+def _in_unknown(example: Mapping[str, Any]) -> np.ndarray:
+    """Which words of an example are in an unknown span."""
+    first = np.asarray(example["first"], dtype=bool)
+    inside = np.zeros(len(first), dtype=bool)
+    for begin, last in np.asarray(example["unknown"]).reshape(-1, 2):
+        inside[begin : last + 1] = True
+    return inside[first]
 
 
 def _near_mentions(labels: np.ndarray) -> np.ndarray:

@@ -179,7 +179,7 @@ def _train_epoch(loop: Loop) -> None:
     rest = plan[loop.state.position :]
     with epoch_steps(run.recipe, run.task, run.examples, epoch, rest, pin) as steps:
         for step in steps:
-            progress = Progress(loop.state.step, loop.state.steps, epoch, training.epochs, loop.epoch_state)
+            progress = _progress(loop, epoch)
             rate = set_rate(loop.learner.optimizer, progress.step, progress.steps, training.warmup)
             take_step(loop.learner, step, progress)
             loop.clock.add(step)
@@ -205,6 +205,12 @@ def _prepared(loop: Loop, epoch: int) -> State | None:
         return None
     shared = from_first(lambda: {name: tensor.cpu() for name, tensor in found.items()})
     return {name: tensor.to(loop.run.device) for name, tensor in shared.items()}
+
+
+def _progress(loop: Loop, epoch: int) -> Progress:
+    epochs, average = loop.run.recipe.training.epochs, loop.learner.average
+    weights = None if average is None else average.weights
+    return Progress(loop.state.step, loop.state.steps, epoch, epochs, loop.epoch_state, weights)
 
 
 def _log(loop: Loop, rate: float) -> None:

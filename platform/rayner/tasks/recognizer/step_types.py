@@ -28,7 +28,14 @@ def of_types(targets: SpanTargets, types: Tensor) -> SpanTargets:
         known=targets.known[:, types],
         excluded_starts=kept(targets.excluded_starts),
         excluded_ends=kept(targets.excluded_ends),
+        excluded_spans=kept(targets.excluded_spans),
     )
+
+
+def of_every_type(spans: Tensor, types: int) -> Tensor:
+    """Spans [U, 3] (window, first and last sub-word) as those of each type, [U * types, 4]."""
+    window, first, last = spans.repeat_interleave(types, 0).unbind(1)
+    return torch.stack([window, torch.arange(types).repeat(len(spans)), first, last], 1)
 
 
 def with_absent(targets: SpanTargets, count: int) -> SpanTargets:

@@ -19,6 +19,7 @@ from rayner.config import RecognizerRecipe, Types, TypeSettings
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.consistency import divergence
+from rayner.losses.self_training import distillation, left_open, teacher_labels
 from rayner.losses.span_contrast import SpanTargets, loss_weights, span_contrast
 from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.models.bi_encoder import BiEncoder
@@ -31,12 +32,15 @@ from rayner.tasks.document_windows import Gold, TextWindow, pad
 from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
-from rayner.tasks.recognizer.step_types import of_types, one_text_each, rows_of, with_absent
+from rayner.tasks.recognizer.self_training import teacher_of
+from rayner.tasks.recognizer.step_types import of_every_type, of_types, one_text_each, rows_of, with_absent
 from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
 from rayner.tasks.uncertainty import OfWords
 
 R_DROP = "r_drop"
 """The part of the loss over two passes."""
+TEACHER = "teacher"
+"""The part of the loss that a teacher gives."""
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +69,16 @@ class RecognizerOptions(Options):
 class RecognizerTask(DocumentTask[RecognizerRecipe]):
     """Learns to tell the mentions of each type from all other spans (papers/000, equation 10)."""
 
+    examples_version = 4
+
     def __init__(self, recipe: RecognizerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self.max_width = recipe.model.max_span_width
         self._thresholded = recipe.model.threshold != "tuned"
         weights = loss_weights(recipe.loss, thresholded=self._thresholded)
-        self.weights = {k: w for k, w in {**weights, R_DROP: recipe.loss.r_drop}.items() if w}
+        of_teacher = 0.0 if recipe.self_training is None else recipe.self_training.weight
+        weights |= {R_DROP: recipe.loss.r_drop, TEACHER: of_teacher}
+        self.weights = {part: weight for part, weight in weights.items() if weight}
         self._inputs: TypeInputs | None = None
         self.calibration: ScoreCalibration | None = None
         self._calibrated: ScoreCalibration | None = None
@@ -128,6 +136,9 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
                 known=torch.from_numpy(self.known_of(examples)),
                 excluded_starts=_stack([e["cut_starts"] for e in examples], columns=2),
                 excluded_ends=_stack([e["cut_ends"] for e in examples], columns=2),
+                excluded_spans=of_every_type(
+                    _stack([e["unknown"] for e in examples], columns=2, typed=False), len(self.names)
+                ),
             ),
         )
 
@@ -157,17 +168,26 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         return None
 
     def forward(self, model: nn.Module, batch: SpanBatch, progress: Progress) -> Output:
-        """The sums of the parts of equation 10; with `loss.r_drop` their mean over two passes."""
+        """The sums of the parts of equation 10; with `loss.r_drop` their mean over two passes; what a teacher
+        says where there is one."""
         assert isinstance(model, BiEncoder)
         types, absent = self._types_of_step(progress), self._absent_of_step(progress)
         inputs, targets = self._inputs_of(model, types, absent, progress), self._targets_of(batch, progress)
         type_ids = torch.cat([types, torch.full_like(absent, -1)]).to(batch.ids.device)
         widths = None if self.recipe.loss.negatives == "band" else batch.ids.shape[1]
-        passes = [
-            model(batch.ids, batch.mask, inputs, widths, type_ids)
-            for _ in range(2 if R_DROP in self.weights else 1)
-        ]
+        given = batch.ids, batch.mask, inputs, widths, type_ids
+        labels = None
+        if self.recipe.self_training is not None:
+            teacher = teacher_of(model, progress, self.recipe.self_training)
+            if teacher is not None:
+                labels = teacher_labels(teacher(*given), targets, self.recipe.self_training.confidence)
+                targets = left_open(targets, labels)
+        passes = [model(*given) for _ in range(2 if R_DROP in self.weights else 1)]
         found = [span_contrast(s, targets, self.recipe.loss, thresholded=self._thresholded) for s in passes]
+        if TEACHER in self.weights:
+            for scores, parts in zip(passes, found, strict=True):
+                nothing = scores.span.new_zeros(())
+                parts[TEACHER] = nothing if labels is None else distillation(scores, labels)
         sums = found[0]
         if len(found) == 2:
             sums = {part: (value + found[1][part]) / 2 for part, value in sums.items()}
@@ -306,10 +326,11 @@ def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:
     return np.array([value for row in rows for value in row], dtype=np.int32)
 
 
-def _stack(flat: Sequence[Any], columns: int) -> Tensor:
-    """Flat rows of each window as [N, 1 + columns] with the window first; positions move by one for [CLS]."""
+def _stack(flat: Sequence[Any], columns: int, *, typed: bool = True) -> Tensor:
+    """Flat rows of each window as [N, 1 + columns] with the window first; positions, which are all columns
+    but that of the type, move by one for [CLS]."""
     parts = [np.asarray(values, dtype=np.int64).reshape(-1, columns) for values in flat]
     rows = np.concatenate(parts)
-    rows[:, 1:] += 1
+    rows[:, int(typed) :] += 1
     windows = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return torch.from_numpy(np.concatenate([windows[:, None], rows], axis=1))
