@@ -53,7 +53,8 @@ class LexicalSide:
     def sums(self, ngrams: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """For all names [N] the sums of these n-grams' weights in them times `weights` [G], in that order."""
         # With the names in one array: a product of sparse matrices takes several times as long.
-        return self.postings[ngrams].T @ weights
+        chosen: Any = self.postings[ngrams]
+        return chosen.T @ weights
 
 
 class AllScores:

@@ -62,7 +62,8 @@ class SentenceContexts:
         encoder: str,
         precision: Precision = "float32",
     ) -> None:
-        self._settings, self._precision = settings, precision
+        self._settings = settings
+        self._precision: Precision = precision
         self.ranker, self._encoder = ranker, encoder
         self._last: OrderedDict[Document, tuple[Document, int]] = OrderedDict()
         self._characters = 0
