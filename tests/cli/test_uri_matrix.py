@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,15 +140,20 @@ REFUSED = {("tune", "space"): "is code", ("quickstart", "out"): "name a folder o
 """What is refused as a URI, and a part of the line that says so."""
 
 
+@cache
+def all_commands() -> Any:
+    return get_command(app)
+
+
 def parameters_of(command: str) -> list[Any]:
-    found: Any = get_command(app)
+    found = all_commands()
     for name in command.split():
         found = found.commands[name]
     return found.params
 
 
 def commands() -> Iterator[str]:
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in all_commands().commands.items():
         yield from (f"{name} {inner}" for inner in getattr(command, "commands", ()))
         if not hasattr(command, "commands"):
             yield name
@@ -244,6 +250,12 @@ def uploaded(
     return folder
 
 
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands keep what they fetch: each need not fetch it again."""
+    return tmp_path_factory.mktemp("machine")
+
+
 @pytest.fixture
 def here(
     storage: Storage, uploaded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -307,8 +319,14 @@ PLACED = [(use, name) for use in USES for name in (*use.reads, *use.writes)]
 
 @pytest.mark.parametrize(("use", "name"), READ, ids=case)
 def test_what_is_not_there_is_named_in_one_line(
-    use: Use, name: str, here: Callable[[str], str], run: Run
+    use: Use,
+    name: str,
+    here: Callable[[str], str],
+    run: Run,
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(machine))
     status, out, err = run(*map(here, use.arguments({name: ABSENT})))
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].startswith("error: ")
@@ -317,8 +335,14 @@ def test_what_is_not_there_is_named_in_one_line(
 
 @pytest.mark.parametrize(("use", "name"), PLACED, ids=case)
 def test_credentials_are_refused_and_not_shown(
-    use: Use, name: str, here: Callable[[str], str], run: Run
+    use: Use,
+    name: str,
+    here: Callable[[str], str],
+    run: Run,
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(machine))
     status, out, err = run(*map(here, use.arguments({name: CREDENTIALS})))
     assert (status, out) == (2, "")
     assert err.count("\n") == 1

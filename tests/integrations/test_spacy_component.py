@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.serving.checkpoints import PEOPLE, TEXTS, ranker_folder, recognizer_f
 from tests.tasks.gaussian.test_gaussian import SUPPORT, gaussian, learned
 from tests.tasks.small import corpus, tagger, trained
 
-spacy = pytest.importorskip("spacy")
+pytestmark = pytest.mark.skipif(find_spec("spacy") is None, reason="the extra spacy is not installed")
 WORDS = st.sampled_from(
     [*" ".join(TEXTS).split(), "e\u0301", "\U0001f600", "\u4e2d\u6587", "\u200b", "don't", "U.K."]
 )
@@ -53,8 +54,15 @@ def factory(root: Path) -> Any:
     return EntryPoint(name, value, "spacy_factories").load()
 
 
+def library() -> Any:
+    """spaCy, whose import takes a second in every process that collects tests."""
+    import spacy
+
+    return spacy
+
+
 def nlp_with(checkpoint: Path, **config: Any) -> Any:
-    nlp = spacy.blank("en")
+    nlp = library().blank("en")
     nlp.add_pipe("rayner", config={"checkpoint": str(checkpoint), **config})
     return nlp
 
@@ -115,12 +123,12 @@ def test_entities_are_linked_in_batches_and_the_folder_can_be_moved(
     nlp.to_disk(tmp_path / "saved")
     shutil.rmtree(own)
     (tmp_path / "saved").rename(tmp_path / "moved")
-    moved = spacy.load(tmp_path / "moved")
+    moved = library().load(tmp_path / "moved")
     assert [known(doc) for doc in moved.pipe(TEXTS)] == answers
     # Into the folder that it was read from.
     moved.to_disk(tmp_path / "moved")
-    assert [known(doc) for doc in spacy.load(tmp_path / "moved").pipe(TEXTS)] == answers
-    read = spacy.tokens.Doc(moved.vocab).from_bytes(docs[0].to_bytes())
+    assert [known(doc) for doc in library().load(tmp_path / "moved").pipe(TEXTS)] == answers
+    read = library().tokens.Doc(moved.vocab).from_bytes(docs[0].to_bytes())
     assert known(read) == answers[0]
     assert read.user_data["rayner"] == docs[0].user_data["rayner"]
 
@@ -138,7 +146,7 @@ def test_contexts_of_a_pipeline_file_come_along(factory: Any, tmp_path: Path) ->
     assert answers
     nlp.to_disk(tmp_path / "saved")
     shutil.rmtree(own)
-    moved = spacy.load(tmp_path / "saved")
+    moved = library().load(tmp_path / "saved")
     assert known(moved(text)) == answers
     assert moved.get_pipe("rayner").settings.version == version
 
@@ -182,4 +190,4 @@ def test_a_file_that_an_option_names_moves_along(factory: Any, tmp_path: Path) -
     assert answer
     nlp.to_disk(tmp_path / "saved")
     support.unlink()
-    assert known(spacy.load(tmp_path / "saved")(text)) == answer
+    assert known(library().load(tmp_path / "saved")(text)) == answer

@@ -21,6 +21,8 @@ _TEXTS, _TEXTS_OF_ADVICE = 4, 1
 """The fewer, the more of the time goes into rounding weights, and the less bfloat16 seems to save."""
 _SECONDS = 1.0
 """What advice may cost."""
+_PARAMETERS = 5_000_000
+"""An encoder with fewer is fast in any precision, and gets no advice."""
 
 
 class Choice(NamedTuple):
@@ -44,7 +46,7 @@ def choose(asked: AskedPrecision, model: nn.Module, training: bool = False, advi
             batch.
         training: whether backward passes are timed too.
         advise: whether float32 is held against bfloat16 also where nobody asks, if that takes less than a
-            second.
+            second and the encoder is not tiny.
 
     Raises:
         InputError: the device lacks what was asked for.
@@ -89,8 +91,10 @@ def encoders_of(model: nn.Module) -> Iterator[Encoder]:
 def _ratio(encoder: Encoder, device: torch.device, training: bool, limit: float | None) -> float | None:
     """The time of a small batch in bfloat16 over that in float32; None where it would take longer than the
     limit, in seconds, or no time that can be measured, or where the weights are of another type, or where a
-    CPU's kernels refuse bfloat16."""
+    CPU's kernels refuse bfloat16. With a limit, a tiny encoder has none either."""
     if next(encoder.parameters()).dtype != torch.float32:
+        return None
+    if limit is not None and sum(p.numel() for p in encoder.parameters()) < _PARAMETERS:
         return None
     length, texts = min(_LENGTH, encoder.max_length), _TEXTS if limit is None else _TEXTS_OF_ADVICE
     ids = torch.arange(5, 5 + texts * length, device=device).view(texts, length)

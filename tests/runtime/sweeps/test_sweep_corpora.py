@@ -74,7 +74,7 @@ def test_parts_that_are_there_are_kept_and_the_others_written(tmp_path: Path) ->
 
 
 def test_a_corpus_is_not_held_while_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size, files = 40_000, 120
+    size, files = 40_000, 60
     monkeypatch.setattr(scans, "PART_BYTES", size)
     monkeypatch.setattr(parquet, "GROUP_CHARACTERS", 2 * size)
     monkeypatch.setattr(documents, "_CHARACTERS_AT_ONCE", 2 * size)
