@@ -44,7 +44,8 @@ class LexicalSide:
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         """Cosines [Q, N] of texts with all names, in float32; a text without a known n-gram has zeros."""
         queries: Any = self.vectorizer.transform(texts)
-        found = np.zeros((len(texts), self.postings.shape[1]), np.float32)
+        postings: Any = self.postings
+        found = np.zeros((len(texts), postings.shape[1]), np.float32)
         for row, begin, end in zip(found, queries.indptr, queries.indptr[1:], strict=False):
             if begin < end:
                 row[:] = self.sums(queries.indices[begin:end], queries.data[begin:end])

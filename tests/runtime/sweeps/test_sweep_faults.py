@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 import yaml
 
 from rayner.runtime.sweeps import winner
@@ -228,10 +229,13 @@ def test_trials_on_two_workers_each(
     (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-6, 0.1]}\n')
     recipe = parse_recipe(values, "recipe")
     given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
+    earlier = ray.util.placement_group_table().keys()
     result = sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", given)
     assert result["settings"] == {"training.head_learning_rate": 0.1}
     assert sum(result["trials"].values()) == 2
     assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
+    groups = ray.util.placement_group_table
+    wait_for(lambda: all(groups()[name]["state"] == "REMOVED" for name in groups().keys() - earlier))
 
 
 def in_background(call: Callable[[], None]) -> threading.Thread:
@@ -242,7 +246,7 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
 
 def trial_processes() -> list[psutil.Process]:
     """Those below this process that train a trial."""
-    return [process for process in below(os.getpid()) if "ImplicitFunc" in command_of(process)]
+    return [process for process in below(os.getpid()) if "ResourceTrainable" in command_of(process)]
 
 
 def kill_a_trial(out: Path, gate: Path) -> dict[Path, list[dict[str, Any]]]:

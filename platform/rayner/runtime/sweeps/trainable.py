@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,15 @@ from rayner.runtime.sweeps.trials import (
 from rayner.runtime.tracking import Record
 from rayner.runtime.training.example_building import build_examples, find_units
 from rayner.runtime.training.train import train_until
+from rayner.runtime.training.train_controller import end_workers
 from rayner.tasks.registry import train_task
 
 SEED_AFTER_DIVERGING = 1000
 """Added to the seed of a run that starts over because its loss was not finite."""
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT}
+
+_ended = threading.Event()
+"""Whether the only trial of this process was ended: what its training raises then means nothing."""
 
 SECONDS_TO_DIE = 600
 """How long to wait for the process of a trial that was killed."""
@@ -53,7 +58,20 @@ def trainable_of(plan: Plan, until: int | None = None) -> type:
             """What Ray shows of its actor. It asks once, when it makes one, which may take several trials."""
             return str(self.trial_name) if plan.settings.workers else f"trials of {plan.out.name}"
 
+        def cleanup(self) -> None:
+            """Called at the end of a trial, also of one that is stopped while it trains."""
+            if plan.settings.workers:
+                end_trial(plan, settings_of(plan, self.config))
+            super().cleanup()
+
     return Trial
+
+
+def end_trial(plan: Plan, settings: Mapping[str, Any]) -> None:
+    """End the workers of a trial that is stopped while it trains: they would keep their room."""
+    _ended.set()
+    for name in plan.runs:
+        end_workers(plan.folder(settings) / name)
 
 
 def settings_of(plan: Plan, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,6 +140,8 @@ def _run_all(
             # The run is over, and its optimizer takes twice as much as its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
     except Exception as error:
+        if _ended.is_set():
+            raise
         text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         record_failure(folder, text, isinstance(error, DivergedError), is_infrastructure(error))
         # The settings of the trial are wrong: no other attempt can succeed.

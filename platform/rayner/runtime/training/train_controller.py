@@ -1,0 +1,55 @@
+"""Which process leads the workers of a run: a trial that is stopped ends them, and gives up their room.
+
+Ray Tune ends the process of a trial, and Ray Train's controller dies with it. The placement group of its
+workers then stays for as long as the job does: Ray removes one when both the job and the actor that made it
+are gone. Its own `PlacementGroupCleaner` asks the State API whether the controller lives, and removes nothing
+where that does not answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from rayner.files.whole import write_json
+
+CONTROLLER = "controller.json"
+
+
+def noting(out: Path) -> Any:
+    """A callback of Ray Train that notes the controller's process and its workers' placement group."""
+    from ray.train.v2._internal.execution.callback import WorkerGroupCallback
+
+    class Notes(WorkerGroupCallback):
+        def after_worker_group_start(self, worker_group: Any) -> None:
+            """Called in the controller, whenever the workers have begun."""
+            group = worker_group.get_worker_group_state().placement_group_handle.placement_group
+            write_json(out / CONTROLLER, {"process": os.getpid(), "placement_group": group.id.hex()})
+
+    return Notes()
+
+
+def forget(out: Path) -> None:
+    """The run is over, or another launch noted what is there."""
+    (out / CONTROLLER).unlink(missing_ok=True)
+
+
+def end_workers(out: Path) -> None:
+    """End the controller of a run, on this node, and remove its workers' placement group, if there is one."""
+    from ray._raylet import PlacementGroupID
+    from ray.util import remove_placement_group
+    from ray.util.placement_group import PlacementGroup
+
+    try:
+        noted = json.loads((out / CONTROLLER).read_text("utf-8"))
+    except FileNotFoundError:
+        return
+    # First the controller: it would start the workers again.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(noted["process"], signal.SIGKILL)
+    remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(noted["placement_group"]))))
+    forget(out)
