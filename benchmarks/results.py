@@ -28,6 +28,7 @@ CORPORA = {
     "ncbi": "NCBI-disease",
     "bc5cdr": "BC5CDR",
     "bc5cdr_distant": "BC5CDR, labelled by a dictionary",
+    "bc5cdr_self_training": "BC5CDR, labelled by a dictionary, with self-training",
     "wnut17": "WNUT-17",
     "litbank": "LitBank (nested)",
 }
@@ -54,13 +55,13 @@ class Run(NamedTuple):
         return runs / f"{self.task}_{self.corpus}_{self.seed}"
 
 
-def train(run: Run, runs: Path) -> int:
+def train(run: Run, runs: Path, precision: str) -> int:
     """Train, or go on with, a run in a process of its own; its log lies beside its folder."""
     out = run.out(runs)
     if (out / "result.json").exists():
         return 0
     command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out)]
-    command += ["--workers", "0", "--set", f"seed={run.seed}", "--json"]
+    command += ["--workers", "0", "--set", f"seed={run.seed}", "--precision", precision, "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with out.with_suffix(".log").open("a") as log:
         status = subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
@@ -97,6 +98,7 @@ def write(corpus: str, planned: list[Run], runs: Path, out: Path) -> None:
     """The file of a corpus."""
     finished = [run for run in planned if (run.out(runs) / "result.json").exists()]
     found = [{k: v for k, v in row.items() if k != "corpus"} for row in rows(finished, runs)]
+    results = [json.loads((run.out(runs) / "result.json").read_text("utf-8")) for run in finished]
     record(
         "results",
         out / f"recognition_{corpus}.json",
@@ -105,6 +107,7 @@ def write(corpus: str, planned: list[Run], runs: Path, out: Path) -> None:
         section="Recognition",
         task=" and ".join(dict.fromkeys(run.task for run in finished)),
         conditions=CONDITIONS.replace("\n", " "),
+        precision=" and ".join(sorted({result["compute_precision"] for result in results})),
         seeds=tuple(sorted({run.seed for run in finished})),
         uncertainty="± is the standard deviation over seeds.",
         rows=measured(found, UNITS, n=lambda row: row["seeds"], headline="f1"),
@@ -121,19 +124,21 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
     )
     parser.add_argument("--json", action="store_true")
     add_out_folder(parser)
     options = parser.parse_args()
-    planned = [Run(c, t, s) for c in options.only for s in options.seeds for t in options.tasks]
+    every = [Run(c, t, s) for c in options.only for s in options.seeds for t in options.tasks]
+    planned = [run for run in every if run.recipe.exists()]
     runs = options.runs.resolve()
     runs.mkdir(parents=True, exist_ok=True)
     failed = []
     if not options.table:
         with ThreadPoolExecutor(options.parallel) as pool:
-            codes = pool.map(lambda run: train(run, runs), planned)
+            codes = pool.map(lambda run: train(run, runs, options.precision), planned)
             failed = [run for run, code in zip(planned, codes, strict=True) if code]
     table = rows(planned, runs)
     for corpus in () if options.table else dict.fromkeys(row["corpus"] for row in table):
