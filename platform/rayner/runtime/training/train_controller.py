@@ -49,7 +49,13 @@ def end_workers(out: Path) -> None:
     except FileNotFoundError:
         return
     # First the controller: it would start the workers again.
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(noted["process"], signal.SIGKILL)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        if _is_controller(noted["process"]):
+            os.kill(noted["process"], signal.SIGKILL)
     remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(noted["placement_group"]))))
     forget(out)
+
+
+def _is_controller(process: int) -> bool:
+    """Whether it still is one: a killed launch leaves a note, and its number goes to another process."""
+    return b"TrainController" in Path(f"/proc/{process}/cmdline").read_bytes()
