@@ -124,9 +124,9 @@ def test_long_documents_are_cut_in_time_that_grows_with_their_length() -> None:
         task, seconds = make(windows=settings), []
         for count in (250, 2500):
             mentions = tuple(Mention(i * len(sentence), i * len(sentence) + 12, "PER") for i in range(count))
-            begin = time.process_time()
+            begin = time.thread_time()
             rows = list(task.examples([Document("d", sentence * count, mentions)]))
-            seconds.append(time.process_time() - begin)
+            seconds.append(time.thread_time() - begin)
             assert len(rows) > count / 4
         assert seconds[1] < 40 * seconds[0] + 1
 

@@ -183,9 +183,9 @@ def test_five_hundred_abstracts_take_about_a_second() -> None:
     names = [Name(" ".join(rng.choices(vocabulary, k=rng.randint(1, 4))), "T") for _ in range(2500)]
     texts = [" ".join(rng.choices(vocabulary, k=220)) for _ in range(500)]
     dictionary = Dictionary(names, LabelSettings())
-    started = time.process_time()
+    started = time.thread_time()
     assert sum(len(dictionary.find(text)) for text in texts) > 1000
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def write(folder: Path, name: str, text: str | bytes) -> Path:
