@@ -19,7 +19,7 @@ from tests.runtime.training.several_workers import toy_values
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
-PLACE = f"s3://{BUCKET}/nodes/sweep"
+PLACE = f"s3://{BUCKET}/nodes/shared_trials"
 RATES = [1e-2, 0.1]
 
 
@@ -60,5 +60,5 @@ def test_nodes_that_share_the_folder_share_the_trials(nodes: Nodes, storage: Sto
     outcomes = [json.loads(path.read_text())["state"] for path in local(PLACE).glob("trials/*/outcome.json")]
     assert outcomes == ["finished"] * 2
     actors: list[Any] = list_actors(nodes.head.dashboard, detail=True, raise_on_missing_output=False)
-    took = [actor for actor in actors if actor.repr_name == "trials of sweep"]
+    took = [actor for actor in actors if actor.repr_name == "trials of shared_trials"]
     assert len({actor.node_id for actor in took}) == 2, {actor.repr_name for actor in actors}
