@@ -107,7 +107,8 @@ def write(corpus: str, planned: list[Run], runs: Path, out: Path) -> None:
         section="Recognition",
         task=" and ".join(dict.fromkeys(run.task for run in finished)),
         conditions=CONDITIONS.replace("\n", " "),
-        precision=" and ".join(sorted({result["compute_precision"] for result in results})),
+        # Runs that do not say are from before there was a choice.
+        precision=" and ".join(sorted({result.get("compute_precision", "float32") for result in results})),
         seeds=tuple(sorted({run.seed for run in finished})),
         uncertainty="± is the standard deviation over seeds.",
         rows=measured(found, UNITS, n=lambda row: row["seeds"], headline="f1"),
