@@ -51,7 +51,7 @@ def main() -> None:
         title="A pipeline in one deployment and in one for each stage",
         section="Serving",
         task="serve",
-        conditions=f"/v1/annotate, one client, {len(names)} stages, replicas of one thread on the same "
+        conditions=f"Requests of v1/annotate by one client, {len(names)} stages, replicas of one thread on the same "
         "cores; medians of requests that go to both in turn.",
         rows=measured(rows, UNITS),
     )

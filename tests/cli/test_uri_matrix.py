@@ -252,8 +252,13 @@ def uploaded(
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where commands keep what they fetch: each need not fetch it again."""
     return tmp_path_factory.mktemp("machine")
+
+
+@pytest.fixture
+def on_one_machine(machine: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands fetch is kept: none fetches it again. After `storage`, which sets a folder of its own."""
+    monkeypatch.setenv("RAYNER_LOCAL", str(machine))
 
 
 @pytest.fixture
@@ -317,32 +322,22 @@ READ = [(use, name) for use in USES for name in use.reads]
 PLACED = [(use, name) for use in USES for name in (*use.reads, *use.writes)]
 
 
+@pytest.mark.usefixtures("on_one_machine")
 @pytest.mark.parametrize(("use", "name"), READ, ids=case)
 def test_what_is_not_there_is_named_in_one_line(
-    use: Use,
-    name: str,
-    here: Callable[[str], str],
-    run: Run,
-    machine: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    use: Use, name: str, here: Callable[[str], str], run: Run
 ) -> None:
-    monkeypatch.setenv("RAYNER_LOCAL", str(machine))
     status, out, err = run(*map(here, use.arguments({name: ABSENT})))
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].startswith("error: ")
     assert ABSENT in err.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("on_one_machine")
 @pytest.mark.parametrize(("use", "name"), PLACED, ids=case)
 def test_credentials_are_refused_and_not_shown(
-    use: Use,
-    name: str,
-    here: Callable[[str], str],
-    run: Run,
-    machine: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    use: Use, name: str, here: Callable[[str], str], run: Run
 ) -> None:
-    monkeypatch.setenv("RAYNER_LOCAL", str(machine))
     status, out, err = run(*map(here, use.arguments({name: CREDENTIALS})))
     assert (status, out) == (2, "")
     assert err.count("\n") == 1

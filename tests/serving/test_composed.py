@@ -210,11 +210,18 @@ def test_it_is_told_before_ray_starts(models: ModelSettings, tmp_path: Path) -> 
         checked(path)
 
 
-def test_a_machine_without_room_for_all_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_room_for_all_stages_is_told(
+    models: ModelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rayner.serving.launch.is_one_machine", lambda: True)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
-    values: dict[str, Any] = {"checkpoint": "pipeline.yaml", "replicas": {"cpus": 0.5}}
-    check_room(ServeSettings.model_validate({**values, "stages": {"mentions": {"cpus": 1.5}}}))
-    stages = {"mentions": {}, "types": {"min": 2, "max": 2, "cpus": 0.5}}
-    with pytest.raises(InputError, match=r"stages: .* need 2.5 CPUs, of 2; .*cpus: 0"):
+    values: dict[str, Any] = {"checkpoint": models.checkpoint, "replicas": {"cpus": 0.5}}
+    stages: dict[str, Any] = {name: {"cpus": 0.25} for name in NAMES}
+    check_room(ServeSettings.model_validate({**values, "stages": stages}))
+    more = {"types": {"cpus": 0.25, "min": 3, "max": 3}}
+    with pytest.raises(InputError, match=r"stages: .* need 2.25 CPUs, of 2; .*cpus: 0"):
+        check_room(ServeSettings.model_validate({**values, "stages": {**stages, **more}}))
+    # A stage that is not named has a replica, too.
+    del stages["types"]
+    with pytest.raises(InputError, match=r"stages: .* need 2.5 CPUs, of 2"):
         check_room(ServeSettings.model_validate({**values, "stages": stages}))

@@ -20,7 +20,7 @@ from rayner.serving.application_settings import ApplicationSettings, ModelSettin
 from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
-from rayner.tasks.stages import Pipeline
+from rayner.tasks.stages import Pipeline, read_pipeline
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder, standardizer_folder
 
 NAMES: dict[str | None, str] = {entity.entity_id: entity.name for entity in PEOPLE}
@@ -191,3 +191,17 @@ def test_what_finds_no_mentions_alone_is_refused(folder: Path) -> None:
     for name in ("ranker", "people/best"):
         with pytest.raises(CheckpointError, match="name a recognizer, a tagger or a typer, or a pipeline"):
             client_of(checkpoint=str(folder / name))
+
+
+def test_a_file_may_name_the_fine_types(folder: Path) -> None:
+    stages = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))["stages"]
+    stages[2]["types"] = [{"name": "LOC"}, {"name": "PER"}]
+    path = folder / "two_types.yaml"
+    path.write_text(yaml.safe_dump({"stages": stages}), "utf-8")
+    assert read_pipeline(path).new_types == rayner.load(path, "cpu").new_types == {}
+    with client_of(checkpoint=str(path)) as client:
+        reply = ask(client, "/v1/annotate")
+    fine = {one["name"] for d in reply["documents"] for m in d["mentions"] for one in m["types"]}
+    assert fine
+    assert fine <= {"LOC", "PER"}
+    assert reply["new_types"] == {}

@@ -19,7 +19,7 @@ from rayner.runtime.cluster import ensure_ray, is_one_machine
 from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
-from rayner.serving.composition import composed_pipeline
+from rayner.serving.composition import composed_pipeline, stage_names
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
 from rayner.serving.models import base_settings
@@ -216,7 +216,8 @@ def check_room(settings: ServeSettings) -> None:
 
     if not settings.stages or not is_one_machine():
         return
-    each = [settings.replicas, *settings.stages.values()]
+    names = stage_names(composed_pipeline(settings.answering(), settings.stages))
+    each = [settings.replicas, *map(settings.of_stage, names)]
     needed = sum(max(1, replicas.min) * replicas.cpus for replicas in each)
     if needed > (has := ray.cluster_resources().get("CPU", 0)):
         what = f"the replicas that answer and those of the stages need {needed:g} CPUs, of {has:g}"

@@ -19,7 +19,7 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, ve
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
-from rayner.tasks.registry import Task, task_of, train_task
+from rayner.tasks.registry import Task, task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import (
     StageContexts,
@@ -27,6 +27,7 @@ from rayner.tasks.stage_contexts import (
     with_contexts,
     with_stage_contexts,
 )
+from rayner.tasks.stage_types import check_types, never_learned
 from rayner.tasks.standardizer.stage import Linking
 
 ORDER = ("contexts", "mentions", "types", "entities")
@@ -120,10 +121,7 @@ class PipelineSettings:
     @property
     def new_types(self) -> dict[str, Any]:
         """Types that are asked for and were never learned, each with how its threshold is had."""
-        found: dict[str, Any] = {}
-        for stage in self.stages:
-            found |= train_task(read_recipe(stage.checkpoint)).new_types(stage.options)
-        return found
+        return never_learned(self.stages)
 
     def check(self) -> None:
         """Find out before the work begins, and in this process, whether the files can be used.
@@ -194,7 +192,10 @@ class Pipeline:
     def new_types(self) -> dict[str, Any]:
         """Types that are asked for and were never learned, each with how its threshold is had: `dynamic`, as
         for all types of the model, or the `mean` of those that were learned or tuned."""
-        return self.settings.new_types
+        found: dict[str, Any] = {}
+        for one, stage in zip(self.checkpoints, self.settings.stages, strict=True):
+            found |= one.task.new_types(stage.options)
+        return found
 
     @property
     def after_mentions(self) -> Any:
@@ -336,15 +337,3 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if "context" in value:
         context = read_stage_contexts(value["context"], f"{where}.context", folder, recipe)
     return StageSettings(checkpoint, options.rooted(folder), context)
-
-
-def check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
-    """Refuse types to link that no stage before finds, where the stages say their `names`."""
-    names: set[str] = set()
-    for number, (setting, stage) in enumerate(zip(settings, stages, strict=True)):
-        names |= set(getattr(stage, "names", ()))
-        unknown = sorted(set(getattr(setting.options, "types", None) or ()) - names) if names else []
-        if setting.record.stage == "entities" and unknown:
-            what = f"links the type {', '.join(map(repr, unknown))}, which no stage before it finds"
-            hint = f"the types are {', '.join(sorted(names))}"
-            raise RecipeError(f"the pipeline: stages.{number}.types", what, hint)
