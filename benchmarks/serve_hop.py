@@ -51,8 +51,8 @@ def main() -> None:
         title="A pipeline in one deployment and in one for each stage",
         section="Serving",
         task="serve",
-        conditions=f"Requests of v1/annotate by one client, {len(names)} stages, replicas of one thread on the same "
-        "cores; medians of requests that go to both in turn.",
+        conditions=f"Requests of v1/annotate by one client, {len(names)} stages, replicas of one thread on "
+        "the same cores; medians of requests that go to both in turn.",
         rows=measured(rows, UNITS),
     )
     if options.json:
