@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from rayner.data.schema import Document
 from rayner.serving.application_settings import (
     ApplicationSettings,
     BatchingSettings,
@@ -20,13 +19,9 @@ from rayner.serving.application_settings import (
 )
 from rayner.serving.gate import api_keys
 from rayner.serving.http import create_app
-from rayner.serving.knowledge import Choice
 from rayner.serving.metrics import RayMeter
-from rayner.serving.remote_stages import StageAbout
 from rayner.serving.service import Service
 from rayner.serving.stage_service import StageService
-from rayner.tasks.base import Options
-from rayner.tasks.predict import Predicted
 
 
 @serve.ingress()
@@ -59,7 +54,7 @@ class Replica:
         self._service.check()
 
 
-class StageReplica:
+class StageReplica(StageService):
     """Holds one stage of a pipeline, and answers those replicas that answer over HTTP."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -68,29 +63,11 @@ class StageReplica:
         batching = parse_settings(BatchingSettings, settings["batching"], "batching")
         _set_threads(replicas)
         self._stuck_after = replicas.stuck_after
-        self._stage = StageService(models, settings["place"], batching, RayMeter(), _device(replicas))
-
-    async def about(self) -> StageAbout:
-        """What it is."""
-        return await self._stage.about()
-
-    async def answers(
-        self, key: str, asked: Options | Choice | None, of_mentions: bool, items: Sequence[Any]
-    ) -> list[Predicted] | Exception:
-        """The answers to items, in order."""
-        return await self._stage.answers(key, asked, of_mentions, items)
-
-    async def with_contexts(self, key: str, documents: Sequence[Document]) -> list[Document] | Exception:
-        """Answers with the contexts that their sentences were read with."""
-        return await self._stage.with_contexts(key, documents)
-
-    async def new_types(self, key: str, options: Options) -> dict[str, Any] | Exception:
-        """The types among the options that its model never learned."""
-        return await self._stage.new_types(key, options)
+        super().__init__(models, settings["place"], batching, RayMeter(), _device(replicas))
 
     def check_health(self) -> None:
         """Raise where the model no longer answers."""
-        self._stage.check(self._stuck_after)
+        self.check(self._stuck_after)
 
 
 async def _ask(handle: DeploymentHandle, method: str, *arguments: Any) -> Any:
