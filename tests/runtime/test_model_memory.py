@@ -19,7 +19,8 @@ from rayner.runtime.model_memory import PROCESS, held_by, memory_of, placed_by_m
 from rayner.serving.application import build, deployment_options
 from rayner.serving.application_settings import ReplicaSettings, ServeSettings
 from rayner.serving.launch import Served
-from rayner.tasks.stages import PipelineSettings, StageSettings
+from rayner.tasks.stage_settings import StageSettings
+from rayner.tasks.stages import PipelineSettings
 
 GIB = 2**30
 FILES = 3 * GIB

@@ -29,7 +29,7 @@ from rayner.tasks.checkpoint_files import write_manifest
 from rayner.tasks.encoder_task import encoders
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, tasks, train_task
-from rayner.tasks.stages import StageSettings
+from rayner.tasks.stage_settings import StageSettings
 from tests.killed_training import killed_at
 from tests.runtime.training.several_workers import (
     gradients_of,

@@ -118,7 +118,8 @@ class RaynerComponent:
         from rayner.tasks.checkpoint import read_recipe
         from rayner.tasks.registry import task_of
         from rayner.tasks.stage_contexts import read_stage_contexts
-        from rayner.tasks.stages import PipelineSettings, StageSettings
+        from rayner.tasks.stage_settings import StageSettings
+        from rayner.tasks.stages import PipelineSettings
 
         folder = Path(path).absolute()
         content = json.loads((folder / SETTINGS).read_text("utf-8"))

@@ -17,7 +17,7 @@ from rayner.errors import IndexFolderError
 from rayner.files.fetching import local
 from rayner.retrieval.index_folder import last_version
 from rayner.runtime.elsewhere import Needs
-from rayner.tasks.stages import StageSettings
+from rayner.tasks.stage_settings import StageSettings
 
 PROCESS = 1 << 29
 OF_FILES = 1.5

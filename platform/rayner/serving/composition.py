@@ -22,8 +22,8 @@ from rayner.serving.served_pipelines import pipeline_settings, served_model, ser
 from rayner.serving.served_stages import ServedStage
 from rayner.tasks.checkpoint import Checkpoint, read_recipe
 from rayner.tasks.registry import train_task
-from rayner.tasks.stage_types import check_types
-from rayner.tasks.stages import PipelineSettings, StageSettings
+from rayner.tasks.stage_settings import StageSettings, check_types
+from rayner.tasks.stages import PipelineSettings
 
 _PAUSE = 0.5
 _PATIENCE = 1800.0

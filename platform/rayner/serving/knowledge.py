@@ -16,7 +16,8 @@ from rayner.serving.model_schemas import KnowledgeBaseOut
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.schemas import KnowledgeBaseVersions
 from rayner.tasks.checkpoint import Checkpoint, version_of
-from rayner.tasks.stages import StageSettings, suffix
+from rayner.tasks.stage_settings import StageSettings
+from rayner.tasks.stages import suffix
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import NilChoice, Standardizer
 from rayner.tasks.standardizer.stage import Entities

@@ -12,7 +12,7 @@ from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.remote_stages import RemoteStage
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint
-from rayner.tasks.stages import StageSettings
+from rayner.tasks.stage_settings import StageSettings
 
 STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}
 """What replies call the version of a stage."""

@@ -14,49 +14,23 @@ from rayner.errors import InputError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision import check_precision, default_precision
-from rayner.tasks.base import Options, Predictor
-from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
+from rayner.tasks.base import Predictor
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
-from rayner.tasks.registry import Task, task_of
+from rayner.tasks.registry import task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import (
-    StageContexts,
     read_stage_contexts,
     with_contexts,
     with_stage_contexts,
 )
-from rayner.tasks.stage_types import check_types, never_learned
+from rayner.tasks.stage_settings import StageSettings, check_types, never_learned
 from rayner.tasks.standardizer.stage import Linking
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageSettings:
-    """A checkpoint, and what is asked of it."""
-
-    checkpoint: Path
-    options: Options
-    context: StageContexts | None = None
-    """In place of those of the checkpoint's recipe."""
-
-    @property
-    def record(self) -> Task:
-        """The record of the checkpoint's task."""
-        return task_of(read_recipe(self.checkpoint))
-
-    @property
-    def version(self) -> str:
-        """What tells its answers from those of any other."""
-        return "+".join([version_of(self.checkpoint), *self.options.versions(), *self.of_contexts])
-
-    @property
-    def of_contexts(self) -> list[str]:
-        """What its version says of contexts that are not the checkpoint's own."""
-        return [] if self.context is None else [self.context.version]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,42 @@
-"""The types that the stages of a pipeline are asked for."""
+"""What is asked of the stages of a pipeline, and whether their types go together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from rayner.errors import RecipeError
-from rayner.tasks.checkpoint import load_checkpoint, read_recipe
-from rayner.tasks.registry import train_task
+from rayner.tasks.base import Options
+from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
+from rayner.tasks.registry import Task, task_of, train_task
+from rayner.tasks.stage_contexts import StageContexts
 
-if TYPE_CHECKING:
-    from rayner.tasks.stages import StageSettings
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """A checkpoint, and what is asked of it."""
+
+    checkpoint: Path
+    options: Options
+    context: StageContexts | None = None
+    """In place of those of the checkpoint's recipe."""
+
+    @property
+    def record(self) -> Task:
+        """The record of the checkpoint's task."""
+        return task_of(read_recipe(self.checkpoint))
+
+    @property
+    def version(self) -> str:
+        """What tells its answers from those of any other."""
+        return "+".join([version_of(self.checkpoint), *self.options.versions(), *self.of_contexts])
+
+    @property
+    def of_contexts(self) -> list[str]:
+        """What its version says of contexts that are not the checkpoint's own."""
+        return [] if self.context is None else [self.context.version]
 
 
 def never_learned(stages: Iterable[StageSettings]) -> dict[str, Any]:
