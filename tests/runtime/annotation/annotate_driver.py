@@ -16,7 +16,8 @@ if __name__ == "__main__":
     ray.init()
     # As the fixture `small_blocks`.
     input_shards.LEAST_BLOCK = 2**12
-    model = Capitals(gate=Path(gate), pids=Path(pids))
+    # Two blocks and a half of 21.
+    model = Capitals(gate=Path(gate), pids=Path(pids), batches=20)
     least, _, most = workers.partition("-")
     pool = {"max_workers": int(most)} if most else {"workers": int(least)}
     print(annotate(model, [given], out, cpus=1.0, **pool))

@@ -18,8 +18,6 @@ from rayner.errors import CheckpointError
 
 CAPITALIZED = re.compile(r"\b[A-Z][a-z]+\b")
 CHARACTERS_PER_WINDOW = 400
-BATCHES = 100
-"""After which a process waits: two blocks of texts as long as those of the tests, and no end of any run."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,7 @@ class Capitals:
 
     Attributes:
         gate: a file without which each process that loads the model waits after some batches.
+        batches: how many. Less than half of a run's, or a process ends it before the other has to wait.
         pids: a folder where each process that loads the model leaves its id.
         broken: what is raised on loading.
     """
@@ -36,6 +35,7 @@ class Capitals:
     gate: Path | None = None
     pids: Path | None = None
     broken: bool = False
+    batches: int = 100
 
     def load(self, device: str | None) -> Any:
         """The predictor."""
@@ -43,7 +43,7 @@ class Capitals:
             raise CheckpointError("checkpoint", "is broken", "fix it")
         if self.pids is not None:
             (self.pids / str(os.getpid())).touch()
-        return FindsCapitals(self.gate)
+        return FindsCapitals(self.gate, self.batches)
 
 
 class FindsCapitals:
@@ -51,8 +51,8 @@ class FindsCapitals:
 
     forward_cost, tokens_per_batch, whole = 0, 2048, False
 
-    def __init__(self, gate: Path | None = None) -> None:
-        self._gate, self._taken = gate, 0
+    def __init__(self, gate: Path | None = None, batches: int = 0) -> None:
+        self._gate, self._batches, self._taken = gate, batches, 0
 
     def prepare(self, item: Document) -> list[tuple[int, str]]:
         """Pieces of the text, cut at spaces."""
@@ -72,7 +72,7 @@ class FindsCapitals:
     def forward(self, windows: Sequence[tuple[int, str]]) -> list[list[tuple[int, int]]]:
         """The places of capitalized words."""
         self._taken += 1
-        while self._gate and self._taken > BATCHES and not self._gate.exists():
+        while self._gate and self._taken > self._batches and not self._gate.exists():
             time.sleep(0.02)
         for _, text in windows:
             if "DIES" in text:

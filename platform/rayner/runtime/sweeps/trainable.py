@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -62,6 +63,8 @@ def trainable_of(plan: Plan, until: int | None = None) -> type:
             """Called at the end of a trial, also of one that is stopped while it trains."""
             if plan.settings.workers:
                 end_trial(plan, settings_of(plan, self.config))
+            # Ray's own handler raises wherever the process is at its end, and the traceback reaches the driver.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             super().cleanup()
 
     return Trial
