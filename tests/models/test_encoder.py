@@ -9,7 +9,7 @@ from torch import nn
 
 from rayner.errors import CheckpointError, InputError
 from rayner.models import sources
-from rayner.models.encoder import Encoder, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.encoder import Encoder, encoder_from_config, encoder_to_fill, load_encoder, load_tokenizer
 from rayner.models.sources import weights_digest
 from rayner.runtime.training.optimization import checkpoint_gradients
 
@@ -67,6 +67,20 @@ def test_the_configuration_builds_the_same_architecture(tmp_path: Path) -> None:
     other = encoder_from_config(tmp_path).eval()
     other.load_state_dict(encoder.state_dict())
     assert torch.equal(other(IDS, MASK), encoder(IDS, MASK))
+
+
+def test_an_encoder_to_fill_draws_no_number_and_is_whole_once_it_is_filled(tmp_path: Path) -> None:
+    encoder = load_encoder("random:32x2").eval()
+    encoder.save(tmp_path)
+    before = torch.get_rng_state()
+    other = encoder_to_fill(tmp_path).eval()
+    assert torch.equal(torch.get_rng_state(), before)
+    other.load_state_dict(encoder.state_dict())
+    ids = torch.tensor([[2, 10, 11, 3]])
+    assert torch.equal(other(ids, ids > 0), encoder(ids, ids > 0))
+    # Only for what is built within: numbers are drawn again.
+    encoder_from_config(tmp_path)
+    assert not torch.equal(torch.get_rng_state(), before)
 
 
 def checkpoint(folder: Path, prefix: str = "text_encoder.") -> torch.nn.Module:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from rayner.config.base import Precision
 from rayner.errors import CheckpointError, InputError, storage_error
@@ -22,6 +23,7 @@ __all__ = [
     "Encoder",
     "Tokenizer",
     "encoder_from_config",
+    "encoder_to_fill",
     "load_encoder",
     "load_tokenizer",
     "tokenizer_from",
@@ -29,6 +31,7 @@ __all__ = [
 
 _LENGTH_WITHOUT_LIMIT = 512
 _PROBE = 8
+_DRAWS = {"normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_"}
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
 _ANOTHER = "name an encoder such as BERT, RoBERTa, DeBERTa or ModernBERT"
 
@@ -146,6 +149,27 @@ def encoder_from_config(folder: str | Path) -> Encoder:
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(str(folder / "config.json"), str(error).splitlines()[0]) from error
     return Encoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
+
+
+def encoder_to_fill(folder: str | Path) -> Encoder:
+    """As `encoder_from_config`, with whatever numbers memory holds: the caller fills in all weights.
+
+    To draw 23 million that are replaced at once takes as long as to read a checkpoint.
+    """
+    with _NoDraws():
+        return encoder_from_config(folder)
+
+
+class _NoDraws(TorchFunctionMode):
+    """Random numbers are not drawn, in this thread."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func.__name__ not in _DRAWS:
+            return func(*args, **given)
+        return args[0] if args else given["tensor"]
 
 
 def _pretrained(source: Source) -> Encoder:

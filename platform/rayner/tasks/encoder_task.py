@@ -19,7 +19,7 @@ from rayner.data import batches
 from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
 from rayner.errors import CheckpointError, InputError, storage_error
-from rayner.models.encoder import Encoder, Tokenizer, encoder_from_config, load_encoder, load_tokenizer
+from rayner.models.encoder import Encoder, Tokenizer, encoder_to_fill, load_encoder, load_tokenizer
 from rayner.models.sources import ENCODER
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import (
@@ -198,10 +198,10 @@ class EncoderTask(ABC, Generic[R]):
         return self._tokenizer or load_tokenizer(self.recipe.encoder)
 
     def encoder(self) -> Encoder:
-        """A new encoder: the recipe's with its weights or, while a checkpoint is loaded, of its shape."""
+        """A new encoder: the recipe's with its weights or, while a checkpoint is loaded, one of its shape."""
         if self._loading is None:
             return load_encoder(self.recipe.encoder)
-        return encoder_from_config(self._loading / ENCODER)
+        return encoder_to_fill(self._loading / ENCODER)
 
     def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""
