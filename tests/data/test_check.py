@@ -73,6 +73,12 @@ def test_types_and_their_descriptions() -> None:
     assert {f.kind for f in findings.errors} == {"type without description", "annotated types"}
 
 
+def test_unknown_mentions_need_no_type() -> None:
+    document = _document((0, 3, "PER"), (4, 7, "?"), annotated_types=("PER",))
+    widths = {"widths": lambda document: [3, 9], "max_span_width": 6}
+    assert not check({"train": [document]}, types={"PER": "people"}, **widths).findings
+
+
 def test_mentions_that_no_window_holds() -> None:
     findings = check(
         {"train": [_document((0, 3, "PER"), (0, 7, "PER"))]},

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import are_in_order
 from rayner.files.uris import with_uris
 
@@ -94,7 +94,8 @@ def document_findings(document: Document, place: Place, overlap: Overlap = "unkn
         elif (surface := document.text[mention.start : mention.end]) != surface.strip():
             what = f"{_at(mention)} begins or ends in white space: {surface[:40]!r}"
             yield place.finding("white space", "warning", what, "leave it out of the mention")
-        if document.annotated_types is not None and mention.type not in document.annotated_types:
+        annotated = document.annotated_types
+        if annotated is not None and mention.type not in (*annotated, UNKNOWN):
             what = f"{_at(mention)} has a type that the document was not annotated for"
             yield place.finding("annotated types", "error", what, "add it to annotated_types")
     yield from _overlaps(document, place, overlap)
@@ -162,7 +163,7 @@ def width_findings(
         max_span_width: the widest span that is scored, in sub-words.
     """
     for mention, width in zip(document.mentions, widths, strict=True):
-        if width > max_span_width:
+        if width > max_span_width and mention.type != UNKNOWN:
             what = f"{_at(mention)} has {width} sub-words; windows hold spans of at most {max_span_width}"
             yield place.finding("too wide", "error", what, f"raise max_span_width to {width}")
 
@@ -181,6 +182,8 @@ def type_findings(types: Mapping[str, str | None], used: Mapping[str, str]) -> I
     """
     unused = [name for name in types if name not in used]
     for type_, where in used.items():
+        if type_ == UNKNOWN:
+            continue
         if type_ not in types:
             what = f"the type {type_!r} is not among the recipe's (first in {where})"
             near = difflib.get_close_matches(type_, unused, n=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rayner.data.schema import Mention
+from rayner.data.schema import UNKNOWN, Mention
 
 UNTYPED = "mention"
 """The type of mentions whose format knows no types."""
@@ -15,7 +15,7 @@ def gold_types(mention: Mention) -> tuple[str, ...]:
     """The fine types of a mention, each once; of one without any, its own type, unless that says nothing."""
     if mention.types:
         return tuple(dict.fromkeys(name for name, _ in mention.types))
-    return () if mention.type == UNTYPED else (mention.type,)
+    return () if mention.type in (UNTYPED, UNKNOWN) else (mention.type,)
 
 
 def as_types(names: Iterable[str]) -> tuple[tuple[str, float], ...]:

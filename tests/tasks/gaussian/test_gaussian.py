@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document, mention_from_row, mention_to_row
+from rayner.data.schema import UNKNOWN, Document, mention_from_row, mention_to_row
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
@@ -244,6 +244,16 @@ def test_types_that_were_never_learned_are_found_by_a_handful_of_examples(
     )
     assert set(metrics["per_type"]) == {"DISH", "VESSEL"}
     assert metrics["f1"] == 1.0
+
+
+def test_what_may_be_a_mention_is_no_neighbour(checkpoint: Path, tmp_path: Path) -> None:
+    first, second = corpus(SUPPORT)
+    open_ = tuple(replace(m, type=UNKNOWN) if m.type == "VESSEL" else m for m in first.mentions)
+    write_jsonl([replace(first, mentions=open_), second], tmp_path / "open.jsonl")
+    predictor: Any = load_pipeline(checkpoint, "cpu", support=tmp_path / "open.jsonl").predictor
+    assert predictor.names == ["DISH"]
+    words, of_vessel = sum(len(d.text.split()) for d in (first, second)), len(("a", "pan"))
+    assert len(vars(predictor)["_support"].labels) == words - of_vessel
 
 
 def test_the_uncertainty_of_a_mention_is_the_entropy_of_its_words(checkpoint: Path, tmp_path: Path) -> None:

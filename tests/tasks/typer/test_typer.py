@@ -205,6 +205,11 @@ def test_types_that_a_document_was_not_annotated_for_teach_nothing() -> None:
     torch.testing.assert_close(loss, (losses * known).sum())
 
 
+def test_an_unknown_mention_has_no_type_to_learn() -> None:
+    document = Document("d", "Ada met Bob.", (Mention(0, 3, "PER"), Mention(8, 11, "?")))
+    assert [gold_types(mention) for mention in document.mentions] == [("PER",), ()]
+
+
 def test_what_is_not_learned_is_named() -> None:
     text = "Ada  met \u200b Rome."
     mentions = (

@@ -15,7 +15,7 @@ from rayner.config import TypeSettings
 from rayner.config.gaussian import GaussianRecipe
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.readers import find_units
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
@@ -137,7 +137,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
         """The neighbours of a task with the types of an annotated corpus."""
         documents = list(documents_of([path], "auto", self.recipe))
-        names = dict.fromkeys(m.type for document in documents for m in document.mentions)
+        types = (m.type for document in documents for m in document.mentions)
+        names = dict.fromkeys(name for name in types if name != UNKNOWN)
         types = tuple(TypeSettings(name=name) for name in names)
         task = GaussianTask(self.recipe.model_copy(update={"types": types}), self.tokenizer)
         task.checkpoint = self.checkpoint
@@ -180,6 +181,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
         batch = self.collate(rows, [])
         with torch.no_grad():
             found = model(*(part.to(device) for part in (batch.ids, batch.mask, batch.word_start)))
-        of_words = np.repeat(groups, [len(row["labels"]) for row in rows])
+        of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
         labels = self._contrasted_of[batch.labels]
-        return Support(found.rows().float().cpu(), labels, torch.from_numpy(of_words))
+        # A word that may have any label is no neighbour without one.
+        kept = ~batch.unknown[:, 1:].all(1)
+        return Support(found.rows().float().cpu()[kept], labels[kept], of_words[kept])
