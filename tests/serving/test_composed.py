@@ -23,7 +23,7 @@ from rayner.serving.application_settings import (
 )
 from rayner.serving.composition import composed_pipeline, stage_names
 from rayner.serving.http import create_app
-from rayner.serving.launch import check_room, checked
+from rayner.serving.launch import Served, check_room, checked
 from rayner.serving.remote_stages import Ask, OtherModels
 from rayner.serving.service import Service
 from rayner.serving.stage_service import StageService
@@ -157,6 +157,35 @@ def test_models_come_in_when_every_stage_has_them(
         client_of(models, {**asks, "types": late})
 
 
+def test_a_change_that_no_stage_takes_in_keeps_back_no_other(
+    models: ModelSettings, asks: dict[str, Ask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray Serve tells a replica of a change when the one before it is through."""
+    monkeypatch.setattr(composition, "_PAUSE", 0.01)
+    service = Service(ApplicationSettings(), device="cpu", stages=asks)
+    path = Path(str(models.checkpoint))
+    stages = yaml.safe_load(path.read_text("utf-8"))["stages"]
+    stages[1]["shift"] = 1.5
+    other = path.with_name("other.yaml")
+    other.write_text(yaml.safe_dump({"stages": stages}), "utf-8")
+
+    async def change() -> None:
+        await service.load(models)
+        first = service.models
+        for settings in (models.model_copy(update={"checkpoint": str(other)}), models):
+            await asyncio.wait_for(service.load(settings), 5)
+            await asyncio.sleep(0.1)
+        for _ in range(1000):
+            if service.models is not first:
+                break
+            await asyncio.sleep(0.01)
+        assert service.models is not first
+        assert service.describe().failed_change is None
+        await service.close()
+
+    asyncio.run(change())
+
+
 def test_another_key_is_answered_by_nothing(models: ModelSettings, asks: dict[str, Ask]) -> None:
     found = asyncio.run(asks["mentions"]("answers", "another", None, False, []))
     assert isinstance(found, OtherModels)
@@ -208,6 +237,30 @@ def test_it_is_told_before_ray_starts(models: ModelSettings, tmp_path: Path) -> 
     path.write_text(f"checkpoint: {models.checkpoint}\nstages: {{entities-3: {{}}}}")
     with pytest.raises(RecipeError, match=r"stages.entities-3: .*no such stage"):
         checked(path)
+
+
+def test_replicas_have_memory_by_the_deployments_of_the_file(
+    models: ModelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read again after a change, the file may name no stages, or a pipeline of others."""
+    room = {"CPU": 64.0, "memory": 1e12}
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": room}])
+    path = Path(str(models.checkpoint))
+    fewer = path.with_name("fewer.yaml")
+    stages = yaml.safe_load(path.read_text("utf-8"))["stages"]
+    fewer.write_text(yaml.safe_dump({"stages": stages[1:3]}), "utf-8")
+    served = Served()
+
+    def placed(checkpoint: Path, stages: dict[str, Any]) -> ServeSettings:
+        return served._placed(ServeSettings(checkpoint=str(checkpoint), stages=stages))
+
+    whole = placed(path, {"mentions": {}})
+    assert {*whole.stages} == {*NAMES}
+    assert not placed(path, {}).stages
+    own = placed(fewer, {"mentions": {}})
+    assert {*own.stages} == {"mentions", "types"}
+    assert all(replicas.memory for replicas in own.stages.values())
+    assert placed(path, {}).replicas.memory > (whole.replicas.memory or 0)
 
 
 def test_a_machine_without_room_for_all_stages_is_told(

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from rayner.serving.composition import composed_pipeline, stage_names
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
 from rayner.serving.models import base_settings
-from rayner.serving.replica_memory import memory_of_replicas, with_memory
+from rayner.serving.replica_memory import deployments_of, memory_of_replicas, with_memory
 from rayner.serving.served_pipelines import pipeline_settings
 
 log = logging.getLogger(__name__)
@@ -132,6 +132,7 @@ class Served:
     _started: bool = False
     _own_ray: bool = False
     _memory: Mapping[str, float] | None = None
+    _names: Sequence[str] = ()
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Start the application, or bring the running one to these settings; returns when it runs.
@@ -190,9 +191,11 @@ class Served:
             ray.shutdown()
 
     def _placed(self, settings: ServeSettings) -> ServeSettings:
-        """With the memory of replicas. It stays as it was at the start: another one would replace them."""
-        if self._memory is None:
-            self._memory = memory_of_replicas(settings, settings.answering())
+        """With the memory of replicas. It stays as it was at the start: another one would replace them. Where
+        the file makes other deployments than before, they are replaced in any case."""
+        names = deployments_of(settings, settings.answering())
+        if self._memory is None or names != self._names:
+            self._memory, self._names = memory_of_replicas(settings, settings.answering()), names
         return with_memory(settings, self._memory)
 
     def _check_free(self) -> None:

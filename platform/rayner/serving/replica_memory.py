@@ -27,6 +27,15 @@ OVER_HTTP = ""
 """In place of a stage's name: the replicas that answer over HTTP."""
 
 
+def deployments_of(settings: ApplicationSettings, models: ModelSettings) -> list[str]:
+    """What an application deploys: what answers over HTTP, and the stages that are parted from it.
+
+    Raises:
+        InputError: as `composed_pipeline`.
+    """
+    return [OVER_HTTP, *(stage_names(composed_pipeline(models, settings.stages)) if settings.stages else [])]
+
+
 def memory_of_replicas(settings: ApplicationSettings, models: ModelSettings) -> dict[str, float]:
     """GiB that are probable of a replica, by its stage; 0 where that cannot be known here, or the nodes lack
     room by it for one replica more than must run, which takes the place of another."""

@@ -71,6 +71,7 @@ class Service:
         self._stages = stages
         self._models: Models | None = None
         self._loading = asyncio.Lock()
+        self._change: asyncio.Task[None] | None = None
         self._failed: str | None = None
 
     @property
@@ -87,11 +88,22 @@ class Service:
     async def load(self, settings: ModelSettings) -> None:
         """Load models beside those that answer, then put them in their place; requests go on meanwhile.
 
-        A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on.
+        A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on. One that
+        waits for the stages of other deployments does so beside the caller, until the next change.
 
         Raises:
             InputError: the very first models cannot be loaded.
         """
+        if not self._stages or self._models is None:
+            await self._load(settings)
+            return
+        # Ray Serve tells a replica of no change before the one before it is through, and stages may never
+        # have those models: they do not load, or the file was changed again.
+        if self._change is not None:
+            self._change.cancel()
+        self._change = asyncio.create_task(self._load(settings))
+
+    async def _load(self, settings: ModelSettings) -> None:
         async with self._loading:
             try:
                 new = await self._loaded(settings)
@@ -211,6 +223,8 @@ class Service:
 
     async def close(self) -> None:
         """Stop working."""
+        if self._change is not None:
+            self._change.cancel()
         await self._reader.close()
 
     async def _read(
