@@ -182,18 +182,23 @@ def test_a_sweep_that_is_killed_between_rungs_is_resumed(
 
 
 @pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("workers", [0, 2])
 def test_a_trial_that_loses_its_process_is_restarted(
-    tmp_path: Path, values: dict[str, Any], gate: Path
+    tmp_path: Path, values: dict[str, Any], gate: Path, workers: int
 ) -> None:
+    """With workers, two trials at once take all CPUs: the one that was lost needs those that it had."""
+    rates = RATES[: 2 if workers else 4]
+    (tmp_path / "space.py").write_text(f'def space(): return {{"training.head_learning_rate": {[*rates]}}}')
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
     before: dict[Path, Any] = {}
     killer = in_background(lambda: before.update(kill_a_trial(out, gate)))
-    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, settings(recipe))
+    given = settings(recipe, workers=workers)
+    result = sweep(load_space(str(tmp_path / "space.py")), recipe, out, given)
     killer.join()
     assert any(before.values()), "nothing was killed"
     # With their seconds: what a checkpoint had was not trained anew.
     assert {path: read_lines(path)[: len(rows)] for path, rows in before.items()} == before
-    assert result["trials"] == {"finished": 4}
+    assert result["trials"] == {"finished": len(rates)}
     assert all(steps == list(range(1, steps[-1] + 1)) for steps in steps_of(out).values())
 
 

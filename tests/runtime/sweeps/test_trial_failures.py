@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray.util
 from ray.exceptions import (
     ActorDiedError,
     NodeDiedError,
@@ -31,6 +33,7 @@ from rayner.runtime.sweeps.trials import (
     restart_failed,
     write_outcome,
 )
+from rayner.runtime.training.train_controller import CONTROLLER
 from tests.runtime.sweeps.written_trials import write_trial
 
 
@@ -146,6 +149,25 @@ def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, t
     callback.on_trial_error(1, [], dead)
     [trial] = read_trials(plan)
     assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
+
+
+def test_workers_of_a_process_that_was_lost_give_up_their_room(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray keeps it as long as the sweep runs: whoever goes on with the trial would wait for it."""
+    removed = []
+    monkeypatch.setattr(ray.util, "remove_placement_group", lambda group: removed.append(group.id.hex()))
+    given = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, given, [])
+    write_outcome(folder, "failed", "known")
+    groups = [f"{number:036x}" for number, _ in enumerate(plan.runs)]
+    for group, name in zip(groups, plan.runs, strict=True):
+        (folder / name).mkdir(exist_ok=True)
+        note = {"process": 1, "placement_group": group}
+        (folder / name / CONTROLLER).write_text(json.dumps(note), "utf-8")
+    with pytest.raises(InputError, match="known"):
+        run_trial(plan, given, lambda report: None)
+    assert removed == groups
 
 
 def test_a_node_that_does_not_see_the_folder_fails_no_trial(plan: Plan, tmp_path: Path) -> None:

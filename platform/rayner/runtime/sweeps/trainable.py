@@ -33,7 +33,7 @@ from rayner.runtime.sweeps.trials import (
 from rayner.runtime.tracking import Record
 from rayner.runtime.training.example_building import build_examples, find_units
 from rayner.runtime.training.train import train_until
-from rayner.runtime.training.train_controller import end_workers, forget
+from rayner.runtime.training.train_controller import end_workers, give_up_room
 from rayner.tasks.registry import train_task
 
 SEED_AFTER_DIVERGING = 1000
@@ -103,7 +103,7 @@ def run_trial(
     # A process of the sweep that was killed may take some seconds to die.
     with locked(folder / ".lock", "works on this trial", SECONDS_TO_DIE):
         for name in plan.runs:
-            forget(folder / name)
+            give_up_room(folder / name)
         outcome = read_outcome(folder)
         if outcome is not None and outcome["state"] == "failed":
             raise InputError("trial", outcome["error"])

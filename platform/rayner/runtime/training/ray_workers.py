@@ -26,7 +26,7 @@ from rayner.runtime.training.example_building import read_all
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState
-from rayner.runtime.training.train_controller import forget, noting
+from rayner.runtime.training.train_controller import forget, give_up_room, noting
 from rayner.runtime.training.training_progress import watched
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
@@ -105,7 +105,7 @@ def work_on_cluster(
         resources["memory"] = scaling.memory_per_worker * 2**30
     # Ray Train would go on from what it noted of an earlier launch; what this run goes on from is `last`.
     (out / RAY_SNAPSHOT).unlink(missing_ok=True)
-    forget(out)
+    give_up_room(out)
     os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     # Of any kind, though only those of users are declared.
     callbacks: list[Any] = [EndsForGood(), TellsOfWaiting(), noting(out)]

@@ -1,6 +1,6 @@
 """Which process leads the workers of a run: a trial that is stopped ends them, and gives up their room.
 
-Ray Tune ends the process of a trial, and Ray Train's controller dies with it. The placement group of its
+Ray Tune ends the process of a trial, or it is lost, and Ray Train's controller dies with it. The placement group of its
 workers then stays for as long as the job does: Ray removes one when both the job and the actor that made it
 are gone. Its own `PlacementGroupCleaner` asks the State API whether the controller lives, and removes nothing
 where that does not answer.
@@ -34,26 +34,39 @@ def noting(out: Path) -> Any:
 
 
 def forget(out: Path) -> None:
-    """The run is over, or another launch noted what is there."""
+    """The run is over, and its workers have given up their room."""
     (out / CONTROLLER).unlink(missing_ok=True)
 
 
 def end_workers(out: Path) -> None:
     """End the controller of a run, on this node, and remove its workers' placement group, if there is one."""
-    from ray._raylet import PlacementGroupID
-    from ray.util import remove_placement_group
-    from ray.util.placement_group import PlacementGroup
-
-    try:
-        noted = json.loads((out / CONTROLLER).read_text("utf-8"))
-    except FileNotFoundError:
+    noted = _noted(out)
+    if noted is None:
         return
     # First the controller: it would start the workers again.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         if _is_controller(noted["process"]):
             os.kill(noted["process"], signal.SIGKILL)
-    remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(noted["placement_group"]))))
-    forget(out)
+    give_up_room(out)
+
+
+def give_up_room(out: Path) -> None:
+    """Remove the placement group of workers whose controller was lost, if there is one: who goes on with the
+    run would wait for its room. The process with the controller's number may by now be any other."""
+    from ray._raylet import PlacementGroupID
+    from ray.util import remove_placement_group
+    from ray.util.placement_group import PlacementGroup
+
+    if (noted := _noted(out)) is not None:
+        remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(noted["placement_group"]))))
+        forget(out)
+
+
+def _noted(out: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads((out / CONTROLLER).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
 
 
 def _is_controller(process: int) -> bool:
