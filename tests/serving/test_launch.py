@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import ray
 from ray import serve
 
-from rayner.serving.launch import Served
+from rayner.serving.launch import Served, _reload
 
 
 def test_an_application_that_does_not_go_keeps_nobody(
@@ -23,3 +25,21 @@ def test_an_application_that_does_not_go_keeps_nobody(
     Served("mine", _started=True, _own_ray=True).stop()
     assert ended == ["serve", "ray"]
     assert "has not removed the application mine" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("checkpoint: [", "not valid YAML"),
+        ("checkpoint: nowhere", "does not exist"),
+        (f"checkpoint: {'x' * 5000}", "File name too long"),
+    ],
+)
+def test_whatever_is_wrong_with_a_file_that_is_read_again_ends_no_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, message: str
+) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(text, "utf-8")
+    _reload(Served(), path, lambda: False)
+    assert message in caplog.text
+    assert "what ran goes on" in caplog.text

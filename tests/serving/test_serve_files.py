@@ -99,6 +99,8 @@ def test_models_stand_apart_from_what_restarts_replicas() -> None:
         ("checkpoint: a\nreplicas: {gpus: 1.5}", "replicas.*gpus 1.5"),
         ("checkpoint: a\nhttp: {port: 99999}", "http.port"),
         ("checkpoint: a\nreplicas: {min: 3, max: 2}", "max 2 is below min 3"),
+        ("checkpoint: a\nreplicas: {queued: 0}", "replicas.*queued 0"),
+        ("checkpoint: a\nstages: {mentions: {cpus: 1.0e-5}}", "stages.mentions.*cpus 1e-05"),
         ("- checkpoint", "not a mapping"),
         ("checkpoint: [", "YAML"),
     ],

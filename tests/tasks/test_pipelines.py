@@ -53,6 +53,14 @@ def test_stages_that_add_to_each_other(folder: Path, stages: Sequence[str]) -> N
     assert [stage.checkpoint.name for stage in read.stages] == list(stages)
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str) -> None:
+    path = folder / "pipeline.yaml"
+    path.write_text(f'stages: [{{checkpoint: "{name.encode("unicode-escape").decode()}"}}]')
+    with pytest.raises(RecipeError, match=r"stages.0.checkpoint: .* is no path"):
+        read_pipeline(path)
+
+
 @pytest.mark.parametrize(
     ("stages", "message"),
     [

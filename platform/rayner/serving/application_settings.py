@@ -15,6 +15,8 @@ from rayner.config.recipe_files import read_yaml
 from rayner.errors import RecipeError
 
 ModelName = Annotated[str, Field(min_length=1, max_length=100)]
+_LEAST = 0.0001
+"""The smallest part of a CPU or a GPU that Ray counts."""
 
 
 class ServedBaseSettings(Settings):
@@ -110,6 +112,9 @@ class StageReplicas(Settings):
             raise ValueError(f"max {self.max} is below min {self.min}")
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise ValueError(f"gpus {self.gpus} is neither whole nor below 1")
+        for name, number in (("cpus", self.cpus), ("gpus", self.gpus)):
+            if 0 < number < _LEAST:
+                raise ValueError(f"{name} {number} is less than Ray counts: at least {_LEAST}, or 0")
         return self
 
 
@@ -119,7 +124,7 @@ class ReplicaSettings(StageReplicas):
     ongoing: PositiveInt = 64
     """Requests that a replica takes at once."""
     queued: Annotated[int, Field(ge=-1)] = 256
-    """Requests that wait at each proxy beyond that; -1 is no limit."""
+    """Requests that wait at each proxy beyond that, 1 at least; -1 is no limit."""
     retry_after: NonNegativeFloat = 1
     """What `Retry-After` says, in seconds."""
     upscale_delay: NonNegativeFloat = 10
@@ -137,6 +142,12 @@ class ReplicaSettings(StageReplicas):
     surge: Annotated[int, Field(ge=0, le=100)] = 50
     """The percentage of replicas that a rolling update may start before it stops old ones: 0 where there is
     no room for another one (a single GPU)."""
+
+    @model_validator(mode="after")
+    def _some_wait(self) -> Self:
+        if self.queued == 0:
+            raise ValueError("queued 0 would let no request wait: 1 at least, or -1 for no limit")
+        return self
 
 
 class HttpSettings(Settings):

@@ -279,6 +279,9 @@ def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None
             log.info("%s is in force", path)
     except (InputError, RaynerError) as error:
         log.error("%s; %s", error, then)
+    except Exception:
+        # Whatever it was, the service goes on answering.
+        log.exception("the change of %s failed; %s", path, then)
 
 
 def _is_here(path: str) -> bool:

@@ -297,7 +297,12 @@ def _reads_contexts(stage: StageSettings) -> bool:
 def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
         raise RecipeError(where, "names no checkpoint", "write `checkpoint: RUN/best`")
-    checkpoint = checkpoint_of((folder / value["checkpoint"]).resolve())
+    try:
+        named = (folder / value["checkpoint"]).resolve()
+    except ValueError:
+        what = f"{value['checkpoint']!r:.60} is no path: it has a null character or half a surrogate pair"
+        raise RecipeError(f"{where}.checkpoint", what, "write `checkpoint: RUN/best`") from None
+    checkpoint = checkpoint_of(named)
     recipe = read_recipe(checkpoint)
     record = task_of(recipe)
     if record.stage is None:
