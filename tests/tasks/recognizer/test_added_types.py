@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 import rayner
 from rayner.config import RecognizerRecipe, SpanDecoding, TypeSettings
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.models.frozen_features import FrozenFeatures
@@ -226,6 +227,18 @@ def test_what_flat_decoding_takes_is_counted() -> None:
         **dict.fromkeys(("lost", "lost_correct", "gained"), 0),
     }
     assert effects_of_flat_decoding(gold, nested, ["NEW"], SpanDecoding(overlap="nested"))["lost"] == 0
+
+
+def test_mentions_of_types_that_nobody_looks_for_change_no_effect(tmp_path: Path) -> None:
+    task = recognizer(types=TYPES[:2])
+    more = adding(saved(tmp_path / "base", task, trained(task, corpus(), 60)), [ANIMAL])
+    model, dev = built(more), corpus()
+    own = [replace(d, mentions=tuple(m for m in d.mentions if m.type in more.names)) for d in dev]
+    others = [replace(d, mentions=(*d.mentions, rayner.Mention(0, 3, UNKNOWN))) for d in dev]
+    assert sum(len(d.mentions) for d in own) < sum(len(d.mentions) for d in dev)
+    effects = more.measure(model, own)
+    assert effects["flat_decoding"]["f1_before"] > 0
+    assert more.measure(model, others) == effects
 
 
 def test_few_examples_are_gone_through_several_times(tmp_path: Path) -> None:

@@ -143,10 +143,13 @@ class AddingTask(RecognizerTask):
         if self.recipe.decoding.overlap == "nested":
             return {}
         gold: list[Document] = []
+        known = frozenset(self.names)
 
         def noted() -> Iterator[Document]:
             for document in dev:
-                gold.append(_without_text(document))
+                # Others are looked for neither with the added types nor without them.
+                own = tuple(mention for mention in document.mentions if mention.type in known)
+                gold.append(replace(_without_text(document), mentions=own))
                 yield document
 
         predictor = self.predictor(model, RecognizerOptions(overlap="nested"))
