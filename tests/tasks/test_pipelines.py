@@ -53,6 +53,14 @@ def test_stages_that_add_to_each_other(folder: Path, stages: Sequence[str]) -> N
     assert [stage.checkpoint.name for stage in read.stages] == list(stages)
 
 
+def test_a_stage_that_would_link_no_type_is_refused(folder: Path) -> None:
+    path = folder / "pipeline.yaml"
+    stages = [{"checkpoint": "mentions"}, {"checkpoint": "entities", "types": []}]
+    path.write_text(yaml.safe_dump({"stages": stages}))
+    with pytest.raises(RecipeError, match=r"stages.1.types: .* at least 1 item"):
+        read_pipeline(path)
+
+
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str) -> None:
     path = folder / "pipeline.yaml"

@@ -88,8 +88,8 @@ class Service:
     async def load(self, settings: ModelSettings) -> None:
         """Load models beside those that answer, then put them in their place; requests go on meanwhile.
 
-        A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on. One that
-        waits for the stages of other deployments does so beside the caller, until the next change.
+        A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on. One
+        that waits for the stages of other deployments does so beside the caller, until the next change.
 
         Raises:
             InputError: the very first models cannot be loaded.

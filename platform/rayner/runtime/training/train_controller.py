@@ -1,9 +1,9 @@
 """Which process leads the workers of a run: a trial that is stopped ends them, and gives up their room.
 
-Ray Tune ends the process of a trial, or it is lost, and Ray Train's controller dies with it. The placement group of its
-workers then stays for as long as the job does: Ray removes one when both the job and the actor that made it
-are gone. Its own `PlacementGroupCleaner` asks the State API whether the controller lives, and removes nothing
-where that does not answer.
+Ray Tune ends the process of a trial, or it is lost, and Ray Train's controller dies with it. The placement
+group of its workers then stays for as long as the job does: Ray removes one when both the job and the actor
+that made it are gone. Its own `PlacementGroupCleaner` asks the State API whether the controller lives, and
+removes nothing where that does not answer.
 """
 
 from __future__ import annotations

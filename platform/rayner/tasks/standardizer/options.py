@@ -27,7 +27,7 @@ class StandardizerOptions(Options):
     top_k: Annotated[int, Field(ge=1)] = TOP_K
     operating_point: NilChoice | None = None
     nil_share: NilShare | None = None
-    types: tuple[str, ...] | None = None
+    types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
     def versions(self) -> list[str]:
         """That of the index."""
