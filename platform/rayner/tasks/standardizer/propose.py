@@ -19,7 +19,8 @@ from rayner.tasks.standardizer.predictor import Answer
 LEAST_SIMILARITY = 0.4
 MOST_TOGETHER = 8000
 """Strings that are clustered at once: their similarities are a square matrix."""
-_ROWS_PER_BLOCK = 1024
+_CELLS = 2**22
+"""Similarities in memory at a time, while parts are sought."""
 _TIGHTER = 0.05
 
 
@@ -117,18 +118,23 @@ def _parts(rows: np.ndarray, similarity: Callable[..., np.ndarray], least: float
     No cluster reaches beyond one: joining two clusters of that mean similarity takes such a pair. Only parts
     too large for a matrix are cut where they are less similar than was asked for.
     """
-    pairs = []
-    for begin in range(0, len(rows), _ROWS_PER_BLOCK):
-        a, b = np.nonzero(similarity(rows[begin : begin + _ROWS_PER_BLOCK], rows) >= least)
-        pairs.append(np.stack([a + begin, b]))
-    a, b = np.concatenate(pairs, 1)
-    graph = coo_array((np.ones(len(a), bool), (a, b)), shape=(len(rows), len(rows)))
-    count, labels = connected_components(graph, directed=False)
+    labels, step = np.arange(len(rows)), max(1, _CELLS // len(rows))
+    for begin in range(0, len(rows), step):
+        near = similarity(rows[begin : begin + step], rows[begin:]) >= least
+        # Not kept until the end: strings that are all alike have pairs without number.
+        labels = _joined(labels, *(places + begin for places in np.nonzero(near)))
     order = np.argsort(labels, kind="stable")
-    for part in np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1]):
+    for part in np.split(order, np.cumsum(np.bincount(labels))[:-1]):
         if len(part) <= MOST_TOGETHER:
             yield rows[part]
         elif least < 1:
             yield from _parts(rows[part], similarity, least + _TIGHTER)
         else:
             yield from np.array_split(rows[part], -(-len(part) // MOST_TOGETHER))
+
+
+def _joined(labels: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The groups [N] of rows, from 0 by the first row of each, with those of each pair of rows [P] as one."""
+    pairs = np.ones(len(one), bool), (labels[one], labels[other])
+    graph = coo_array(pairs, shape=(len(labels), len(labels)))
+    return connected_components(graph, directed=False)[1][labels]
