@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -31,14 +32,16 @@ def rows(document: Document, windows: Sequence[TextWindow]) -> Iterator[dict[str
     found, rejects = _places(document, windows[0].subwords)
     spans = windows[0].windows
     owners = [owner(spans, place.head[0], place.head[1] + 1, len(windows[0].subwords)) for place in found]
+    held: dict[int | None, list[Place]] = defaultdict(list)
     for index, place in zip(owners, found, strict=True):
+        held[index].append(place)
         if index is None:
             rejects.append(f"{document.document_id}: a head of {_width(place)} sub-words fits no window")
         elif place.span[0] < spans[index].begin or place.span[1] >= spans[index].end:
             rejects.append(f"{document.document_id}: a mention is read in part: its window cuts it")
     for window in windows:
         begin, end = window.span
-        inside = [place for index, place in zip(owners, found, strict=True) if index == window.index]
+        inside = held[window.index]
         clipped = [(max(p.span[0], begin), min(p.span[1], end - 1)) for p in inside]
         yield {
             "document_id": document.document_id,
