@@ -21,10 +21,14 @@ def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
         for id_ in entity.other_ids:
             further.setdefault(id_, entity.entity_id)
     known = further | known
-    with_number: dict[str, list[tuple[str, str]]] = {}
+    # By number alone, and by prefix and number; None where that is of several.
+    alike: dict[str, str | None] = {}
+    same: dict[tuple[str, str], str | None] = {}
     for id_, entity_id in known.items():
         prefix, _, number = id_.rpartition(":")
-        with_number.setdefault(number, []).append((prefix.casefold(), entity_id))
+        pair = prefix.casefold(), number
+        alike[number] = entity_id if alike.get(number, entity_id) == entity_id else None
+        same[pair] = entity_id if same.get(pair, entity_id) == entity_id else None
 
     def find(id_: str) -> str | None:
         if id_ in known:
@@ -33,9 +37,9 @@ def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
         if "|" in prefix or "+" in prefix:
             # Several ids, of which this would be the last.
             return None
-        prefix, alike = prefix.casefold(), with_number.get(number, [])
-        found = {of for other, of in alike if other == prefix}
-        found = found or {of for other, of in alike if not prefix or not other}
-        return found.pop() if len(found) == 1 else None
+        prefix = prefix.casefold()
+        if (prefix, number) in same:
+            return same[prefix, number]
+        return same.get(("", number)) if prefix else alike.get(number)
 
     return find
