@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rayner.data.schema import Entity
@@ -42,6 +44,18 @@ def test_a_short_form_in_brackets_is_split_off() -> None:
     assert split_short_form("Huntington disease (HD)") == ("Huntington disease", "HD")
     assert split_short_form("Huntington disease (juvenile)") is None
     assert split_short_form("(HD)") is None
+
+
+def test_a_long_name_and_many_aliases_take_little_time() -> None:
+    """A definition in place of a name took minutes, and so did an entity with thousands of aliases."""
+    begun = time.process_time()
+    assert split_short_form("a (b " * 5000) is None
+    assert split_short_form("a [b " * 5000 + "(AXB)") is None
+    assert split_short_form("alpha " * 5000 + " ( beta  (AB)") == ("alpha " * 5000 + " ( beta", "AB")
+    aliases = (f"{letter}X{number}" for letter in "GH" for number in range(2000))
+    others = [f"long name {number}" for number in range(3000)]
+    assert expansions([Entity("1", "gene", (*aliases, *others, "Gene x 7"))]) == {"GX7": "Gene x 7"}
+    assert time.process_time() - begun < 4
 
 
 def test_an_abbreviation_of_two_entities_is_not_expanded() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import regex
 
@@ -12,7 +13,7 @@ LONGEST = 10
 """Characters of the longest short form, as in Schwartz and Hearst (2003)."""
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_WITH_SHORT_FORM = regex.compile(r"^(?P<long>.*[\p{L}\p{N}].*?)\s*[(\[](?P<short>[^()\[\]]{2,10})[)\]]$")
+_IN_BRACKETS = regex.compile(r"[(\[](?P<short>[^()\[\]]{2,10})[)\]]$")
 
 
 def is_short_form(short: str, long: str) -> bool:
@@ -22,26 +23,17 @@ def is_short_form(short: str, long: str) -> bool:
     both begin alike, and that the short form has two capitals and is no part of the long one, keeps out plain
     words and other spellings.
     """
-    letters = [c for c in short.lower() if c.isalnum()]
-    if not 2 <= len(letters) <= len(short) <= LONGEST or sum(c.isupper() for c in short) < 2:
-        return False
-    text = long.lower()
-    if " " in short or not text.startswith(letters[0]) or short.lower() in text.replace(" ", ""):
-        return False
-    place = 0
-    for letter in letters[1:]:
-        place = text.find(letter, place + 1)
-        if place < 0:
-            return False
-    return True
+    letters = _letters(short)
+    return letters is not None and _Long.of(long).has(short, letters)
 
 
 def split_short_form(name: str) -> tuple[str, str] | None:
     """`("Long Form", "LF")` of `Long Form (LF)`; None where the brackets hold no abbreviation of the rest."""
-    match = _WITH_SHORT_FORM.match(name)
-    if match is None or not is_short_form(match["short"], match["long"]):
+    # From there on it can only be the end: one that is sought from the start is tried everywhere.
+    match = _IN_BRACKETS.search(name, max(0, len(name) - LONGEST - 2))
+    if match is None or not is_short_form(match["short"], long := name[: match.start()].rstrip()):
         return None
-    return match["long"], match["short"]
+    return long, match["short"]
 
 
 def expansions(entities: Iterable[Entity]) -> dict[str, str]:
@@ -72,9 +64,46 @@ def _explained(entity: Entity) -> dict[str, str]:
     for name in names:
         if split := split_short_form(name):
             found.setdefault(split[1], split[0])
+    longs: dict[str, list[_Long]] = {}
+    for name in names:
+        if " " in name and (long := _Long.of(name)).lower:
+            longs.setdefault(long.lower[0], []).append(long)
     for short in short_names:
-        if _WORD.fullmatch(short) and short not in found:
-            long = next((name for name in names if " " in name and is_short_form(short, name)), None)
-            if long is not None:
+        letters = _letters(short) if _WORD.fullmatch(short) and short not in found else None
+        if letters is not None:
+            fitting = (long.name for long in longs.get(letters[0], ()) if long.has(short, letters))
+            if (long := next(fitting, None)) is not None:
                 found[short] = long
     return found
+
+
+class _Long(NamedTuple):
+    """A name that may be a long form, in lower case, and that without spaces."""
+
+    name: str
+    lower: str
+    joined: str
+
+    @classmethod
+    def of(cls, name: str) -> _Long:
+        lower = name.lower()
+        return cls(name, lower, lower.replace(" ", ""))
+
+    def has(self, short: str, letters: Sequence[str]) -> bool:
+        """Whether it begins with the first of the letters and has the others in order, but not together."""
+        if not self.lower.startswith(letters[0]) or short.lower() in self.joined:
+            return False
+        place = 0
+        for letter in letters[1:]:
+            place = self.lower.find(letter, place + 1)
+            if place < 0:
+                return False
+        return True
+
+
+def _letters(short: str) -> list[str] | None:
+    """The letters and digits of a short form in lower case; None where it can be none."""
+    letters = [c for c in short.lower() if c.isalnum()]
+    if not 2 <= len(letters) <= len(short) <= LONGEST or sum(c.isupper() for c in short) < 2:
+        return None
+    return None if " " in short else letters
