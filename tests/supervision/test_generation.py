@@ -117,6 +117,16 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
         assert set(asked.prompts.values()) == {2}
 
 
+def test_what_was_paid_is_not_asked_again_although_it_is_refused_in_the_end(tmp_path: Path) -> None:
+    def first_without_text(question: Question) -> None:
+        question.say(None) if question.turn == 1 else question.send(400, b"no more of this")
+
+    with endpoint_that(first_without_text) as (url, asked):
+        for _ in range(2):
+            generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
+        assert asked.prompts["a"] == 2
+
+
 @pytest.mark.parametrize("way", [Question.hang, Question.trickle], ids=["hangs", "trickles"])
 def test_what_takes_too_long_is_given_up(tmp_path: Path, way: object) -> None:
     def first_time(question: Question) -> None:
@@ -173,6 +183,8 @@ def test_the_header_retry_after() -> None:
     assert _retry_after("1000000") == 600
     assert _retry_after("-3") == _retry_after("") == _retry_after("soon") == _retry_after("nan") == 0
     assert _retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    for far in ("07:28:00 +9999999999999999", "99999999999999999999:28:00 GMT"):
+        assert _retry_after(f"Wed, 21 Oct 2065 {far}") == 0
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 302])
@@ -239,6 +251,12 @@ def test_without_a_key_none_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("http://[::1/v1", "is not an address"),
         ("https://host/v1?key=secret", "is not an address"),
         ("https://user:secret@host/v1", "holds a user name or password"),
+        ("https://user:secret@host:x/v1", "holds a user name or password"),
+        ("http://host:x/v1", "is not an address"),
+        ("http://host:99999/v1", "is not an address"),
+        ("http://api..example.com/v1", "is not an address"),
+        (f"http://{'a' * 64}.com/v1", "is not an address"),
+        ("http://host/v1\x00", "is not an address"),
     ],
 )
 def test_addresses_that_are_refused(url: str, message: str) -> None:
@@ -316,3 +334,24 @@ def test_a_broken_ledger_is_named_by_line(tmp_path: Path, line: str) -> None:
     path.write_text('{"key": "k", "answer": "a"}\n')
     with Ledger(path, write=True) as ledger:
         assert ledger.answers == {"k": "a"}, "the failed one let go of the file"
+
+
+def test_an_answer_that_found_no_room_spoils_none_that_is_written_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "ledger.jsonl", os.write
+
+    def full(file: int, data: memoryview) -> int:
+        if len(data) > 60:
+            return write(file, data[:60])
+        raise OSError(28, "No space left on device")
+
+    with Ledger(path, write=True) as ledger:
+        ledger.add("a", "first")
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            ledger.add("b", "long " * 20)
+        monkeypatch.setattr(os, "write", write)
+        ledger.add("c", "last")
+    with Ledger(path, write=False) as ledger:
+        assert ledger.answers == {"a": "first", "c": "last"}

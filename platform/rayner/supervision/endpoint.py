@@ -47,14 +47,17 @@ class Endpoint:
     max_tokens: int = 200
 
     def __post_init__(self) -> None:
+        usable, secret = False, None
         try:
             parts = urlsplit(self.url)
             usable = (
                 parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
             )
             secret = parts.username or parts.password
-        except ValueError:
-            usable, secret = False, None
+            # What a connection would be asked for: a port that is none, a label that no name may have.
+            _ = parts.port, httpx2.URL(self.url).raw_host.decode("ascii").encode("idna")
+        except (ValueError, httpx2.InvalidURL):
+            usable = False
         if secret:
             what = "holds a user name or password"
             raise InputError("endpoint url", what, f"put the key into the variable {self.key_variable}")
@@ -141,7 +144,7 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
             if seconds := _retry_after(headers.get("retry-after", "")):
                 pause.extend(seconds)
         elif status in _PROMPT_AT_FAULT:
-            raise Dropped(f"status {status}", answered=False)
+            raise Dropped(f"status {status}", answered)
         else:
             # Nothing of the reply is shown: some endpoints repeat the key in it.
             hint = f"check the address, the model and the key in {endpoint.key_variable}"
@@ -185,7 +188,8 @@ def _retry_after(value: str) -> float:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
+            # Numbers that are too large for a date are no date either.
             return 0.0
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         seconds = (moment - datetime.now(UTC)).total_seconds()

@@ -49,9 +49,15 @@ class Ledger:
         line = json.dumps({"key": key, "answer": answer}) + "\n"
         with self._lock:
             assert self._file is not None
+            whole = os.fstat(self._file).st_size
             data = memoryview(line.encode())
-            while data:
-                data = data[os.write(self._file, data) :]
+            try:
+                while data:
+                    data = data[os.write(self._file, data) :]
+            except BaseException:
+                # Answers that are on their way are written yet, and not behind a part of this one.
+                os.ftruncate(self._file, whole)
+                raise
             os.fsync(self._file)
             self.answers[key] = answer
 
