@@ -14,6 +14,7 @@ from rayner.metrics.typing import score_types
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GRID,
+    GoldScore,
     decode,
     logit,
     probability,
@@ -66,8 +67,8 @@ def test_an_orphan_is_dropped() -> None:
 MENTIONS = st.lists(st.tuples(SCORES, st.lists(st.sampled_from(NAMES), min_size=1)), min_size=1, max_size=8)
 
 
-def typed(given: list[tuple[dict[str, float], list[str]]]) -> list[tuple[dict[str, float], Mention]]:
-    return [(s, Mention(0, 1, "x", types=tuple((n, 1.0) for n in names))) for s, names in given]
+def typed(given: list[tuple[dict[str, float], list[str]]]) -> list[GoldScore]:
+    return [GoldScore(s, Mention(0, 1, "x", types=tuple((n, 1.0) for n in names))) for s, names in given]
 
 
 @given(MENTIONS)
@@ -101,6 +102,20 @@ def test_each_type_has_its_best_f1(given: list[tuple[dict[str, float], list[str]
             assert f1(name, threshold) == pytest.approx(max(f1(name, t) for t in tried), abs=1e-9)
         else:
             assert threshold == 0
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_what_nobody_looked_for_raises_no_threshold(always: bool) -> None:
+    """Half of the mentions are of a corpus that was annotated for people alone; some of them are poets."""
+    of_all = typed([({"person": 0.9, "poet": 0.6}, ["person", "poet"])] * 4)
+    of_all += typed([({"person": 0.9, "poet": 0.3}, ["person"])] * 4)
+    of_people = [
+        GoldScore({"person": 0.9, "poet": 0.7}, one.mention, frozenset({"person"})) for one in of_all[4:] * 3
+    ]
+    chosen = settings(hierarchy="none", always_best=always)
+    assert 0.3 <= tuned_threshold([*of_all, *of_people], chosen, ["person", "poet"]) < 0.6
+    _, poet = tuned_per_type([*of_all, *of_people], chosen, ["person", "poet"])
+    assert logit(0.3) <= poet < logit(0.6)
 
 
 def test_probabilities_do_not_overflow() -> None:

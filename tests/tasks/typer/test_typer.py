@@ -285,6 +285,14 @@ def test_thresholds_are_fitted(threshold: str) -> None:
     assert metrics["macro_f1"] >= fixed["macro_f1"] or threshold == "per_type"
 
 
+def test_thresholds_know_what_a_document_was_annotated_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, given = typer(decoding={"threshold": "tuned"}), []
+    monkeypatch.setattr(task, "_tuned", lambda mentions: given.extend(mentions) or np.zeros(5))
+    documents = [dataclasses.replace(DOCUMENTS[0], annotated_types=("/person",)), *DOCUMENTS[1:]]
+    task.fit(built(task), documents)
+    assert [one.annotated for one in given] == [frozenset({"/person"}), None, None, None]
+
+
 def test_a_typer_follows_a_stage_that_finds_mentions() -> None:
     documents = corpus()
     first, second = tagger(), typer({"PER": 5, "ORG": 5, "LOC": 5})
@@ -323,6 +331,8 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(
     assert vocabulary() == {"a": 1, "b": 2}
     assert vocabulary(min_count=2) == {"b": 2}
     assert list(vocabulary(type_list=str(tmp_path / "types.txt")).items()) == [("z", 0), ("b", 2)]
+    (tmp_path / "marked.txt").write_text("b\r\nz\r\n", encoding="utf-8-sig")
+    assert vocabulary(type_list=str(tmp_path / "marked.txt")) == {"b": 2, "z": 0}
     assert vocabulary(types=[{"name": "a"}]) == {"a": 1}
     (tmp_path / "types.txt").write_text("b\n/x/y/z\n/x/y2\n")
     listed = {"type_list": str(tmp_path / "types.txt")}

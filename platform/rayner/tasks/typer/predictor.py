@@ -191,12 +191,33 @@ class TypeStage(TypePredictor):
         return {f"types_{name}": scores[name] for name in METRICS}
 
 
+class GoldScore(NamedTuple):
+    """The types of a mention that thresholds are tuned on, with the gold mention.
+
+    `scored` are all above `FLOOR` and the most probable one; `annotated` the types that its document was
+    annotated for, None for all.
+    """
+
+    scored: Scored
+    mention: Mention
+    annotated: frozenset[str] | None = None
+
+    def counts(self, name: str) -> bool:
+        """Whether an answer of the type is right or wrong: where nobody looked for it, it is neither."""
+        return self.annotated is None or name in self.annotated
+
+
 class GoldScores(TypePredictor):
     """All types above the thresholds, undecoded, with the gold mentions."""
 
     def finish(self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]) -> Any:
         found = self.scored(scores)
-        return [(found.get(n, ({}, []))[0], m) for n, m in enumerate(item.mentions) if gold_types(m)]
+        annotated = None if item.annotated_types is None else frozenset(item.annotated_types)
+        return [
+            GoldScore(found.get(number, ({}, []))[0], mention, annotated)
+            for number, mention in enumerate(item.mentions)
+            if gold_types(mention)
+        ]
 
 
 def probability(logits: np.ndarray) -> np.ndarray:
@@ -237,21 +258,19 @@ def decode(
     return tuple(sorted(kept.items(), key=lambda item: (-item[1], item[0])))
 
 
-def tuned_threshold(
-    mentions: Sequence[tuple[Scored, Mention]], settings: TypeDecoding, known: Collection[str]
-):
-    """The probability in `GRID` whose types have the best loose macro F1 on dev; of equals the one nearest to
-    `settings.value`.
-
-    Args:
-        mentions: what is scored above `FLOOR` and the most probable type of each, with the gold mention.
-    """
-    gold = [gold_types(mention) for _, mention in mentions]
+def tuned_threshold(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Collection[str]) -> float:
+    """The probability in `GRID` whose types have the best loose macro F1 on dev, as `typed_items` counts; of
+    equals the one nearest to `settings.value`."""
+    gold = [gold_types(one.mention) for one in mentions]
     found = []
     for value in GRID:
+        decoded = (
+            decode(one.scored, [k for k, s in one.scored.items() if s > value], settings, known)
+            for one in mentions
+        )
         predicted = [
-            [n for n, _ in decode(scored, [k for k, s in scored.items() if s > value], settings, known)]
-            for scored, _ in mentions
+            [name for name, _ in types if one.counts(name)]
+            for one, types in zip(mentions, decoded, strict=True)
         ]
         tables = type_tables(gold, predicted)
         sums = tables.of(np.ones(len(tables.types), bool)).terms().sum(0)
@@ -260,14 +279,14 @@ def tuned_threshold(
     return float(GRID[order[0]])
 
 
-def tuned_per_type(
-    mentions: Sequence[tuple[Scored, Mention]], settings: TypeDecoding, known: Sequence[str]
-) -> np.ndarray:
+def tuned_per_type(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Sequence[str]) -> np.ndarray:
     """[K] the logit of each type's threshold with its best F1 on dev; of types that dev lacks, `value`'s."""
-    rows = [(n, logit(s), n in set(gold_types(m))) for scored, m in mentions for n, s in scored.items()]
+    rows: list[tuple[str, float, bool]] = []
     support: dict[str, int] = {}
-    for _, mention in mentions:
-        for name in gold_types(mention):
+    for one in mentions:
+        right = gold_types(one.mention)
+        rows += [(name, logit(s), name in right) for name, s in one.scored.items() if one.counts(name)]
+        for name in right:
             support[name] = support.get(name, 0) + 1
     types, logits, right = zip(*rows, strict=True) if rows else ((), (), ())
     usual = logit(settings.value)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rayner.config import TyperRecipe, Types, TypeSettings
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.fine_types import gold_types, spoken
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.losses.typing import typing_loss
 from rayner.models.encoder import Tokenizer
@@ -32,8 +32,8 @@ from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, kno
 from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows, rejects_of
 from rayner.tasks.typer.predictor import (
     FLOOR,
+    GoldScore,
     GoldScores,
-    Scored,
     TypePredictor,
     logit,
     tuned_per_type,
@@ -305,7 +305,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         vars(self).pop("contexts", None)
         return model
 
-    def _tuned(self, mentions: Sequence[tuple[Scored, Mention]]) -> np.ndarray:
+    def _tuned(self, mentions: Sequence[GoldScore]) -> np.ndarray:
         settings = self.recipe.decoding
         if settings.threshold == "per_type":
             return tuned_per_type(mentions, settings, self.names)
