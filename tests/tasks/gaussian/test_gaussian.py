@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import UNKNOWN, Document, mention_from_row, mention_to_row
+from rayner.data.schema import UNKNOWN, Document, Mention, mention_from_row, mention_to_row
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
@@ -182,6 +182,21 @@ def test_neighbours_are_at_most_as_many_as_the_recipe_says() -> None:
     assert len(task.support.labels) == len(task.support.rows) == len(task.support.groups) == 10
 
 
+def test_words_whose_label_nobody_knows_are_no_neighbours() -> None:
+    task = gaussian()
+    model, (document, *_) = built(task).eval(), corpus(["[PER:Ada] slept in Paris twice."])
+    start = document.text.index("Paris")
+    unknown = replace(document, mentions=(*document.mentions, Mention(start, start + 5, "?")))
+    other_types = replace(document, annotated_types=("LOC",))
+    numbers = []
+    with torch.no_grad():
+        for one in (document, unknown, other_types, replace(document, annotated_types=())):
+            task.fit(model, [one])
+            numbers.append(None if task.support is None else task.support.labels.tolist())
+    person = task.contrasted.index("I-PER")
+    assert numbers == [[person, 0, 0, 0, 0, 0], [person, 0, 0, 0, 0], [0, 0, 0, 0, 0], None]
+
+
 def test_its_encoder_starts_a_tagger_and_a_recognizer(tmp_path: Path) -> None:
     values = tiny_recipe(tmp_path, "gaussian", epochs=1)
     best = Path(train(parse_recipe(values, "recipe"), tmp_path / "run")["checkpoint"])
@@ -254,6 +269,19 @@ def test_what_may_be_a_mention_is_no_neighbour(checkpoint: Path, tmp_path: Path)
     assert predictor.names == ["DISH"]
     words, of_vessel = sum(len(d.text.split()) for d in (first, second)), len(("a", "pan"))
     assert len(vars(predictor)["_support"].labels) == words - of_vessel
+
+
+def test_a_span_of_which_nobody_knows_what_it_is_is_no_example(checkpoint: Path, tmp_path: Path) -> None:
+    (document, *_) = corpus(["[DISH:Paella] arrived in a pan ."])
+    start = document.text.index("a pan")
+    unknown = Mention(start, start + 5, "?")
+    write_jsonl([replace(document, mentions=(*document.mentions, unknown))], tmp_path / "support.jsonl")
+    pipeline = load_pipeline(checkpoint, "cpu", support=tmp_path / "support.jsonl")
+    predictor: Any = pipeline.predictor
+    assert predictor.names == ["DISH"]
+    write_jsonl([replace(document, mentions=(unknown,))], tmp_path / "support.jsonl")
+    with pytest.raises(InputError, match="has no mention, so that there is no type to look for"):
+        load_pipeline(checkpoint, "cpu", support=tmp_path / "support.jsonl")
 
 
 def test_the_uncertainty_of_a_mention_is_the_entropy_of_its_words(checkpoint: Path, tmp_path: Path) -> None:

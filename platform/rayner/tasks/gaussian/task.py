@@ -78,10 +78,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def forward(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Output:
         """The Gaussians of the words whose label is known, each with its label and with the types that its
         document was annotated for."""
-        labels = self._contrasted_of.to(batch.labels.device)[batch.labels]
-        known = ~batch.unknown[:, 1 :: len(self.prefixes)]
-        own_type = known.gather(1, self._type_of.to(labels.device)[labels][:, None])[:, 0]
-        taught = torch.where(labels > 0, own_type, known.any(1))
+        labels, known, taught = self._taught(batch)
         found = model(batch.ids, batch.mask, batch.word_start)
         return Output({}, found.rows()[taught], label_keys(labels[taught], known[taught]))
 
@@ -134,11 +131,18 @@ class GaussianTask(TagTask[GaussianRecipe]):
         self.support = Support.load(folder)
         return model
 
+    def _taught(self, batch: TagBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """The label of each word [N], the types that its document was annotated for [N, K], and which words
+        have a label that is known [N]."""
+        labels = self._contrasted_of.to(batch.labels.device)[batch.labels]
+        known = ~batch.unknown[:, 1 :: len(self.prefixes)]
+        own_type = known.gather(1, self._type_of.to(labels.device)[labels][:, None])[:, 0]
+        return labels, known, torch.where(labels > 0, own_type, known.any(1))
+
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
         """The neighbours of a task with the types of an annotated corpus."""
         documents = list(documents_of([path], "auto", self.recipe))
-        types = (m.type for document in documents for m in document.mentions)
-        names = dict.fromkeys(name for name in types if name != UNKNOWN)
+        names = dict.fromkeys(name for document in documents for name in _annotated(document))
         types = tuple(TypeSettings(name=name) for name in names)
         task = GaussianTask(self.recipe.model_copy(update={"types": types}), self.tokenizer)
         task.checkpoint = self.checkpoint
@@ -151,7 +155,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def _support(
         self, model: nn.Module, documents: Sequence[Document], most: int | None = None
     ) -> Support | None:
-        """The words of documents, drawn by the seed, with their labels; `most` of them, or all."""
+        """The words of documents, drawn by the seed, with their labels where these are known; `most` of them,
+        or all; None where there is none."""
         rows: list[dict[str, Any]] = []
         groups: list[int] = []
         words = 0
@@ -172,7 +177,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
         if not batches:
             return None
         parts = [found[number % len(found)][number // len(found)] for number in range(len(batches))]
-        return Support(*(torch.cat(column)[:most] for column in zip(*parts, strict=True)))
+        support = Support(*(torch.cat(column)[:most] for column in zip(*parts, strict=True)))
+        return support if len(support.labels) else None
 
     def _support_of(
         self, rows: Sequence[Mapping[str, Any]], groups: Sequence[int], model: nn.Module
@@ -182,7 +188,11 @@ class GaussianTask(TagTask[GaussianRecipe]):
         with torch.no_grad():
             found = model(*(part.to(device) for part in (batch.ids, batch.mask, batch.word_start)))
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
-        labels = self._contrasted_of[batch.labels]
-        # A word that may have any label is no neighbour without one.
-        kept = ~batch.unknown[:, 1:].all(1)
-        return Support(found.rows().float().cpu()[kept], labels[kept], of_words[kept])
+        labels, _, taught = self._taught(batch)
+        return Support(found.rows().float().cpu()[taught], labels[taught], of_words[taught])
+
+
+def _annotated(document: Document) -> list[str]:
+    """The types of a document's mentions, less those of which nobody says what they are."""
+    known = document.annotated_types
+    return [m.type for m in document.mentions if m.type != UNKNOWN and (known is None or m.type in known)]
