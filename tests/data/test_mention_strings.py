@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString, ids_of, is_right, name_of
+from rayner.data.mention_strings import MentionString, ids_of, ids_within, is_right, name_of
 from rayner.errors import CorpusError
 
 
@@ -147,6 +147,10 @@ def test_mentions_of_documents_have_the_long_forms_that_these_explain(tmp_path: 
         ("a|c", ["a", "b"], False),
         ("a|c", ["a|c"], True),
         ("c", ["a"], False),
+        ("c|a|b", ["a|b", "c"], True),
+        ("a|b|c", ["a", "a|b", "b|c"], True),
+        ("c|a|b", ["a", "c"], False),
+        ("c|a|b", ["a|b"], False),
         (None, ["a"], False),
     ],
 )
@@ -158,10 +162,17 @@ def test_an_answer_of_several_entities_is_right_where_each_is(
 
 def test_the_name_of_several_entities_is_that_of_each() -> None:
     names = {"a": "Alpha", "b": "Beta", "a|b": "Whole"}
-    assert [name_of(answer, names) for answer in ("a", "b|a", "a|b", "x", "a|x")] == [
+    assert [name_of(answer, names) for answer in ("a", "b|a", "a|b", "x", "a|x", "x|a|b", "c|a|b")] == [
         "Alpha",
         "Beta | Alpha",
         "Whole",
         "",
         "Alpha",
+        "Whole",
+        "Whole",
     ]
+    assert name_of("c|d|e", {"c": "Gamma", "d|e": "Delta"}) == "Gamma | Delta"
+
+
+def test_an_id_may_hold_the_mark_between_ids() -> None:
+    assert ids_within("c|d|e") == {"c", "d", "e", "c|d", "d|e", "c|d|e"}

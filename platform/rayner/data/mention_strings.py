@@ -92,7 +92,7 @@ def is_right(entity_id: str | None, entity_ids: Collection[str]) -> bool:
     """Whether an answer is one of the entities, or several of them and no other; None is never."""
     if entity_id is None or entity_id in entity_ids:
         return entity_id is not None
-    return SEVERAL in entity_id and all(id_ in entity_ids for id_ in entity_id.split(SEVERAL))
+    return SEVERAL in entity_id and all(id_ in entity_ids for id_ in _joined_ids(entity_id, entity_ids))
 
 
 def name_of(answer: str, names: Mapping[str, str]) -> str:
@@ -101,5 +101,27 @@ def name_of(answer: str, names: Mapping[str, str]) -> str:
     Args:
         names: by id; an id that is not there has none.
     """
-    ids = (answer,) if answer in names else answer.split(SEVERAL)
-    return f" {SEVERAL} ".join(names[id_] for id_ in ids if id_ in names)
+    return f" {SEVERAL} ".join(names[id_] for id_ in _joined_ids(answer, names) if id_ in names)
+
+
+def ids_within(answer: str) -> set[str]:
+    """All that may be an id of an answer: itself, and each of those that it may join."""
+    pieces = answer.split(SEVERAL)
+    return {SEVERAL.join(pieces[i:j]) for i in range(len(pieces)) for j in range(i + 1, len(pieces) + 1)}
+
+
+def _joined_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
+    """The ids that an answer joins: as few as there may be of which none, or the fewest, are not known. An id
+    may itself hold the mark between ids."""
+    pieces = answer.split(SEVERAL)
+    rests: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    for start in reversed(range(len(pieces))):
+        ways = []
+        for end, (unknown, rest) in enumerate(rests, start + 1):
+            id_ = SEVERAL.join(pieces[start:end])
+            if id_ in known:
+                ways.append((unknown, (id_, *rest)))
+            elif end == start + 1:
+                ways.append((unknown + 1, (id_, *rest)))
+        rests.insert(0, min(ways, key=lambda way: (way[0], len(way[1]))))
+    return rests[0][1]

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rayner.data.fine_types import gold_types
-from rayner.data.mention_strings import SEVERAL, ids_of
+from rayner.data.mention_strings import ids_of, ids_within
 from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
@@ -27,7 +27,7 @@ class EndToEnd(NamedTuple):
         everything = [one for of_document in self.outcomes for one in of_document]
         right = {id_ for one in everything if one.truth for id_ in one.truth.ids}
         answered = {one.answer for one in everything if one.answer is not None}
-        return right | answered | {id_ for answer in answered for id_ in answer.split(SEVERAL)}
+        return right.union(*map(ids_within, answered))
 
 
 def evaluate_end_to_end(

@@ -89,6 +89,15 @@ def test_answers_are_scored_part_by_part() -> None:
     assert asked.evaluate(list(predict(asked, texts)), gold)["accuracy"] == pytest.approx(1 / 3)
 
 
+def test_an_entity_whose_id_holds_a_bar_is_one_of_several() -> None:
+    entities = (Entity("C|5", "breast cancer"), Entity("o", "ovarian cancer"))
+    asked = standardizer(SmallIndex(entities), composites=True)
+    (found,) = predict(asked, ["breast and ovarian cancer"])
+    assert (found.entity_id, found.name) == ("C|5|o", "breast cancer | ovarian cancer")
+    gold = [MentionString("breast and ovarian cancer", ("C|5", "o"))]
+    assert asked.evaluate([found], gold)["accuracy"] == 1
+
+
 def test_mentions_of_documents_are_split_too() -> None:
     index: Any = SmallIndex(DISEASES)
     stage = Entities(standardizer(index, composites=True))
