@@ -74,13 +74,17 @@ def candidates(
         Path, typer.Option(metavar="FILE", parser=given_output, help="The file of pairs to write: .jsonl.")
     ],
     candidates: Annotated[int, typer.Option(min=2, metavar="N", help="Pairs per mention.")] = 16,
+    mentions_only: Annotated[
+        bool,
+        typer.Option("--mentions-only", help="No pairs for names and aliases that are no training mentions."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write what a re-ranker learns from: the training mentions of a standardizer beside candidates."""
+    """Write what a re-ranker learns from: mentions and aliases of a standardizer, with candidates."""
     with logs_on_stderr():
         from rayner.runtime.linking.reranking import write_candidates
 
-        found = write_candidates(checkpoint, out, candidates=candidates)
+        found = write_candidates(checkpoint, out, candidates=candidates, mentions_only=mentions_only)
     hint = f"rayner train RECIPE --set pairs.train=[{out}] --out RANKER"
     print_result(found, as_json, lambda found: print_summary(found, [hint]))
 

@@ -89,6 +89,30 @@ def test_the_commands_say_what_they_did(places: Places) -> None:
     assert "Re-ranker" not in (places.standardizer / "README.md").read_text()
 
 
+def test_aliases_of_the_knowledge_base_may_be_left_out(
+    places: Places, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert (
+        run("kb", "candidates", places.standardizer, "--out", out, "--candidates", 6, "--mentions-only") == 0
+    )
+    rows, all_rows = (list(map(json.loads, path.read_text().splitlines())) for path in (out, places.rows))
+    mentioned = {names[2] for names in ENTITIES.values()}
+    assert {row["entities"][0] for row in rows} == mentioned
+    assert rows == [row for row in all_rows if row["entities"][0] in mentioned]
+    values = small_recipe(tmp_path / "data", mentions={"train": []})
+    recipe = parse_recipe(values, "recipe")
+    task: Any = train_task(recipe)
+    save_checkpoint(tmp_path / "without", recipe, task, task.build(), {})
+    given = ("kb", "candidates", tmp_path / "without", "--out", tmp_path / "none.jsonl")
+    assert run(*given) == 0
+    capsys.readouterr()
+    (tmp_path / "none.jsonl").unlink()
+    assert run(*given, "--mentions-only") == 2
+    assert "has no mention to learn from" in capsys.readouterr().err
+    assert not (tmp_path / "none.jsonl").exists()
+
+
 def test_a_reranker_computes_in_the_precision_of_the_checkpoint(places: Places) -> None:
     weights = [
         load_file(folder / "model.safetensors") for folder in (places.standardizer, places.reranked / "best")

@@ -32,7 +32,12 @@ COMPARED = ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_a
 
 
 def write_candidates(
-    checkpoint: Path, out: Path, *, candidates: int = CANDIDATES, device: str | None = None
+    checkpoint: Path,
+    out: Path,
+    *,
+    candidates: int = CANDIDATES,
+    mentions_only: bool = False,
+    device: str | None = None,
 ) -> dict[str, Any]:
     """Write the pairs that a re-ranker learns from: what the standardizer learned beside its candidates.
 
@@ -40,6 +45,8 @@ def write_candidates(
         checkpoint: of a standardizer; the files of its recipe are read.
         out: a JSONL file of pairs, as a ranker's recipe names them.
         candidates: pairs of a mention, at most.
+        mentions_only: whether the knowledge base's own names and aliases are looked up only where a mention
+            of the recipe's files is written so.
 
     Returns:
         `rows, relevant, mentions, with_sentence, not_found` (mentions of which no entity was among the
@@ -56,7 +63,9 @@ def write_candidates(
     recipe = task.recipe
     strings = load_entity_strings(recipe, sentences=True)
     counts = dict.fromkeys(("rows", "relevant", "mentions", "with_sentence", "not_found"), 0)
-    asked = candidate_rows(recipe, strings, lambda t: task.encode(model, t), task.fitted.weight, candidates)
+    asked = candidate_rows(
+        recipe, strings, lambda t: task.encode(model, t), task.fitted.weight, candidates, mentions_only
+    )
     with file_at(out) as path, text_file(path) as file:
         for query in asked:
             counts["mentions"] += 1
@@ -67,6 +76,11 @@ def write_candidates(
             file.writelines(row_to_json(row) + "\n" for row in query.rows)
         if not counts["rows"]:
             what, hint = "no entity has an alias or a mention to learn from", "name mentions.train"
+            if mentions_only:
+                what, hint = (
+                    "has no mention to learn from",
+                    "train it with mentions.train, or take aliases, too",
+                )
             raise InputError(str(checkpoint), what, hint)
     return {**counts, "out": uri_of(out) or str(out), "seconds": round(time.perf_counter() - begin, 1)}
 

@@ -35,7 +35,12 @@ class QueryRows:
 
 
 def candidate_rows(
-    recipe: StandardizerRecipe, strings: EntityStrings, encode: Encode, weight: Weight, candidates: int
+    recipe: StandardizerRecipe,
+    strings: EntityStrings,
+    encode: Encode,
+    weight: Weight,
+    candidates: int,
+    mentions_only: bool = False,
 ) -> Iterator[QueryRows]:
     """The rows of each mention to learn from, and of each alias where the recipe learns from aliases.
 
@@ -47,8 +52,10 @@ def candidate_rows(
         encode: texts -> [N, D].
         weight: what combines the sides of the index.
         candidates: rows of a mention, at most.
+        mentions_only: whether an alias has rows only where a mention is written so: of a large knowledge base
+            nearly all rows are of aliases otherwise, which have no sentence.
     """
-    asked = _queries(recipe, strings)
+    asked = _queries(strings, recipe.aliases and not mentions_only)
     names = names_of(strings.indexed, recipe.index).table["text"].to_pylist()
     texts = list(dict.fromkeys([*(query.text for query in asked), *names]))
     of_text = dict(zip(texts, encode(texts), strict=True))
@@ -72,7 +79,7 @@ def candidate_rows(
             yield _rows(index, query, asked[query], pairs, candidates)
 
 
-def _queries(recipe: StandardizerRecipe, strings: EntityStrings) -> dict[Query, dict[str, None]]:
+def _queries(strings: EntityStrings, aliases: bool) -> dict[Query, dict[str, None]]:
     """What is asked, with the entities that are right; no string of dev is among it."""
     held_out = {_key(mention.text) for mention in strings.dev}
     asked: dict[Query, dict[str, None]] = {}
@@ -85,7 +92,7 @@ def _queries(recipe: StandardizerRecipe, strings: EntityStrings) -> dict[Query, 
         # Of a mention of several entities no single one is the answer.
         if len(mention.entity_ids) == 1:
             add(mention.text, mention.sentence, mention.entity_ids)
-    for entity in strings.learned if recipe.aliases else ():
+    for entity in strings.learned if aliases else ():
         for alias in entity.aliases:
             add(alias, None, (entity.entity_id,))
     return asked
