@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations, islice
 
 from rayner.data.schema import Document, Span
 from rayner.supervision.pronouns import PRONOUNS, REFLEXIVE, Agreement
@@ -18,6 +19,9 @@ from rayner.supervision.resolvers.noun_phrases import Found, Tokens, find_mentio
 PHRASE_SENTENCES = 20
 """How many sentences back a noun phrase looks for its head."""
 PRONOUN_SENTENCES = 3
+MOST_BACK = 500
+"""How many mentions a mention looks back at."""
+_MOST_PARTS = 8
 
 
 @dataclass(slots=True)
@@ -83,10 +87,24 @@ class _Entities:
         else:
             self.by_speaker[_speaker(tokens, mention)].append((mention, entity))
 
+    def named_within(self, parts: frozenset[str]) -> Iterator[_Entity]:
+        """Those of whose names one holds all of the parts, or holds nothing but some of them."""
+        # Whose name holds all of them is among those with the rarest: a first name may have thousands.
+        rarest = min((self.by_part.get(word, {}) for word in parts), key=len)
+        yield from (entity for entity in rarest.values() if any(parts <= name for name in entity.names))
+        if len(parts) > _MOST_PARTS:
+            sharing = {n: entity for word in parts for n, entity in self.by_part.get(word, {}).items()}
+            yield from (entity for entity in sharing.values() if any(n <= parts for n in entity.names))
+            return
+        for size in range(1, len(parts)):
+            for some in combinations(parts, size):
+                yield from self.by_name.get(frozenset(some), {}).values()
+
     def back(self, mentions: list[_Mentioned], mention: Found, sentences: int) -> Iterator[_Mentioned]:
-        """Those that end before a mention, the last first, down to so many sentences before it."""
+        """Those that end before a mention, the last first, down to so many sentences before it; at most
+        `MOST_BACK`, which no sentence holds, but a text without a full stop may."""
         sentence = self.tokens.sentence
-        for other, entity in reversed(mentions):
+        for other, entity in islice(reversed(mentions), MOST_BACK):
             if sentence[mention.first] - sentence[other.first] > sentences:
                 return
             if other.last < mention.first:
@@ -125,12 +143,7 @@ def _by_name(entities: _Entities, mention: Found) -> _Entity | None:
     called = entities.by_name.get(parts, {})
     alike = [entity for entity in called.values() if _agree(entity, mention)]
     if not alike:
-        sharing = {n: entity for word in parts for n, entity in entities.by_part.get(word, {}).items()}
-        alike = [
-            entity
-            for entity in sharing.values()
-            if _agree(entity, mention) and any(parts <= name or name <= parts for name in entity.names)
-        ]
+        alike = [entity for entity in entities.named_within(parts) if _agree(entity, mention)]
     return max(alike, key=lambda entity: (entity.mentions[-1].first, -entity.number), default=None)
 
 
