@@ -63,7 +63,7 @@ def trainable_of(plan: Plan, until: int | None = None) -> type:
             """Called at the end of a trial, also of one that is stopped while it trains."""
             if plan.settings.workers:
                 end_trial(plan, settings_of(plan, self.config))
-            # Ray's own handler raises wherever the process is at its end, and the traceback reaches the driver.
+            # Ray's own handler raises wherever the process is at its end: a traceback that the driver shows.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             super().cleanup()
 
