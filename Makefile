@@ -28,7 +28,7 @@ quickstart: $(STAMP)
 	$(BIN)/rayner quickstart
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not faults" -n 4 $(SHARED) --durations=15
+	$(BIN)/python -m pytest -m "not faults" -n 3 $(SHARED) --durations=15
 
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults -n 2 $(SHARED) --durations=15

@@ -44,37 +44,37 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
-GROUPS = (
-    "a cluster of nodes",
-    "a common cluster: sweeps",
-    "a common cluster: the rest of the runtime",
-    "own clusters",
-    "a common cluster: what uses it",
-    "workers without Ray",
-)
+NICENESS = 10
+"""Of processes with tests without Ray."""
+GROUPS = ("a cluster of nodes", "the common cluster", "own clusters", "workers without Ray")
 FORKS = re.compile(r'\bspawn\(|\bassert_two_equal_one\(|"forkserver"')
 """What starts workers from a process that has imported what takes seconds to import."""
 
 
 @cache
 def group_of(file: str) -> str:
-    """Which tests stay together where several processes share them: the files with tests on a common
-    cluster, about as long in three parts, those on the nodes of a cluster, those that start clusters of
-    their own, those whose workers are forked from one process, and else a file, as its fixtures are not
-    divided."""
+    """Which tests stay together where several processes share them: the files with tests on the common
+    cluster, those on the nodes of a cluster, those that start clusters of their own, those whose workers are
+    forked from one process, and else a file, as its fixtures are not divided."""
     path = Path(file)
     source = (ROOT / path).read_text("utf-8")
     if "ray_cluster" in source:
-        return GROUPS[1 if "sweeps" in path.parts else 2 if "runtime" in path.parts else 4]
+        return GROUPS[1]
     if path.parent.name == "faults":
-        return GROUPS[0 if "Nodes" in source else 3]
-    return GROUPS[5] if FORKS.search(source) else file
+        return GROUPS[0 if "Nodes" in source else 2]
+    return GROUPS[3] if FORKS.search(source) else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     order = {group: place for place, group in enumerate(GROUPS)}
     items.sort(key=lambda item: order.get(group_of(item.nodeid.split("::")[0]), len(order)))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let what takes longest go first where cores are few: tests without Ray fill the gaps that it leaves."""
+    if "PYTEST_XDIST_WORKER" in os.environ and group_of(item.nodeid.split("::")[0]) not in GROUPS[:3]:
+        os.nice(max(0, NICENESS - os.nice(0)))
 
 
 def pytest_collection_finish() -> None:

@@ -23,6 +23,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.usefixtures("ray_cluster")
 
 
+@pytest.mark.faults
 def test_results_come_in_order_and_others_take_over_from_an_actor_that_dies(tmp_path: Path) -> None:
     """Which actor has which part is left open: on a busy machine one may start when the other has most."""
     answered, died = tmp_path / "answered", tmp_path / "died"
@@ -46,6 +47,7 @@ def test_results_come_in_order_and_others_take_over_from_an_actor_that_dies(tmp_
     assert int(died.read_text()) not in {process for _, process in found[3:]}
 
 
+@pytest.mark.faults
 def test_a_part_whose_process_is_lost_each_time_is_given_up(tmp_path: Path) -> None:
     lost, answered = tmp_path / "lost", tmp_path / "answered"
     lost.mkdir()
@@ -68,6 +70,7 @@ def test_a_part_whose_process_is_lost_each_time_is_given_up(tmp_path: Path) -> N
     assert len(list(lost.iterdir())) == LOSSES + 1
 
 
+@pytest.mark.faults
 def test_a_lost_actor_that_no_node_has_room_for_again_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WORK = """
 import ray
 from rayner.runtime.cluster import ensure_ray
@@ -21,6 +23,7 @@ print(ray.get(Worker.remote().answer.remote()))
 """
 
 
+@pytest.mark.faults
 def test_a_ray_of_this_machine_starts_works_and_ends_without_a_word(tmp_path: Path) -> None:
     """Of a user who has no token yet, for whom Ray makes one and says so."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

@@ -13,6 +13,7 @@ from rayner.runtime.elsewhere import ATTEMPTS, WAIT_VARIABLE, Needs, work_elsewh
 pytestmark = pytest.mark.usefixtures("ray_cluster")
 
 
+@pytest.mark.faults
 def test_work_that_loses_its_process_is_begun_again() -> None:
     def begin(attempt: int) -> tuple[int, str, str]:
         if attempt == 1:

@@ -46,6 +46,7 @@ def test_when_all_parts_are_done_nothing_is_cancelled(monkeypatch: pytest.Monkey
     assert not cancelled
 
 
+@pytest.mark.faults
 def test_a_part_whose_process_dies_each_time_names_its_files() -> None:
     units = (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b"))
     part = Part("key", scans.Part(units, ((0, 0),) * 2))

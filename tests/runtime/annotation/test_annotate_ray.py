@@ -133,6 +133,7 @@ def test_a_document_that_kills_its_worker_is_rejected_and_no_other(driver: Drive
     assert len(rows(out)) == len(LONG)
 
 
+@pytest.mark.faults
 def test_another_actor_does_the_block(ray_cluster: None, tmp_path: Path) -> None:
     given = write_jsonl(tmp_path / "in.jsonl", LONG[:10])
     here(given, tmp_path / "here")
@@ -144,6 +145,7 @@ def test_another_actor_does_the_block(ray_cluster: None, tmp_path: Path) -> None
     assert len(list((tmp_path / "pids").iterdir())) == FAULTS
 
 
+@pytest.mark.faults
 def test_a_device_that_fails_again_and_again_fails_the_run(ray_cluster: None, tmp_path: Path) -> None:
     given = write_jsonl(tmp_path / "in.jsonl", LONG[:10])
     (tmp_path / "pids").mkdir()

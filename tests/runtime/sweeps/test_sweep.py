@@ -122,6 +122,7 @@ def test_a_trial_that_fails_is_recorded_and_the_sweep_goes_on(tmp_path: Path, re
     assert "seed: 1001\n" in (failed["folder"] / "seed1/recipe.yaml").read_text()
 
 
+@pytest.mark.faults
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_that_runs_out_of_memory_is_recorded_and_the_sweep_goes_on(tmp_path: Path) -> None:
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", epochs=1), "recipe")
@@ -205,6 +206,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any)
         sweep(space, recipe, Path("memory://bucket/sweep"), settings(recipe))
 
 
+@pytest.mark.faults
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_trial_on_a_node_that_does_not_see_the_folder_ends_the_sweep(
     tmp_path: Path, recipe: Any, monkeypatch: pytest.MonkeyPatch
