@@ -70,8 +70,7 @@ def read_type_list(path: str) -> list[str]:
     (file,) = corpus_paths([path], "type_list")
     try:
         # Some editors begin a file with a byte-order mark, which would be a part of the first name.
-        text = file.read_text(encoding="utf-8").removeprefix("\ufeff")
-        lines = [line.strip() for line in text.split("\n")]
+        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError("type_list", f"{file} cannot be read ({error})", "write a type a line") from None
     seen: set[str] = set()
