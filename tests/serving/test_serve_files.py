@@ -137,11 +137,13 @@ def test_an_address_that_cannot_be_had_is_told_before_ray_starts(tmp_path: Path)
 def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def status() -> SimpleNamespace:
+    def status(name: str) -> SimpleNamespace:
+        assert name == NAME
         asked.append(1)
-        return SimpleNamespace(applications={NAME: SimpleNamespace(status="DEPLOYING")})
+        return SimpleNamespace(app_status=SimpleNamespace(status="DEPLOYING"))
 
-    monkeypatch.setattr("ray.serve.status", status)
+    client = SimpleNamespace(get_serve_status=status)
+    monkeypatch.setattr("rayner.serving.launch._client", lambda: client)
     assert not _wait(NAME, lambda: len(asked) > 2)
 
 
