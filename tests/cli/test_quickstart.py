@@ -16,6 +16,8 @@ from rayner.tasks.stages import read_pipeline
 
 # In this process: two workers of Ray Train have their own tests, and cost as much as all the rest.
 SHORT = ["training.epochs=1", "scaling.workers=0"]
+# It starts a cluster of its own, as the command does.
+pytestmark = pytest.mark.faults
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +36,11 @@ def examples(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def result(examples, ray_cluster, tmp_path_factory):
-    from ray import serve
-
+def result(examples, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "EXAMPLES", examples)
         with quickstart(tmp_path_factory.mktemp("quickstart"), SHORT) as result:
-            pass
-    serve.shutdown()
-    return result
+            return result
 
 
 @pytest.fixture(scope="module")
