@@ -1,10 +1,10 @@
-"""What a recognizer costs and finds in float32, bfloat16 and int8 on a CPU.
+"""What a recognizer costs and finds in float32, bfloat16 and int8 on a CPU, and in other runtimes.
 
-Each precision answers the same windows in this process, in turn, and is divided by the float32 encoder of the
-same round. int8 is dynamic: weights are rounded once, channel by channel, and activations in each product
-(torch.ao).
+Each answers the same windows in this process, in turn, and is divided by the float32 encoder of the same
+round. int8 is dynamic: weights are rounded once, channel by channel, and activations in each product
+(torch.ao). With `--runtimes`, ONNX Runtime and OpenVINO too, which must be installed (encoder_runtimes.py).
 
-    PYTHONPATH=platform python -m benchmarks.precision_table --checkpoint RUN/best --corpus CORPUS
+    PYTHONPATH=platform python -m benchmarks.precision_table --checkpoint RUN/best --corpus CORPUS --runtimes
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.encoder_runtimes import RUNTIMES, InRuntime, export
 from benchmarks.figures import add_out, here, measured, record
 from benchmarks.meter import Meter
 from rayner.data.readers import read_corpus
@@ -49,7 +51,8 @@ def main() -> None:
     options = _options()
     torch.set_num_threads(1)
     documents = [d for path in options.corpus for d in read_corpus(path).documents]
-    rows = measure(options.checkpoint, documents, options.tokens, options.rounds)
+    names = (*PRECISIONS, *(RUNTIMES if options.runtimes else ()))
+    rows = measure(names, options.checkpoint, documents, options.tokens, options.rounds)
     told = {
         "tokens": options.tokens,
         "rounds": options.rounds,
@@ -61,7 +64,7 @@ def main() -> None:
         "precision_table",
         options.out,
         here(),
-        title="The recognizer in three precisions",
+        title="The recognizer in three precisions, and in other runtimes",
         section="Speed",
         task="recognizer",
         conditions=CONDITIONS.format(**told).replace("\n", " "),
@@ -74,10 +77,11 @@ def main() -> None:
 
 @torch.inference_mode()
 def measure(
-    checkpoint: Path, documents: Sequence[Document], tokens: int, rounds: int
+    names: Sequence[str], checkpoint: Path, documents: Sequence[Document], tokens: int, rounds: int
 ) -> list[dict[str, Any]]:
-    """A row for each precision."""
-    predictors = {name: loaded(checkpoint, name) for name in PRECISIONS}
+    """A row for each precision and runtime."""
+    with TemporaryDirectory() as folder:
+        predictors = {name: loaded(checkpoint, name, Path(folder)) for name in names}
     windows = _batch(predictors["float32"], documents, tokens)
     meter = Meter("cpu", "float32")
     steps: dict[str, Callable[[], object]] = {}
@@ -87,9 +91,9 @@ def measure(
         steps[f"{name} encoder"] = lambda encode=encode, ids=ids, mask=mask: encode(ids, mask)
         steps[name] = lambda predictor=predictor: predictor.forward(windows)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
-    names = list(steps)
+    order = list(steps)
     for turn in range(rounds + 1):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        for name in order[turn % len(order) :] + order[: turn % len(order)]:
             spent = meter.seconds(steps[name])
             if turn:
                 seconds[name].append(spent)
@@ -107,7 +111,7 @@ def measure(
                 "computes in": name,
                 "over_floor": over_floor(name),
                 "encoder_over_floor": over_floor(f"{name} encoder"),
-                "weights_mb": round(_megabytes(predictor._model), 1),
+                "weights_mb": None if name in RUNTIMES else round(_megabytes(predictor._model), 1),
                 "peak_mb": round(meter.peak_mb(steps[name]), 1),
                 **{key: scores[key] for key in ("precision", "recall", "f1")},
             }
@@ -116,8 +120,8 @@ def measure(
     return rows
 
 
-def loaded(checkpoint: Path, precision: str) -> Recognizer:
-    """A checkpoint as it answers in a precision."""
+def loaded(checkpoint: Path, precision: str, folder: Path) -> Recognizer:
+    """A checkpoint as it answers in a precision, or in a runtime, which takes its encoder from the folder."""
     found = load_checkpoint(checkpoint, "cpu", "bfloat16" if precision == "bfloat16" else "float32")
     # Types are encoded before the weights are rounded: once, and so for free.
     predictor = found.predictor()
@@ -125,6 +129,9 @@ def loaded(checkpoint: Path, precision: str) -> Recognizer:
     if precision == "int8":
         for encoder in encoders_of(found.model):
             encoder.model = in_int8(encoder.model)
+    if precision in RUNTIMES:
+        encoder = next(encoders_of(found.model))
+        encoder.model = InRuntime(encoder.model, RUNTIMES[precision](export(encoder.model, folder)))
     return predictor
 
 
@@ -161,6 +168,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--corpus", type=Path, nargs="+", required=True)
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runtimes", action="store_true", help="ONNX Runtime and OpenVINO too")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     add_out(parser, "precision_table")
     return parser.parse_args()
