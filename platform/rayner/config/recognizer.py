@@ -119,7 +119,8 @@ class SelfTraining(Settings):
     (`training.average`). For labels that miss mentions, as those of a dictionary do."""
 
     start_epoch: Annotated[int, Field(ge=2)] = 2
-    """The epoch in which it begins, the first being 1: those before learn from the labels alone."""
+    """The epoch in which it begins, the first being 1: those before learn from the labels alone, and
+    `training.patience` does not count their evaluations."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.9
     """How probable a decision of the teacher about a span must be to be learned from. Spans that it does not
     hold for no mention with this confidence are no negatives."""

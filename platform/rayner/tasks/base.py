@@ -233,12 +233,14 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         metric: which metric chooses the best checkpoint, where there is a development set.
         weights: the parts of the loss, and the weight of each.
         examples_version: raised with every change of the code by which `examples` come out differently.
+        patience_epoch: the first epoch, from 1, whose evaluations count against `training.patience`.
         checkpoint: the folder that the model was loaded from.
     """
 
     metric: Metric
     weights: Mapping[str, float]
     examples_version: int
+    patience_epoch: int
     checkpoint: Path | None
 
     @property

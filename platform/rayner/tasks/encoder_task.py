@@ -60,6 +60,8 @@ class EncoderTask(ABC, Generic[R]):
     examples_version = 1
     """To be raised with every change of the code by which `examples` or items come out differently: what an
     earlier version made is not taken up again."""
+    patience_epoch = 1
+    """The first epoch, from 1, whose evaluations count against `training.patience`."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         self.recipe = recipe

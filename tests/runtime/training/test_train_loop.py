@@ -74,6 +74,18 @@ def test_patience_ends_a_run_that_no_longer_improves(tmp_path: Path, monkeypatch
     assert state.step < state.steps
 
 
+def test_patience_counts_from_the_epoch_that_the_task_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([0.5, 0.4, 0.3, 0.2, 0.1])
+    monkeypatch.setattr(worker, "score", lambda predictor, items: ({"f1": next(scores)}, []))
+    task = LoopTask()
+    task.patience_epoch = 4
+    state = work(toy_run(tmp_path, task, epochs=50, patience=2))
+    assert (state.finished, state.epoch, state.waited) == (True, 5, 2)
+    assert state.best_step == state.step // 5
+
+
 def test_evaluations_are_spread_over_an_epoch(tmp_path: Path) -> None:
     state = work(toy_run(tmp_path, epochs=2, evaluations_per_epoch=2))
     per_epoch = state.steps // 2

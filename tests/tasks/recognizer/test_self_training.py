@@ -40,6 +40,11 @@ def test_before_its_epoch_the_labels_alone_are_learned_from() -> None:
         torch.testing.assert_close(sums[part], value)
 
 
+def test_patience_does_not_end_a_training_before_the_teacher_begins() -> None:
+    assert recognizer(**SETTINGS).patience_epoch == 2
+    assert recognizer().patience_epoch == 1
+
+
 def test_from_then_on_the_teacher_is_the_model_with_averaged_weights() -> None:
     task = recognizer(**SETTINGS, model={"dropout": 0.1})
     model, other = built(task).train(), built(task, seed=1).eval()

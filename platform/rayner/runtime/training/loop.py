@@ -270,7 +270,7 @@ def _evaluate(loop: Loop) -> None:
         if value is None or run.task.metric.is_better(float(value), state.best):
             _save_best(loop, metrics, predicted)
             loop.move(best=None if value is None else float(value), best_step=state.step, waited=0)
-        else:
+        elif state.epoch + 1 >= run.task.patience_epoch:
             loop.move(waited=state.waited + 1)
     loop.tell({"step": state.step, "epoch": state.epoch + 1, "metrics": metrics})
 

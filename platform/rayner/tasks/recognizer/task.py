@@ -79,6 +79,8 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         of_teacher = 0.0 if recipe.self_training is None else recipe.self_training.weight
         weights |= {R_DROP: recipe.loss.r_drop, TEACHER: of_teacher}
         self.weights = {part: weight for part, weight in weights.items() if weight}
+        if recipe.self_training is not None:
+            self.patience_epoch = recipe.self_training.start_epoch
         self._inputs: TypeInputs | None = None
         self.calibration: ScoreCalibration | None = None
         self._calibrated: ScoreCalibration | None = None
