@@ -70,6 +70,8 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"types": 3}, "types: "),
         ({"training": {"epochs": "many"}}, r"training\.epochs: .*integer"),
         ({"training": {"epochs": 0}}, r"training\.epochs: .*greater than 0"),
+        ({"training": {"epochs": True}}, r"training\.epochs: true is no number"),
+        ({"training": {"clip": False}}, r"training\.clip: false is no number"),
         ({"training": []}, "training: "),
         ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
         ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' occurs twice"),

@@ -61,6 +61,17 @@ def test_a_stage_that_would_link_no_type_is_refused(folder: Path) -> None:
         read_pipeline(path)
 
 
+@pytest.mark.parametrize(
+    ("stage", "option"),
+    [("entities", "top_k"), ("entities", "nil_share"), ("mentions", "shift"), ("types", "shift")],
+)
+def test_a_boolean_is_no_number(folder: Path, stage: str, option: str) -> None:
+    path = folder / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({"stages": [{"checkpoint": stage, option: True}]}))
+    with pytest.raises(RecipeError, match=rf"stages.0.{option}: true is no number"):
+        read_pipeline(path)
+
+
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str) -> None:
     path = folder / "pipeline.yaml"

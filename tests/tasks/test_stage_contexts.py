@@ -103,7 +103,12 @@ def test_the_version_tells_them_apart_and_the_checkpoint_stays_as_it_is(folder: 
         ),
         ([{"checkpoint": "given", "context": {"budget": 38}}], "leaves a window of 40 no room"),
         ([{"checkpoint": "given", "context": {"budget": 0}}], r"context: budget"),
-        ([{"checkpoint": "given", "context": "bm25"}], r"stages\.0\.context"),
+        ([{"checkpoint": "given", "context": "bm25"}], r"stages\.0\.context: 'bm25' is no mapping"),
+        ([{"checkpoint": "own", "context": None}], r"stages\.0\.context: null is no mapping .*leave it out"),
+        (
+            [{"checkpoint": "own", "context": {"count": True}}],
+            r"stages\.0\.context: count: true is no number",
+        ),
         ([{"checkpoint": "ranker", "context": {}}, {"checkpoint": "own"}], "a ranker reads no contexts"),
         ([{"checkpoint": "ranker"}, {"checkpoint": "own", "context": {}}], "both a stage of contexts and"),
     ],

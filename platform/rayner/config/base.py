@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
@@ -18,6 +26,23 @@ class Settings(BaseModel):
     """A frozen part of a recipe that knows its keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean_is_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # Pydantic takes true for 1.
+        kinds = _kinds_of(cls.model_fields[info.field_name or ""].annotation)
+        if kinds & {int, float} and not kinds & {bool, Any}:
+            several = value.values() if isinstance(value, dict) else value
+            for one in several if isinstance(value, (dict, list, tuple)) else [value]:
+                if isinstance(one, bool):
+                    raise ValueError(f"{str(one).lower()} is no number")
+        return value
+
+
+def _kinds_of(annotation: Any) -> set[Any]:
+    inner = get_args(annotation)
+    return set[Any]().union(*map(_kinds_of, inner)) if inner else {annotation}
 
 
 class TrainingSettings(Settings):

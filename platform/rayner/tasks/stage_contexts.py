@@ -66,8 +66,11 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         RecipeError: a wrong value, or a checkpoint that reads no contexts.
         InputError: as `check_ranker`.
     """
-    given = value if isinstance(value, Mapping) else {"context": value}
-    settings = parse_settings(StageContexts, given, where)
+    if not isinstance(value, Mapping):
+        what = f"{'null' if value is None else repr(value):.60} is no mapping of keys to values"
+        hint = "write `methods: [bm25]` below it, or leave it out for the contexts of the checkpoint's recipe"
+        raise RecipeError(where, what, hint)
+    settings = parse_settings(StageContexts, value, where)
     if settings.ranker is not None:
         ranker = place_of_ranker(settings.ranker, folder)
         check_ranker(ranker)
