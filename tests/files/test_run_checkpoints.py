@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import rayner
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, InputError
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.sources import locate
 from rayner.runtime.linking import indexes
@@ -60,6 +60,11 @@ def test_what_is_no_run_stays_what_it_is(tmp_path: Path) -> None:
     file = written(tmp_path, "pipeline.yaml") / "pipeline.yaml"
     for path in (copied, damaged, file, tmp_path / "none"):
         assert checkpoint_of(path) == path
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x{256}.*: File name too long; correct the path$"):
+        checkpoint_of(tmp_path / ("x" * 256))
 
 
 def test_a_run_that_has_no_checkpoint_yet_says_how_to_go_on(tmp_path: Path) -> None:

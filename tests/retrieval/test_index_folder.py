@@ -26,6 +26,7 @@ from rayner.retrieval.index_folder import (
     describe_index,
     open_index,
     remove_entities,
+    version_of_index,
     write_index,
 )
 from tests.retrieval.letters import ENTITIES, Letters
@@ -287,6 +288,10 @@ def test_damage_is_found(tmp_path: Path, name: str, damage: str) -> None:
 def test_folders_that_hold_no_index(tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match="no such folder"):
         open_index(tmp_path / "none")
+    long = tmp_path / ("x" * 256)
+    for do in (open_index, version_of_index, check_target):
+        with pytest.raises(InputError, match=r"x{256}: File name too long; correct the path$"):
+            do(long)
     with pytest.raises(IndexFolderError, match="holds no index"):
         remove_entities(tmp_path, ["D1"])
     (tmp_path / "thesis.txt").touch()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rayner.config.recipe_files import dump_recipe
-from rayner.errors import RecipeError
+from rayner.errors import InputError, RecipeError
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.stages import ORDER, read_pipeline
 from tests.tasks.small import recognizer, tagger
@@ -78,6 +78,11 @@ def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str) -> None:
     path.write_text(f'stages: [{{checkpoint: "{name.encode("unicode-escape").decode()}"}}]')
     with pytest.raises(RecipeError, match=r"stages.0.checkpoint: .* is no path"):
         read_pipeline(path)
+
+
+def test_a_checkpoint_whose_name_is_too_long_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"/x{256}.*: File name too long; correct the path$"):
+        read_pipeline(written(folder, ["x" * 256]))
 
 
 @pytest.mark.parametrize(

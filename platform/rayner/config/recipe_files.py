@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from rayner.config.base import BaseRecipe, ScalingSettings, Settings
 from rayner.config.documents import Types, TypeSettings
 from rayner.errors import RecipeError
-from rayner.files.fetching import local
+from rayner.files.fetching import is_there, local
 from rayner.files.uris import check_uris, uri_of
 
 DATA_VARIABLE = "RAYNER_DATA"
@@ -186,7 +186,7 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
             raise RecipeError(
                 key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
             )
-        if uri_of(expanded) is None and not expanded.exists():
+        if uri_of(expanded) is None and not is_there(expanded):
             known = f"set {DATA_VARIABLE} or correct" if DATA_VARIABLE in path else "correct"
             hint = f"{known} the path (it counts from {Path.cwd()})"
             raise RecipeError(key, f"{expanded} does not exist", hint)

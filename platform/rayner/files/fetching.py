@@ -6,6 +6,7 @@ with the URI's own, so that a machine which lacks the file can tell where to fet
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -67,11 +68,18 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a file or folder, here or at its URI.
 
     Raises:
-        InputError: the URI cannot be read.
+        InputError: the URI cannot be read, or the path has a name that is too long for a file.
         StorageError: as `local`.
     """
     uri = uri_of(path)
-    return Path(path).exists() if uri is None else _what_is_at(place_of(uri)) is not None
+    if uri is not None:
+        return _what_is_at(place_of(uri)) is not None
+    try:
+        return Path(path).exists()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise InputError(os.fspath(path), os.strerror(errno.ENAMETOOLONG), "correct the path") from None
 
 
 def names_in(path: str | os.PathLike[str]) -> set[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rayner.data.schema import Entity
 from rayner.errors import IndexFolderError
-from rayner.files.fetching import local
+from rayner.files.fetching import is_there, local
 from rayner.files.folders import is_left_over, remove_folder, replace_folder
 from rayner.files.locks import locked
 from rayner.retrieval.build import Encode, with_entities, without_entities
@@ -55,7 +55,7 @@ def check_target(folder: Path) -> None:
     Raises:
         IndexFolderError: it is a file, a folder that holds no index but is not empty, or not to be written.
     """
-    if folder.exists() and not folder.is_dir():
+    if is_there(folder) and not folder.is_dir():
         raise IndexFolderError(str(folder), "is a file", "name a folder")
     if folder.is_dir() and not _versions(folder):
         others = [path.name for path in folder.iterdir() if path.name != LOCK and not is_left_over(path.name)]
@@ -155,7 +155,7 @@ def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
 
 
 def _versions(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+    if not (is_there(folder) and folder.is_dir()):
         return []
     return sorted((path for path in folder.iterdir() if _VERSION.fullmatch(path.name)), key=_number)
 
