@@ -21,7 +21,7 @@ from rayner.serving.application_settings import (
     ModelSettings,
     ServeSettings,
 )
-from rayner.serving.composition import composed_pipeline, stage_names
+from rayner.serving.composition import composed_models, composed_pipeline, stage_names
 from rayner.serving.http import create_app
 from rayner.serving.launch import Served, check_room, checked
 from rayner.serving.remote_stages import Ask, OtherModels
@@ -155,6 +155,35 @@ def test_models_come_in_when_every_stage_has_them(
     keys += ["old"] * 3
     with pytest.raises(InputError, match=r"stages.types.*other models"):
         client_of(models, {**asks, "types": late})
+
+
+def test_a_stage_that_fails_to_say_what_it_has_is_asked_again(
+    models: ModelSettings, asks: dict[str, Ask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition, "_PAUSE", 0.01)
+    pauses: list[float] = []
+    failures = [RuntimeError("the actor died")] * 12
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def failing(method: str, *arguments: Any) -> Any:
+        if failures and method == "about":
+            raise failures.pop()
+        return await asks["types"](method, *arguments)
+
+    async def composed() -> None:
+        monkeypatch.setattr(composition.asyncio, "sleep", sleep)
+        await composed_models(models, {**asks, "types": failing}, 1)
+
+    asyncio.run(composed())
+    assert not failures
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.02, 10.0)
+    monkeypatch.setattr(composition, "_PATIENCE", 0.0)
+    failures += [RuntimeError("the actor died")] * 3
+    with pytest.raises(RuntimeError, match="the actor died"):
+        asyncio.run(composed())
 
 
 def test_a_change_that_no_stage_takes_in_keeps_back_no_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -25,7 +26,11 @@ from rayner.tasks.registry import train_task
 from rayner.tasks.stage_settings import StageSettings, check_types
 from rayner.tasks.stages import PipelineSettings
 
+log = logging.getLogger(__name__)
+
 _PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+"""Seconds between two questions to a stage: more after each that failed, up to the second number."""
 _PATIENCE = 1800.0
 """Seconds for a stage to have the models of the file: a large one loads for minutes."""
 
@@ -81,6 +86,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
 
     Raises:
         InputError: they cannot be read, or do not go together, or a stage has not had them for half an hour.
+        Exception: that of a stage that did not say for half an hour what it has.
     """
     pipeline = await asyncio.to_thread(composed_pipeline, models)
     names = stage_names(pipeline)
@@ -121,9 +127,22 @@ def _linked(
 
 async def _about(name: str, ask: Ask, key: str) -> StageAbout:
     end = time.monotonic() + _PATIENCE
-    while (about := await ask("about")).key != key:
-        if time.monotonic() > end:
-            what = f"has had other models than the file for {_PATIENCE / 60:.0f} minutes"
-            raise InputError(f"stages.{name}", what, "look why its new replicas do not start")
-        await asyncio.sleep(_PAUSE)
-    return about
+    pause = _PAUSE
+    while True:
+        try:
+            about: StageAbout = await ask("about")
+        # Ray may lose a question while replicas change: these models would wait for the next change.
+        except Exception as error:
+            if time.monotonic() > end:
+                raise
+            line = next(iter(str(error).splitlines()), "")
+            log.warning("stages.%s: is asked again (%s: %s)", name, type(error).__name__, line)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            if about.key == key:
+                return about
+            if time.monotonic() > end:
+                what = f"has had other models than the file for {_PATIENCE / 60:.0f} minutes"
+                raise InputError(f"stages.{name}", what, "look why its new replicas do not start")
+            pause = _PAUSE
+        await asyncio.sleep(pause)
