@@ -82,6 +82,17 @@ def test_one_request_for_each_distinct_entity_string() -> None:
     assert [r.entity for r in of_places] == ["Nantucket"]
 
 
+def test_what_comes_before_changes_no_kind() -> None:
+    documents = [document(f"{name} slept.", (name, "PER"), name=name) for name in NAMES]
+    more = [document("Then Elijah left.", ("Elijah", "PER")), document("Nan sat.", ("Nan", "LOC"))]
+    kinds = [
+        {r.entity: r.kind for r in context_requests(source_sentences(given), seed=3)}
+        for given in (documents, [*more, *documents], [*reversed(documents), *more])
+    ]
+    assert len(set(kinds[0].values())) == 2
+    assert kinds[0].items() <= kinds[1].items() == kinds[2].items()
+
+
 def test_the_kinds_of_the_paper_by_type() -> None:
     assert kinds_of("PER") == [DESCRIPTION, ACTION]
     assert kinds_of("LOC") == [DESCRIPTION, MOVEMENT]

@@ -7,6 +7,8 @@ of other documents, half the contexts of other entities.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,16 +67,16 @@ def context_requests(
 ) -> list[ContextRequest]:
     """One request for each distinct entity string, at its first sentence, of a kind drawn for its type.
 
-    Entities of a type that no kind fits have none.
+    What is drawn depends on the entity, its type and the seed alone: sentences that come before others change
+    no kind of theirs. Entities of a type that no kind fits have none.
     """
-    rng = np.random.default_rng(seed)
     requests: dict[str, ContextRequest] = {}
     for sentence in sentences:
         entities = tuple(dict.fromkeys(text for text, _ in sentence.mentions))
         for entity, type_ in sentence.mentions:
             fitting = kinds_of(type_, kinds)
             if entity and entity not in requests and fitting:
-                kind = fitting[rng.integers(len(fitting))]
+                kind = fitting[_drawn(entity, type_, seed) % len(fitting)]
                 requests[entity] = ContextRequest(
                     sentence.text, entity, type_, kind, entities, sentence.group
                 )
@@ -141,6 +143,11 @@ def _judge(request: ContextRequest, context: str) -> str:
     if context.casefold() in (request.sentence.casefold(), request.entity.casefold()):
         return "nothing new"
     return KEPT
+
+
+def _drawn(entity: str, type_: str, seed: int) -> int:
+    drawn = hashlib.sha256(json.dumps([entity, type_, seed]).encode()).digest()
+    return int.from_bytes(drawn[:8])
 
 
 def _unrelated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ BOOKS = {
     "oliver": "[PER:Fagin] slept in [LOC:London]. It rained all night. [PER:Nancy] ran.",
     "alice": "[PER:Alice] fell. [PER:Dinah] waited by the river. Nothing else moved.",
 }
+EMMA = "[PER:Emma] came to [LOC:Highbury] with [PER:Harriet] and [PER:Jane]."
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def at(url: str, **changes: Any) -> Endpoint:
 def entity_in(prompt: str) -> str:
     return next(
         name
-        for name in ("Ahab", "Ishmael", "Nantucket", "Fagin", "London", "Nancy", "Alice", "Dinah")
+        for name in re.findall(r":(\w+)\]", " ".join([*BOOKS.values(), EMMA]))
         if f"{name} is" in prompt or f"name {name}" in prompt or f"of {name}" in prompt
     )
 
@@ -192,6 +194,17 @@ def test_who_is_interrupted_pays_for_no_answer_twice(books: Path, tmp_path: Path
         result = contexts([books], tmp_path / "out", asking)
         assert result["relevant"] == 8
         assert (asked.prompts - before).total() == 4
+
+
+def test_a_file_before_others_leaves_what_was_paid(books: Path, tmp_path: Path) -> None:
+    with endpoint_that(lambda q: q.say(f"{entity_in(q.prompt)} was there.")) as (url, asked):
+        asking = Generated(at(url), send=True)
+        contexts([books], tmp_path / "out", asking)
+        before = Counter(asked.prompts)
+        write_jsonl([marked(EMMA, "emma", group="emma")], books / "a.jsonl")
+        contexts([books], tmp_path / "out", asking)
+    new = {entity_in(prompt) for prompt in asked.prompts - before}
+    assert new == {"Emma", "Highbury", "Harriet", "Jane"}
 
 
 def test_an_answer_that_cannot_be_used_is_asked_for_so_often(tmp_path: Path) -> None:
