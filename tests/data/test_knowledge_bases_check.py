@@ -6,6 +6,7 @@ import pytest
 
 from rayner.data.knowledge_base_check import check_knowledge_base, find_cycles
 from rayner.data.knowledge_bases import KnowledgeBase, read_knowledge_base
+from rayner.data.mention_strings import ids_of
 from rayner.data.schema import Entity
 
 
@@ -27,6 +28,17 @@ def test_a_name_of_two_entities_is_ambiguous_in_any_case():
     (finding,) = findings_of(GOUT, ASTHMA, Entity("3", "STRASSE", ("Gout", "Straße")))
     assert (finding.kind, finding.severity, finding.where) == ("ambiguous name", "warning", "kb:3")
     assert "'1', '3'" in finding.what
+
+
+def test_an_id_with_the_mark_between_ids_is_a_warning():
+    (finding,) = findings_of(GOUT, ASTHMA, Entity("A|B", "croup", ("laryngitis",)))
+    assert (finding.kind, finding.severity, finding.where) == ("joining id", "warning", "kb:3")
+    assert "1 of 3 ids hold `|`" in finding.what
+    assert finding.what.endswith(": 'A|B'")
+    # Alone it is one id where it is an entity's; with others it is not.
+    entity_of = {"A|B": "A|B", "1": "1"}.get
+    assert ids_of("A|B", entity_of) == ("A|B",)
+    assert ids_of("A|B|1", entity_of) == ("A", "B", "1")
 
 
 @pytest.mark.parametrize("name", ["M\ufffdnire", "MÃ©niÃ¨re", "Sjâ€™s", "a\x00b", "Ð±Ð¾Ð»ÑŒ"])

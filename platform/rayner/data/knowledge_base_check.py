@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rayner.data.corpus_check import Finding, Findings
 from rayner.data.knowledge_bases import KnowledgeBase
+from rayner.data.mention_strings import SEVERAL
 from rayner.data.schema import Entity
 
 LONG_NAME = 500
@@ -26,6 +27,7 @@ def check_knowledge_base(base: KnowledgeBase) -> Findings:
         add.append(Finding("duplicate id", "warning", repeat.where, what, "keep one"))
     for entity, where in zip(base.entities, base.places, strict=True):
         add += _name_findings(entity, where)
+    add += _joining_ids(base)
     add += _ambiguous(base)
     add += _without_alias(base)
     add += _parent_findings(base)
@@ -85,6 +87,20 @@ def _encoding_fault(text: str) -> str:
     if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
         return "holds control characters"
     return ""
+
+
+def _joining_ids(base: KnowledgeBase) -> Iterator[Finding]:
+    found = [number for number, entity in enumerate(base.entities) if SEVERAL in entity.entity_id]
+    if found:
+        ids = _listed([repr(base.entities[number].entity_id) for number in found])
+        what = (
+            f"{len(found)} of {len(base.entities)} ids hold `{SEVERAL}`, which joins the ids of a mention of "
+            f"several entities: {ids}"
+        )
+        hint = (
+            "give them ids without it, here and in the mentions: beside another id, each is read as several"
+        )
+        yield Finding("joining id", "warning", base.places[found[0]], what, hint)
 
 
 def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:
