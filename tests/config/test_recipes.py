@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
+from rayner.config.documents import UNKNOWN_TYPE
 from rayner.config.recipe_files import changed_keys, corpus_paths, dump_recipe
+from rayner.data.schema import UNKNOWN
 from rayner.errors import RecipeError
 from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.registry import load_recipe, parse_recipe
@@ -75,6 +77,8 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"training": []}, "training: "),
         ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
         ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' occurs twice"),
+        ({"types": [{"name": "PER"}, {"name": "?"}]}, r"types: '\?' is no type: .* name another$"),
+        ({"absent": [{"name": "?", "description": "any"}]}, r"'\?' is no type"),
         ({"model": {"threshold": "tuned"}}, r"tuned needs corpus\.dev"),
         ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),
         ({"windows": {"length": 40, "overlap": 30}}, "at most half of the window, 19"),
@@ -125,6 +129,10 @@ def test_a_file_that_is_no_recipe_is_an_error_with_its_place(
     with pytest.raises(RecipeError, match=message) as error:
         load_recipe(path)
     assert error.value.where.startswith(str(path))
+
+
+def test_what_a_recipe_refuses_is_what_documents_have() -> None:
+    assert UNKNOWN_TYPE == UNKNOWN
 
 
 def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_names_of_documents_come_back(client: TestClient) -> None:
         ({"documents": [], "overlap": "both"}, "overlap"),
         ({"documents": [], "threshold": 1}, "threshold"),
         ({"documents": [], "types": [{"name": ""}]}, "types.0.name"),
+        ({"documents": [], "types": [{"name": "LOC"}, {"name": "?", "description": "any"}]}, "types.1.name"),
         ({"documents": [], "types": []}, "types"),
         ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN"}]}, "types.1"),
         ({"documents": [], "types": [{"name": "LOC"}, {"name": "TOWN", "description": " "}]}, "types.1"),

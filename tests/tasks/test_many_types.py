@@ -144,6 +144,13 @@ def test_two_equal_types_of_a_file_are_refused(tmp_path: Path) -> None:
     assert str(error.value) == f"{file}: the type 'PER' occurs twice, as entries 1 and 3"
 
 
+def test_a_file_names_no_unknown_type(tmp_path: Path) -> None:
+    file = tmp_path / "types.yaml"
+    file.write_text('[{name: PER}, {name: "?"}]')
+    with pytest.raises(InputError, match=r"types\.yaml: '\?' is no type: .*; name another$"):
+        load_types(file)
+
+
 def test_the_table_of_spans_holds_as_many_of_few_types_as_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     most = 1 << 14
     noted: list[int] = []

@@ -43,7 +43,20 @@ def first_repeated(names: Iterable[str]) -> tuple[int, int] | None:
     return None
 
 
+UNKNOWN_TYPE = "?"
+"""In documents, the type of a mention whose type is not known (`rayner.data.schema.UNKNOWN`)."""
+
+
+def named(name: str) -> str:
+    """The name of a type; ValueError for what documents have in place of a type."""
+    if name == UNKNOWN_TYPE:
+        raise ValueError(f"{name!r} is no type: in documents it says that a type is not known; name another")
+    return name
+
+
 def _distinct(types: tuple[TypeSettings, ...]) -> tuple[TypeSettings, ...]:
+    for one in types:
+        named(one.name)
     if twice := first_repeated(t.name for t in types):
         first, second = twice
         raise ValueError(

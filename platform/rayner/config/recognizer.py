@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from rayner.config.base import Fraction, Rate, Settings
-from rayner.config.documents import DocumentRecipe, TypeSettings
+from rayner.config.documents import DocumentRecipe, TypeSettings, named
 
 
 class BiEncoderSettings(Settings):
@@ -211,6 +211,8 @@ class RecognizerRecipe(DocumentRecipe):
         if self.added is not None:
             raise ValueError("absent conflicts with added types, which learn alone: leave it out")
         names = [t.name for t in (*self.types, *self.absent)]
+        for name in names:
+            named(name)
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the type {twice[0]!r} occurs twice in `types` and `absent`")
         return self

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rayner.config import TypeSettings
+from rayner.config.documents import named
 from rayner.tasks.recognizer.types import Threshold
 
 
@@ -64,7 +65,7 @@ class TextIn(Request):
 class TypeIn(Request):
     """A type to look for. One that the model learned needs only its name; another needs a description."""
 
-    name: Annotated[Text, Field(min_length=1)]
+    name: Annotated[Text, Field(min_length=1), AfterValidator(named)]
     description: Text | None = None
     descriptions: tuple[Text, ...] = ()
     keyword: Text | None = None

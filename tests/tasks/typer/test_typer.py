@@ -349,6 +349,9 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(
     (tmp_path / "types.txt").write_text("a\nb\na\n")
     with pytest.raises(RecipeError, match=r"type_list: .*types\.txt:3: 'a' occurs twice"):
         vocabulary(type_list=str(tmp_path / "types.txt"))
+    (tmp_path / "types.txt").write_text("a\n?\n")
+    with pytest.raises(RecipeError, match=r"type_list: .*types\.txt:2: '\?' is no type"):
+        vocabulary(type_list=str(tmp_path / "types.txt"))
     (tmp_path / "types.txt").write_text("\n")
     with pytest.raises(RecipeError, match="holds no type"):
         vocabulary(type_list=str(tmp_path / "types.txt"))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rayner.config import TyperRecipe
+from rayner.config.documents import named
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.fine_types import missing_parents
 from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
@@ -77,7 +78,10 @@ def read_type_list(path: str) -> list[str]:
     for number, name in enumerate(lines, 1):
         if name and name in seen:
             raise RecipeError("type_list", f"{file}:{number}: {name!r} occurs twice", "remove one of them")
-        seen.add(name)
+        try:
+            seen.add(named(name))
+        except ValueError as error:
+            raise RecipeError("type_list", f"{file}:{number}: {error}") from None
     if not (names := [name for name in lines if name]):
         raise RecipeError("type_list", f"{file} holds no type", "write a type a line")
     return names
