@@ -90,26 +90,35 @@ def by_text(
     Args:
         score: numbers of texts [B] to their scores [B, U] for all texts, -inf for what is no context.
     """
-    texts, place = np.unique(sentences.text_of[queries], return_inverse=True)
-    known = texts >= 0
-    rows, columns, scores = [], [], []
-    for block in blocks(int(known.sum()), max(1, SCORES // max(1, len(sentences.first)))):
-        chosen = texts[known][block]
+    texts = np.unique(sentences.text_of[queries])
+    texts = texts[texts >= 0]
+    found = []
+    for block in blocks(len(texts), max(1, SCORES // max(1, len(sentences.first)))):
+        chosen = texts[block]
         of_block = score(chosen)
         of_block[np.arange(len(chosen)), chosen] = -np.inf
         row, column = largest(of_block, count)
-        rows.append(row + block.start + int(not known.all()))
-        columns.append(column)
-        scores.append(of_block[row, column])
-    if not rows:
+        found.append((chosen[row], column, of_block[row, column]))
+    if not found:
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    row = np.concatenate(rows)
-    begins = np.searchsorted(row, place)
-    counts = np.searchsorted(row, place, side="right") - begins
+    text, other, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    return of_texts(sentences, queries, text, other, scores)
+
+
+def of_texts(
+    sentences: DocumentSentences, queries: np.ndarray, text: np.ndarray, other: np.ndarray, score: np.ndarray
+) -> Found:
+    """The contexts of queries, from the pairs [P] of their texts and others, by numbers of texts.
+
+    Args:
+        text: ascending, and the pairs of a text best first.
+    """
+    asked = sentences.text_of[queries]
+    begins = np.searchsorted(text, asked)
+    counts = np.searchsorted(text, asked, side="right") - begins
     ends = np.cumsum(counts)
     pair = np.arange(counts.sum()) + np.repeat(begins - (ends - counts), counts)
-    context = sentences.first[np.concatenate(columns)[pair]]
-    return Found(np.repeat(queries, counts), context, np.concatenate(scores)[pair])
+    return Found(np.repeat(queries, counts), sentences.first[other[pair]], score[pair])
 
 
 def _words(text: str) -> list[str]:
