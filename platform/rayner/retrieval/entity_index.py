@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from rayner.config import IndexSettings
 from rayner.retrieval.candidates import Candidates, dense_candidates
 from rayner.retrieval.combiner import Combiner, Weight, fuse
+from rayner.retrieval.crowds import cut_crowds
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import AllScores, LexicalSide
@@ -71,6 +72,8 @@ class EntityIndex:
     ) -> list[list[Found]]:
         """The k best entities for each text, best first, none twice; fewer where the index has fewer.
 
+        Of equal scores, the first entities of the index come first, however many have the name.
+
         An entity's dense and lexical scores are those of its best names. Candidates are the best of either
         side, and each of them is scored by both.
 
@@ -127,16 +130,49 @@ class EntityIndex:
             weight = weight.weight
         else:
             score = fuse(dense, lexical, weight)
+        best = fuse(similarities, cosines, weight)
+
+        def matched(pair: int) -> str:
+            first = int(pairs.first[pair])
+            of_entity = best[first : first + self._count[pairs.entity[pair]]]
+            return self.names.text(pairs.name[first + np.argmax(of_entity)])
+
+        chosen = _best(pairs, score, k)
+        entity = self._first_of_crowds(pairs, score, chosen, barred, matched)
         found: list[list[Found]] = [[] for _ in texts]
-        for i in _best(pairs, score, k):
-            query, entity = int(pairs.query[i]), int(pairs.entity[i])
-            mine = slice(pairs.first[i], pairs.first[i] + self._count[entity])
-            names = pairs.name[mine]
-            matched = self.names.text(names[np.argmax(fuse(similarities[mine], cosines[mine], weight))])
+        for i, number in zip(chosen.tolist(), entity.tolist(), strict=True):
             scores = (float(score[i]), float(dense[i]), float(lexical[i]))
-            id_, name = self.entities.entity_id(entity), self.entities.name(entity)
-            found[query].append(Found(id_, name, matched, *scores))
+            id_, name = self.entities.entity_id(number), self.entities.name(number)
+            found[int(pairs.query[i])].append(Found(id_, name, matched(i), *scores))
         return found
+
+    def _first_of_crowds(
+        self,
+        pairs: Candidates,
+        score: np.ndarray,
+        chosen: np.ndarray,
+        barred: Sequence[np.ndarray],
+        matched: Callable[[int], str],
+    ) -> np.ndarray:
+        """The entities of the chosen pairs: of more of one name than there are candidates, the first.
+
+        In `chosen`, a pair of the same scores takes the place of one that is not first.
+        """
+        entity = pairs.entity[chosen]
+        of_name: dict[str, np.ndarray] = {}
+        for places, tied in cut_crowds(pairs, score, chosen):
+            like = int(chosen[places[-1]])
+            name, query = matched(like), pairs.query[like]
+            if name not in of_name:
+                of_name[name] = self.names.entities_with(name)
+            known = pairs.entity[pairs.query == query]
+            # What has the name and is no candidate has the scores of those that are.
+            more = np.setdiff1d(of_name[name], np.append(known, barred[query]))
+            both = np.append(pairs.entity[tied], more)
+            first = np.argsort(both)[: len(places)]
+            entity[places] = both[first]
+            chosen[places] = np.append(tied, np.full(len(more), like))[first]
+        return entity
 
     def _lexical_scores(self, texts: Sequence[str]) -> AllScores | PrunedScores:
         spellings = [list(dict.fromkeys([text, self.expand(text)])) for text in texts]

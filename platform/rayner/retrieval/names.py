@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
@@ -59,6 +60,10 @@ class Names:
     def text(self, name: int) -> str:
         """The name with this number."""
         return self.texts[name].as_py()
+
+    def entities_with(self, text: str) -> np.ndarray:
+        """The numbers of the entities that have this name, ascending."""
+        return np.unique(self.entity[np.asarray(pc.call_function("equal", [self.texts, pa.scalar(text)]))])
 
     def of_entities(self, kept: np.ndarray) -> Names:
         """The names of the entities in the mask [E], these numbered anew."""
