@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rayner.data.mention_strings import MentionString
-from rayner.data.schema import documents_from_table, documents_to_table
+from rayner.data.schema import UNKNOWN, Mention, documents_from_table, documents_to_table
 from rayner.errors import InputError
 from rayner.retrieval.names import Found
 from rayner.runtime.reports import page_parts
@@ -235,6 +235,16 @@ def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
 def test_a_perfect_run_has_no_mistakes(own_run):
     evaluation = own_run / "best" / "evaluation"
     (evaluation / "predictions.parquet").write_bytes((evaluation / "gold.parquet").read_bytes())
+    assert "None: every prediction is right" in read(report(own_run)).text
+
+
+def test_mentions_of_types_that_are_not_scored_are_no_mistakes(own_run):
+    evaluation = own_run / "best" / "evaluation"
+    documents = list(documents_from_table(pq.read_table(evaluation / "gold.parquet")))
+    pq.write_table(documents_to_table(documents), evaluation / "predictions.parquet")
+    others = tuple(Mention(place, place + 2, name) for place, name in enumerate(("SHOE", UNKNOWN)))
+    gold = [replace(document, mentions=(*document.mentions, *others)) for document in documents]
+    pq.write_table(documents_to_table(gold), evaluation / "gold.parquet")
     assert "None: every prediction is right" in read(report(own_run)).text
 
 

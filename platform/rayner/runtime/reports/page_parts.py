@@ -196,7 +196,7 @@ def _similarities(run: Path) -> Part:
 def _errors(run: Path) -> Part:
     gold, predicted = read_documents(run, "gold.parquet"), read_documents(run, "predictions.parquet")
     try:
-        found = categorize(gold, predicted)
+        found = categorize(gold, predicted, _scored_types(run))
     except CorpusError as error:
         raise Absent(f"gold and predicted documents do not agree: {error}") from None
     summary = summarize_errors(found, gold)
@@ -207,6 +207,14 @@ def _errors(run: Path) -> Part:
         for row in rows:
             row["pieces"] = _pieces(row)
     return {**summary, "svg": figures.error_bars(dict(order), CATEGORY_NAMES), "drawn": len(order)}
+
+
+def _scored_types(run: Path) -> list[str] | None:
+    """The types that scores count; None for all. A corpus may have mentions of others: none was missed."""
+    try:
+        return list(read_metrics(run).get("per_type") or ()) or None
+    except Absent:
+        return None
 
 
 def _pieces(example: Mapping[str, Any]) -> list[tuple[str, str]]:
