@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rayner.data.example_shards import canonical
+from rayner.models.encoder import load_tokenizer
 from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.registry import OWN, parse_recipe, train_task
 from tests.tasks.small_recipes import SMALL
@@ -46,3 +47,16 @@ def test_another_version_is_another_set(tmp_path: Path) -> None:
     assert build_examples(task, "train", tmp_path / "cache").folder == first
     task.examples_version += 1
     assert build_examples(task, "train", tmp_path / "cache").folder != first
+
+
+@pytest.mark.parametrize("name", [task.name for task in OWN])
+def test_another_tokenizer_under_the_same_name_is_another_set(tmp_path: Path, name: str) -> None:
+    """A folder that was trained into again, or fetched again, may hold another vocabulary."""
+    folder = tmp_path / "encoder"
+    load_tokenizer("random:32x2").save(folder)
+    recipe = parse_recipe({**SMALL[name](tmp_path), "encoder": str(folder)}, "recipe")
+    before = train_task(recipe).example_settings()
+    assert train_task(recipe).example_settings() == before
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text("utf-8").replace('"lowercase": true', '"lowercase": false'), "utf-8")
+    assert train_task(recipe).example_settings() != before

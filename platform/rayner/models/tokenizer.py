@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -52,6 +53,12 @@ class Tokenizer:
         """`__call__` on each text, in parallel."""
         encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
         return [(e.ids, _trimmed(t, e.offsets)) for t, e in zip(texts, encodings, strict=True)]
+
+    @property
+    def digest(self) -> str:
+        """What tells the tokenizer from any other: a hash of all that decides its ids."""
+        content = json.dumps([self._fast.to_str(), self._special], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def id_of(self, token: str) -> int | None:
         """The id of an entry of the vocabulary; None where there is no such entry."""

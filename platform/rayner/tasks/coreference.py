@@ -65,9 +65,10 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
             raise CorpusError("corpus.train", what, "name an annotated corpus, such as LitBank or GUM")
 
     def example_settings(self) -> Mapping[str, Any]:
-        """Encoder, windows and the widest span."""
+        """Encoder, tokenizer, windows and the widest span."""
         return {
             "encoder": self.recipe.encoder,
+            "tokenizer": self.tokenizer.digest,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "max_span_width": self.recipe.model.max_span_width,
         }

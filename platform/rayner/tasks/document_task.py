@@ -49,10 +49,11 @@ class DocumentTask(CorpusTask[R]):
         require_mentions(found.mentions, self.names)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """What decides the examples: encoder, windows, contexts, type names, width limit."""
+        """What decides the examples: encoder, tokenizer, windows, contexts, type names, width limit."""
         settings = {
             "task": type(self).__name__,
             "encoder": self.recipe.encoder,
+            "tokenizer": self.tokenizer.digest,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "types": self.names,
             "max_width": self.max_width,

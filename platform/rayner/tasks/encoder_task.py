@@ -144,8 +144,14 @@ class EncoderTask(ABC, Generic[R]):
         return self.predictor(model)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
-        return self.recipe.model_dump(mode="json", exclude=_NOT_READ)
+        """Those settings that `examples` reads: with the items, they are the key of a stored example set.
+
+        The tokenizer, too: the folder that a recipe names as its encoder may have another one by now.
+        """
+        return {
+            **self.recipe.model_dump(mode="json", exclude=_NOT_READ),
+            "tokenizer": self.tokenizer.digest,
+        }
 
     def counts(self, batch: Any, progress: Progress) -> Counts:
         """What the sum of each part of the loss is divided by, after adding it up over the whole step.

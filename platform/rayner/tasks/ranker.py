@@ -79,9 +79,10 @@ class RankerTask(EncoderTask[RankerRecipe]):
         return split_pairs(self.recipe.pairs, split)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """The encoder, and how much of a pair it reads."""
+        """The encoder, its tokenizer, and how much of a pair it reads."""
         recipe = self.recipe
-        return {"task": recipe.task, "encoder": recipe.encoder, "length": recipe.model.length}
+        of_encoder = {"encoder": recipe.encoder, "tokenizer": self.tokenizer.digest}
+        return {"task": recipe.task, **of_encoder, "length": recipe.model.length}
 
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
         """The sub-words of a pair that the model reads: of a longer one the longer side is cut at its end."""

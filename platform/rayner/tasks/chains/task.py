@@ -81,8 +81,9 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
             raise CorpusError("corpus.train", what, hint)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """What decides the examples: encoder and windows."""
-        return {"encoder": self.recipe.encoder, "windows": self.recipe.windows.model_dump(mode="json")}
+        """What decides the examples: encoder, tokenizer and windows."""
+        of_encoder = {"encoder": self.recipe.encoder, "tokenizer": self.tokenizer.digest}
+        return {**of_encoder, "windows": self.recipe.windows.model_dump(mode="json")}
 
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""

@@ -78,8 +78,10 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return self.strings.learned
 
     def example_settings(self) -> Mapping[str, Any]:
-        """The encoder, for its tokenizer, and the prefixes."""
-        return {"encoder": self.recipe.encoder, "prefixes": self.recipe.augmentation.prefixes}
+        """The encoder, its tokenizer, and the prefixes."""
+        recipe = self.recipe
+        of_encoder = {"encoder": recipe.encoder, "tokenizer": self.tokenizer.digest}
+        return {**of_encoder, "prefixes": recipe.augmentation.prefixes}
 
     def examples(self, items: Iterable[Entity]) -> Iterator[dict[str, Any]]:
         """A row for each string of an entity, its name first.

@@ -110,10 +110,11 @@ class TyperTask(CorpusTask[TyperRecipe]):
         self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """What decides the examples: encoder, windows, where a mention is read, types."""
+        """What decides the examples: encoder, tokenizer, windows, where a mention is read, types."""
         return {
             "task": type(self).__name__,
             "encoder": self.recipe.encoder,
+            "tokenizer": self.tokenizer.digest,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "mention_encoding": self.recipe.model.mention_encoding,
             "types": self.names,
