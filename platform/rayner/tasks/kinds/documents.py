@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSetti
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
+from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
@@ -72,8 +74,8 @@ class Documents:
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
     ) -> GoldItems:
-        """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
-        holds for them too. Mentions of types that are not looked for do not count; the log says so."""
+        """As `documents_of`, in any format that `corpus convert` reads. Mentions of types that are not looked
+        for do not count; the log says so."""
         documents = documents_of(paths, format, recipe)
         _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
@@ -142,10 +144,35 @@ def types_on_a_card(types: Sequence[TypeSettings], file: str) -> list[str]:
 def documents_of(
     paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe
 ) -> StreamedDocuments:
-    """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too."""
-    named = tuple(map(str, paths))
-    corpus = CorpusSettings(train=named, dev=named, format=format, rename=recipe.corpus.rename)
+    """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too, and what
+    `corpus.annotated` says of the same files."""
+    named, annotated = tuple(map(str, paths)), _annotated(recipe.corpus, paths)
+    corpus = CorpusSettings(
+        train=(*named, *annotated),
+        dev=named,
+        format=format,
+        rename=recipe.corpus.rename,
+        annotated=annotated,
+    )
     return StreamedDocuments(corpus, "dev")
+
+
+def _annotated(corpus: CorpusSettings, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    """What a recipe says that paths were annotated for, or a part of them; a path counts as it is given."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, types in corpus.annotated.items():
+        place = _place(Path(os.path.expandvars(name)).expanduser())
+        for path in paths:
+            read = _place(path)
+            if f"{read}/".startswith(f"{place}/"):
+                found[str(path)] = types
+            elif place.startswith(f"{read}/") and (part := path / os.path.relpath(place, read)).exists():
+                found[str(part)] = types
+    return found
+
+
+def _place(path: Path) -> str:
+    return uri_of(path) or os.path.abspath(path)
 
 
 def _parts(documents: Iterable[Document], fractions: Mapping[str, float], seed: int) -> np.ndarray:

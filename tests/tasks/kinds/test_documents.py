@@ -1,0 +1,54 @@
+"""Documents as they are evaluated: by what the checkpoint's recipe says of the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rayner.data.schema import Document
+from rayner.tasks.kinds.documents import documents_of
+from tests.tasks.small import recognizer
+
+
+@pytest.fixture
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "corpora"
+    (folder / "others").mkdir(parents=True)
+    for name in ("news", "songs", "others/songs"):
+        row = {"document_id": name, "text": f"Ada sang of {name}"}
+        (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def known(documents: list[Document]) -> dict[str, tuple[str, ...] | None]:
+    return {document.document_id: document.annotated_types for document in documents}
+
+
+@pytest.mark.parametrize("written", ["songs.jsonl", "$CORPORA/songs.jsonl", "others/../songs.jsonl"])
+def test_what_a_file_was_annotated_for_holds_when_it_is_evaluated(
+    corpora: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("CORPORA", str(corpora))
+    corpus = {"train": ["news.jsonl"], "dev": [written], "annotated": {written: ["PER"]}}
+    recipe = recognizer(corpus=corpus).recipe
+    for path in (Path("songs.jsonl"), corpora / "songs.jsonl"):
+        assert known(list(documents_of([path], "auto", recipe))) == {"songs": ("PER",)}
+    several = [corpora / "songs.jsonl", corpora / "others" / "songs.jsonl"]
+    assert known(list(documents_of(several, "auto", recipe))) == {"songs": ("PER",), "others/songs": None}
+    whole = {"news": None, "songs": ("PER",), "others/songs": None}
+    assert known(list(documents_of([corpora], "auto", recipe))) == whole
+
+
+def test_what_a_folder_was_annotated_for_holds_for_its_files(corpora: Path) -> None:
+    corpus = {"train": ["news.jsonl", "others"], "annotated": {"others": ["LOC"]}}
+    recipe = recognizer(corpus=corpus).recipe
+    assert known(list(documents_of([Path("others", "songs.jsonl")], "auto", recipe))) == {
+        "others/songs": ("LOC",)
+    }
+    os.remove("others/songs.jsonl")
+    os.rmdir("others")
+    assert known(list(documents_of([corpora], "auto", recipe))) == {"news": None, "songs": None}
