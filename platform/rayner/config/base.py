@@ -137,7 +137,7 @@ class BaseRecipe(Settings):
 
     task: str
     """The task: which system is trained."""
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Of all that is drawn: initial weights, order, dropout, splits."""
     encoder: str = "all-MiniLM-L6-v2"
     """A Hugging Face id, a local folder, the name of the encoder that the extra `offline` brings, or a

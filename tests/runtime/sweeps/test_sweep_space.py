@@ -38,9 +38,10 @@ def unknown():
 """
 
 
-def recipe(task: str = "tagger") -> Any:
+def recipe(task: str = "tagger", **parts: Any) -> Any:
     types = [{"name": "PER", "description": "people"}]
-    return parse_recipe({"task": task, "corpus": {"train": ["a"], "dev": ["b"]}, "types": types}, "recipe")
+    values = {"task": task, "corpus": {"train": ["a"], "dev": ["b"]}, "types": types, **parts}
+    return parse_recipe(values, "recipe")
 
 
 @pytest.fixture
@@ -157,6 +158,13 @@ def test_a_trial_is_named_by_its_searched_settings(tmp_path: Path) -> None:
     assert len(trial_name(many)) <= 91
     assert trial_name(many) != trial_name({**many, "loss.weight_of_19": 0.0})
     (tmp_path / trial_name(settings)).mkdir()
+
+
+def test_a_recipe_may_have_a_seed_that_the_search_does_not_know(file: Path) -> None:
+    settings = resolve_settings(Space("mine", {}), recipe(seed=20_251_231_235_959))
+    assert draws(load_space(str(file)), 2, settings.seed)
+    with pytest.raises(InputError, match="seed"):
+        resolve_settings(Space("mine", {}), recipe(), seed=-1)
 
 
 def test_what_is_not_given_is_as_the_space_recommends() -> None:

@@ -17,7 +17,7 @@ from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.sweeps.folder import RAY
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.space import Space, extremes
-from rayner.runtime.sweeps.sweep_settings import SweepSettings
+from rayner.runtime.sweeps.sweep_settings import SEEDS, SweepSettings
 from rayner.runtime.sweeps.sweep_tracking import trackers_of
 from rayner.runtime.sweeps.trainable import settings_of, trainable_of
 from rayner.runtime.sweeps.trials import read_trials
@@ -218,7 +218,7 @@ def optuna_search(space: Space, settings: SweepSettings, known: Sequence[Mapping
     modes = [objective.mode for objective in settings.objectives]
     several = len(names) > 1
     # Otherwise a sweep that is resumed would draw its first random trials once more.
-    seed = settings.seed + 1000 * len(known)
+    seed = (settings.seed + 1000 * len(known)) % SEEDS
     points = [dict(trial) for trial in known]
     return OptunaSearch(
         space=OptunaSearch.convert_search_space(dict(space.domains)),

@@ -17,6 +17,8 @@ Search = Literal["grid", "random", "optuna"]
 Scheduler = Literal["none", "asha", "halving"]
 Mode = Literal["max", "min"]
 
+SEEDS = 2**32
+"""NumPy's generator that Ray Tune draws with, and Optuna, know so many; a recipe may have one of more."""
 SECONDS = "seconds"
 """The training time of all runs of a trial: an objective beside the metrics of the task."""
 
@@ -52,7 +54,7 @@ class SweepSettings(Settings):
     grace_period: PositiveInt = 2
     reduction_factor: Annotated[int, Field(ge=2)] = 3
     max_failures: Annotated[int, Field(ge=0)] = 2
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=SEEDS)] = 1
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSettings:
@@ -98,7 +100,7 @@ def resolve_settings(
         "search": "optuna" if several else space.search or "random",
         "scheduler": "none" if several else space.scheduler or "none",
         "workers": recipe.scaling.workers,
-        "seed": recipe.seed,
+        "seed": recipe.seed % SEEDS,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
     return sweep_settings(objectives=objectives(metrics or [recommended], recipe), **defaults | chosen)
