@@ -121,6 +121,7 @@ def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
         (b"task: recognizer\nseed: 2020-13-45\n", "not valid YAML"),
         (b"task: " + b"[" * 5000, "not valid YAML"),
         (b"1: 2\ntask: recognizer\n", r": 1: .*string"),
+        (b'task: recognizer\nencoder: "\\ud800"\n', r"recipe\.yaml:2: .*surrogate pair"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_an_error_with_its_place(

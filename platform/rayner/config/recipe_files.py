@@ -22,13 +22,22 @@ DATA_VARIABLE = "RAYNER_DATA"
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 """What reading YAML raises: also of a date that the calendar lacks, and of lists in lists without end."""
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
 S = TypeVar("S", bound=Settings)
 Recipes = Mapping[str, type[BaseRecipe]]
 """The recipe type of each task, by the task's name."""
 
 
 class _Loader(yaml.SafeLoader):
-    """As YAML asks: a key that occurs twice is an error, where PyYAML forgets the first."""
+    """As YAML asks: a key that occurs twice is an error, where PyYAML forgets the first; so is half of a
+    surrogate pair, which only an escape can write, and which no file and no tokenizer takes."""
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        if isinstance(node.value, str) and _SURROGATE.search(node.value):
+            what = "half of a surrogate pair is no character"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        return super().construct_scalar(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
