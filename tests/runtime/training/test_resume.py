@@ -14,8 +14,11 @@ import pytest
 from rayner.errors import CheckpointError, RecipeError
 from rayner.runtime.training import loop as worker
 from rayner.runtime.training.loop import work
-from rayner.runtime.training.run_state import read_state
+from rayner.runtime.training.run_state import check_examples, read_state
+from rayner.runtime.training.train import train
+from rayner.tasks.registry import parse_recipe
 from tests.killed_training import killed_at
+from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import (
     STEP_THAT_WAITS,
     LoopTask,
@@ -129,3 +132,23 @@ def test_kill_9_half_way(tmp_path: Path, root: Path) -> None:
 def _steps(out: Path) -> int:
     path = out / "log.jsonl"
     return sum('"loss"' in line for line in path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_another_development_set_is_refused(tmp_path: Path) -> None:
+    """The best checkpoint so far was judged by what is no more, and would be held against another score."""
+    values = toy_values(tmp_path, checkpoint_every=2)
+    dev, rows = tmp_path / "dev.jsonl", (tmp_path / "corpus.jsonl").read_text().splitlines()
+    dev.write_text("\n".join(rows[:20]) + "\n")
+    recipe = parse_recipe({**values, "corpus": {**values["corpus"], "dev": [str(dev)]}}, "recipe")
+    with killed_at(3):
+        train(recipe, tmp_path / "run")
+    dev.write_text("\n".join(rows[:19]) + "\n")
+    with pytest.raises(RecipeError, match="another state of the corpus"):
+        train(recipe, tmp_path / "run")
+    dev.write_text("\n".join(rows[:20]) + "\n")
+    stored = read_state(tmp_path / "run", recipe)
+    assert stored is not None
+    # As an earlier version has written it.
+    content = replace(stored, examples=stored.examples.partition("+")[0])
+    check_examples(tmp_path / "run", content, stored.examples)
+    assert train(recipe, tmp_path / "run")["steps"] == stored.steps

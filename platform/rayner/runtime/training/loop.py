@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 class Run:
     """What every worker of a run is given.
 
-    `key` names the content of the examples; `dev` are the items to evaluate on, `calibration` those to make
+    `key` names its data, as `key_of_data`; `dev` are the items to evaluate on, `calibration` those to make
     scores probabilities by, perhaps none; `watcher` is shown what happens. The run pauses after `until`
     epochs, to be gone on with. `report` is told on every worker at once of the latest numbers and of
     `OUT/last`, at the end and at most each `SECONDS_BETWEEN_REPORTS` before. `publication` puts `out` in

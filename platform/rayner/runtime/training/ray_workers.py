@@ -25,7 +25,7 @@ from rayner.runtime.training.distributed import rank, same_workers, sum_over_wor
 from rayner.runtime.training.example_building import read_all
 from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
 from rayner.runtime.training.loop import Run, work
-from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState
+from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
 from rayner.runtime.training.train_controller import forget, give_up_room, noting
 from rayner.runtime.training.training_progress import watched
 from rayner.tasks.base import RunTask, Unit
@@ -223,22 +223,20 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         out = publication.folder
     _check_storage(out, device)
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
-    dev, calibration = (
-        read_all(task, ray.get(config[name], timeout=SECONDS_TO_FETCH)) for name in ("dev", "calibration")
-    )
+    dev, calibration = (ray.get(config[name], timeout=SECONDS_TO_FETCH) for name in ("dev", "calibration"))
     return Run(
         recipe=recipe,
         task=task,
         examples=examples,
-        key=examples.manifest["content"],
-        dev=dev,
+        key=key_of_data(examples.manifest["content"], dev, calibration),
+        dev=read_all(task, dev),
         out=out,
         device=device,
         watcher=Gauges(out.name),
         until=config["until"],
         report=_report,
         publication=publication,
-        calibration=calibration,
+        calibration=read_all(task, calibration),
     )
 
 

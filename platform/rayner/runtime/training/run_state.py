@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.files.run_checkpoints import BEST, LAST
 from rayner.runtime.training.optimization import Average
-from rayner.tasks.base import RunTask, State
+from rayner.tasks.base import RunTask, State, Unit
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST, check_files
 
@@ -35,6 +35,7 @@ RAY_SNAPSHOT = "checkpoint_manager_snapshot.json"
 FREE_KEYS = ("scaling.", "tracking.")
 """What may change between two launches of a run."""
 
+_AND = "+"
 _HINT = "start over with --fresh, or name another --out"
 
 
@@ -42,9 +43,10 @@ _HINT = "start over with --fresh, or name another --out"
 class TrainState:
     """How far a run is: `position` steps into `epoch` (from 0), `step` of `steps` in all.
 
-    `examples` is the key of the example set; `waited` counts the evaluations since the best one; `scale` is
-    the state of float16's loss scale. `precision` is what the run computes in, to its end; `bfloat16_time` is
-    the share of that time that bfloat16 would take, where float32 runs and is the slower one.
+    `examples` is what `key_of_data` says of its data; `waited` counts the evaluations since the best one;
+    `scale` is the state of float16's loss scale. `precision` is what the run computes in, to its end;
+    `bfloat16_time` is the share of that time that bfloat16 would take, where float32 runs and is the slower
+    one.
     """
 
     examples: str
@@ -136,13 +138,26 @@ def identity_of_last(out: Path) -> str:
     return f"step {step}, {hashlib.sha256(manifest).hexdigest()[:12]}"
 
 
+def key_of_data(content: str, *judged_by: Sequence[Unit]) -> str:
+    """What tells the data of a run from any other: the content of its examples, and after it that of the
+    units that it is judged by and calibrated on, where there are any."""
+    digests = [[unit.digest for unit in units] for units in judged_by]
+    if not any(digests):
+        return content
+    return f"{content}{_AND}{hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:24]}"
+
+
 def check_examples(out: Path, train_state: TrainState, key: str) -> None:
-    """Refuse to go on with other examples than the run began with.
+    """Refuse to go on with other data than the run began with: scores on another development set cannot be
+    held against those so far.
+
+    Args:
+        key: as `key_of_data`. States of earlier versions have the content of the examples alone.
 
     Raises:
         RecipeError: the corpus has changed since.
     """
-    if train_state.examples != key:
+    if train_state.examples not in (key, key.partition(_AND)[0]):
         raise RecipeError(str(out), "holds a run on another state of the corpus", _HINT)
 
 

@@ -34,7 +34,7 @@ from rayner.runtime.training.example_building import (
 )
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
-from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, read_state
+from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data, read_state
 from rayner.runtime.training.training_progress import watcher
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint import METRICS
@@ -164,7 +164,7 @@ def _train(
     dev, apart = (find_units(task, split, cache, workers) for split in ("dev", "calibration"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
-        key = examples.manifest["content"]
+        key = key_of_data(examples.manifest["content"], dev, apart)
         device = torch.device(default_device())
         run = Run(
             recipe,
