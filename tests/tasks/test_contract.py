@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import shutil
 from pathlib import Path
@@ -334,6 +335,9 @@ def test_a_metric_has_a_direction() -> None:
     more, less = Metric("f1"), Metric("perplexity", "min")
     assert more.is_better(0.1, None)
     assert more.is_better(0.2, 0.1)
+    assert more.is_better(0.2, math.nan)
+    assert not more.is_better(math.nan, 0.1)
+    assert not more.is_better(math.nan, math.nan)
     assert not more.is_better(0.1, 0.1)
     assert less.is_better(3.0, 4.0)
     assert not less.is_better(4.0, 3.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +66,10 @@ class Metric(NamedTuple):
     mode: Mode = "max"
 
     def is_better(self, value: float, best: float | None) -> bool:
-        """Whether a value beats the best so far."""
-        return best is None or (value > best if self.mode == "max" else value < best)
+        """Whether a value beats the best so far: any does where there is none, any number where it is NaN."""
+        if best is None or math.isnan(best):
+            return best is None or not math.isnan(value)
+        return value > best if self.mode == "max" else value < best
 
 
 class Output(NamedTuple):
