@@ -68,6 +68,12 @@ class ContrastSettings(Settings):
     """Weight of the difference of what two passes with different dropout decide about spans (Liang et al.
     2021). With it each step takes two passes, twice the time; 0: one."""
 
+    @model_validator(mode="after")
+    def _something_is_learned(self) -> ContrastSettings:
+        if not (self.start_weight or self.end_weight or self.span_weight):
+            raise ValueError("start_weight, end_weight and span_weight are all 0: nothing is learned")
+        return self
+
 
 class SpanDecoding(Settings):
     """How spans become mentions (papers/000, algorithm 1)."""
