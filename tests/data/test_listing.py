@@ -10,7 +10,7 @@ import pytest
 
 from rayner.data import scans
 from rayner.data.readers import find_units, read_corpus
-from rayner.errors import FileError
+from rayner.errors import CorpusError, FileError
 
 NAMES = ("b.txt", "a/z.txt", "a.txt", "a/b/c.txt", "c.txt/d.txt", "a b.txt", "README.txt", "notes.md")
 HIDDEN = (".git/a.txt", "_work/a.txt", "a/_b.txt", "counts.json", "License", "source.txt.gz")
@@ -73,3 +73,11 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(FileError, match=r"/a/b: Permission denied"):
         find_units(tmp_path)
+
+
+def test_what_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(CorpusError, match=r"pipe\.jsonl: is a pipe or a device; write it to a file"):
+        find_units(tmp_path / "pipe.jsonl")
+    (tmp_path / "a.txt").write_text("Some text.\n")
+    assert len(find_units(tmp_path)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     given = write_jsonl(folder / "in.jsonl", TEXTS)
     (folder / "table.csv").write_text("x")
     (tmp_path / "linked").symlink_to(folder)
+    os.mkfifo(tmp_path / "pipe.jsonl")
     for inputs, out, what in (
         (tmp_path / "none", tmp_path / "out", "no such file or folder"),
+        (tmp_path / "pipe.jsonl", tmp_path / "out", "is a pipe or a device"),
         (folder / "table.csv", tmp_path / "out", "its name ends in none of .parquet"),
         (folder, folder / "out", "lies in the input"),
         (folder, folder, "holds the input"),

@@ -63,7 +63,7 @@ def list_files(paths: PathLikes) -> list[Listing]:
     Folders are searched below, less hidden files and documentation (README, ...).
 
     Raises:
-        CorpusError: no such path.
+        CorpusError: no such path, or one that can be read only once.
         FileError: a folder that cannot be listed.
     """
     found = []
@@ -71,6 +71,9 @@ def list_files(paths: PathLikes) -> list[Listing]:
         if not path.exists():
             raise CorpusError(str(path), "no such file or folder", "correct the path")
         is_folder = path.is_dir()
+        if not is_folder and not path.is_file():
+            # Its format is told by its first bytes, which would be gone when it is read.
+            raise CorpusError(str(path), "is a pipe or a device", "write it to a file, and name that")
         found.append(Listing(path, list(_inside(path)) if is_folder else [path], is_folder))
     return found
 

@@ -194,6 +194,8 @@ def _files(place: Place) -> list[_File]:
         raise CorpusError(
             place.shown, f"cannot be listed ({error})", "correct the path or its rights"
         ) from None
+    if info.type == fs.FileType.Unknown:
+        raise CorpusError(place.shown, "is a pipe or a device", "write it to a file, and name that")
     raise CorpusError(place.shown, "no such file or folder", "correct the path")
 
 
