@@ -77,8 +77,7 @@ def test_a_broken_file_is_rejected_and_the_rest_go_on(files: Path, tmp_path: Pat
     assert "UTF-8" in reject["what"]
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         *(f"documents-{i:05d}.parquet" for i in range(9)),
-        "counts.json",
-        "rejects.jsonl",
+        *(".lock", "counts.json", "rejects.jsonl"),
     }
 
 

@@ -315,7 +315,7 @@ def test_a_finished_conversion_is_replaced_only_when_asked(files: Path, tmp_path
     names = {path.name for path in out.iterdir()}
     assert names == {
         *(f"documents-{i:05d}.iob2" for i in range(4)),
-        *("counts.json", "losses.jsonl", "rejects.jsonl"),
+        *(".lock", "counts.json", "losses.jsonl", "rejects.jsonl"),
     }
 
 

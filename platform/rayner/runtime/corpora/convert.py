@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
+from rayner.files.locks import locked
 from rayner.files.whole import whole_file
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
@@ -49,6 +51,8 @@ SOURCES = (
 )
 """The modules by which documents, labels of a dictionary and chains come out as they do."""
 COUNTS = "counts.json"
+LOCK = ".lock"
+DOING = "writes this corpus"
 KEYS_OF_LOSSES = ("to", "lost")
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
 
@@ -184,10 +188,16 @@ def process(
         purpose: tells what is done with the documents; its first word is shown.
         small: inputs below are worked on in this process where `workers` is None.
         part_bytes: how much of the input is worked on together; of a large file, more.
+
+    Raises:
+        InputError: another process works in `out`.
     """
-    with worked_on(out, "writes this corpus", fresh) as (folder, publication):
+    with worked_on(out, DOING, fresh) as (folder, publication):
         here = publication is not None
-        return _process_into(units, change, purpose, folder, workers, here, fresh, to, small, part_bytes)
+        check_out(folder)
+        _guard(folder)
+        with nullcontext() if here else locked(folder / LOCK, DOING):
+            return _process_into(units, change, purpose, folder, workers, here, fresh, to, small, part_bytes)
 
 
 def _process_into(
@@ -203,8 +213,6 @@ def _process_into(
     part_bytes: int | None,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
     started = time.monotonic()
-    check_out(out)
-    _guard(out)
     doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
     parts = cut_parts(units, purpose, part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
@@ -275,8 +283,8 @@ def _guard(out: Path) -> None:
     """Refuse an output with files of others."""
     if out.exists() and not out.is_dir():
         raise CorpusError(f"--out {out}", "is no folder", "name another")
-    ours = (out / COUNTS).exists() or any(out.glob(".parts"))
-    if not ours and out.exists() and any(out.iterdir()):
+    ours = "key" in _read_counts(out) or any(out.glob(".parts"))
+    if not ours and out.exists() and any(path.name != LOCK for path in out.iterdir()):
         raise CorpusError(f"--out {out}", "holds files that are not from here", "name another folder")
 
 
