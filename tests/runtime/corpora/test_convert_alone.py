@@ -10,7 +10,8 @@ import pytest
 from rayner.data.readers import find_units, read_corpus
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_jsonl
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
+from rayner.runtime.corpora.context_pairs import Generated, contexts
 from rayner.runtime.corpora.convert import convert, process
 from rayner.runtime.corpora.kept_parts import Notes
 
@@ -30,3 +31,25 @@ def test_two_conversions_do_not_write_to_one_folder(tmp_path: Path) -> None:
     process(find_units([tmp_path / "a.jsonl"]), another, "change", out, 0, fresh=False)
     assert asked == ["a", "a"]
     assert [document.document_id for document in read_corpus(out).documents] == ["a"]
+
+
+def test_a_conversion_and_rows_of_contexts_do_not_replace_each_other(tmp_path: Path) -> None:
+    given = tmp_path / "in.jsonl"
+    texts = [f"Ada{i} wrote to Charles. He ran." for i in range(30)]
+    write_jsonl([Document(f"d{i}", text, (Mention(0, 4, "PER"),)) for i, text in enumerate(texts)], given)
+    for first, second in ((_convert, _rows), (_rows, _convert)):
+        out = tmp_path / first.__name__
+        first(given, out)
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+        with pytest.raises(CorpusError, match="holds files that are not from here"):
+            second(given, out)
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+        first(given, out)
+
+
+def _convert(given: Path, out: Path) -> None:
+    convert([given], out, workers=0)
+
+
+def _rows(given: Path, out: Path) -> None:
+    contexts([given], out, Generated())

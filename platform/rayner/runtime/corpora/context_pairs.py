@@ -248,8 +248,16 @@ def _texts(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
 
 def _guard(out: Path) -> None:
     """Refuse an output with files of others."""
-    ours = any((out / name).exists() for name in (COUNTS, ANSWERS, PARTS))
+    ours = _is_counted(out) or any((out / name).exists() for name in (ANSWERS, PARTS))
     if not ours and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CorpusError(
             f"--out {out}", "is no folder, or holds files that are not from here", "name another"
         )
+
+
+def _is_counted(out: Path) -> bool:
+    """Whether the counts in a folder are of rows; other commands call theirs the same."""
+    try:
+        return "rows" in json.loads((out / COUNTS).read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False

@@ -280,7 +280,7 @@ def _counts(format: str, assembled: Assembled, seconds: float) -> dict[str, Any]
 
 
 def _guard(out: Path) -> None:
-    """Refuse an output with files of others."""
+    """Refuse an output with files of others, such as the rows of a context ranker and their counts."""
     if out.exists() and not out.is_dir():
         raise CorpusError(f"--out {out}", "is no folder", "name another")
     ours = "key" in _read_counts(out) or any(out.glob(".parts"))
