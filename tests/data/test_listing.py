@@ -10,7 +10,7 @@ import pytest
 
 from rayner.data import scans
 from rayner.data.readers import find_units, read_corpus
-from rayner.errors import CorpusError, FileError
+from rayner.errors import CorpusError, FileError, InputError
 
 NAMES = ("b.txt", "a/z.txt", "a.txt", "a/b/c.txt", "c.txt/d.txt", "a b.txt", "README.txt", "notes.md")
 HIDDEN = (".git/a.txt", "_work/a.txt", "a/_b.txt", "counts.json", "License", "source.txt.gz")
@@ -81,3 +81,10 @@ def test_what_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
         find_units(tmp_path / "pipe.jsonl")
     (tmp_path / "a.txt").write_text("Some text.\n")
     assert len(find_units(tmp_path)) == 1
+
+
+def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Some text.\n")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("Some text.\n")
+    with pytest.raises(InputError, match=r"caf\\udce9\.txt: the name is not UTF-8; rename it"):
+        find_units(tmp_path)

@@ -134,16 +134,30 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     """A local path, or a URI of any kind that pyarrow or an fsspec package knows: s3://bucket/folder.
 
     Raises:
-        InputError: nothing here knows such URIs, it needs a package or rights that are not there, or it holds
-            credentials.
+        InputError: nothing here knows such URIs, it needs a package or rights that are not there, it holds
+            credentials, or is not UTF-8.
     """
     text = os.fspath(uri)
     check_uri(text)
+    check_name(text)
     if not _URI.match(text) or Path(text).exists():
         path = str(Path(text).absolute())
         return Place(fs.LocalFileSystem(), path, path)
     filesystem, path = _resolve(text)
     return Place(filesystem, path, path if isinstance(filesystem, fs.LocalFileSystem) else text)
+
+
+def check_name(path: str) -> None:
+    """Refuse a path that no file of ours can hold.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = path.encode(errors="backslashreplace").decode()
+        raise InputError(shown, "the name is not UTF-8", "rename it") from None
 
 
 def _resolve(uri: str) -> tuple[fs.FileSystem, str]:

@@ -64,6 +64,32 @@ def test_files_of_other_kinds_are_left_aside(tmp_path: Path) -> None:
     assert here(folder, tmp_path / "out")["documents"] == 4
 
 
+def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "in", TEXTS[:2])
+    write_texts(tmp_path / "more", TEXTS[:3])
+    for link, to in (
+        *(("again", "."), ("once more", "../in")),
+        *(("more", "../more"), ("nothing", "none"), ("round.txt", "round.txt")),
+    ):
+        (folder / link).symlink_to(to)
+    (folder / "more.txt").symlink_to("d0.txt")
+    counts = here(folder, tmp_path / "out")
+    assert (counts["documents"], counts["rejected"]) == (6, 0)
+    names = [row["document_id"] for row in rows(tmp_path / "out")]
+    assert names == ["d0", "d1", "more", "more/d0", "more/d1", "more/d2"]
+
+
+def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "in", TEXTS[:2])
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.csv")).touch()
+    assert here(folder, tmp_path / "out")["documents"] == 2
+    path = Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt"))
+    path.write_text("Ada")
+    for given in (folder, path):
+        with pytest.raises(InputError, match=r"caf\\udce9\.txt: the name is not UTF-8; rename it"):
+            here(given, tmp_path / "other")
+
+
 @pytest.mark.parametrize("form", ["file://{}", "local://{}", "memory://rayner{}"])
 def test_uris_of_pyarrow_and_of_fsspec(tmp_path: Path, form: str) -> None:
     import fsspec

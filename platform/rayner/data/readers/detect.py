@@ -14,6 +14,7 @@ from rayner.data.readers import files
 from rayner.data.readers.formats import FORMATS
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
+from rayner.files.places import check_name
 
 PathLikes = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -134,7 +135,12 @@ def _formats_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path
 
 
 def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
-    """The files that a format may be in: those that are named, and those of folders with its suffixes."""
+    """The files that a format may be in: those that are named, and those of folders with its suffixes.
+
+    Raises:
+        CorpusError: there are none.
+        InputError: the name of one is not UTF-8.
+    """
     named = {listing.path for listing in listings if not listing.is_folder}
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
     kept = [path for path in _all_files(listings) if files.suffix(path) in suffixes or path in named]
@@ -142,6 +148,8 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
         raise CorpusError(
             _named(listings), f"no {format} files ({', '.join(filter(None, suffixes))})", "try --format auto"
         )
+    for path in kept:
+        check_name(str(path))
     return kept
 
 

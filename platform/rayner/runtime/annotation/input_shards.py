@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from collections.abc import Iterable, Sequence
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +19,7 @@ from rayner.data.readers import files
 from rayner.data.readers.detect import OF_A_CONVERSION
 from rayner.errors import CorpusError
 from rayner.files.manifests import Manifest, find_manifest
-from rayner.files.places import Place, place_of
+from rayner.files.places import Place, check_name, place_of
 
 FORMATS = {
     ".parquet": "parquet",
@@ -67,7 +70,7 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
 
     Raises:
         CorpusError: an input that is not there, or not of a format that is annotated.
-        InputError: a URI that cannot be reached.
+        InputError: a URI that cannot be reached, or a name that is not UTF-8.
     """
     found: dict[str, _File] = {}
     aside = 0
@@ -82,6 +85,7 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
                     place.shown, f"its name ends in none of {known} (or those with .gz)", _CONVERT
                 )
             else:
+                check_name(file.place.shown)
                 found.setdefault(file.place.shown, file)
     if not found:
         hint = _CONVERT if aside else "name a file or a folder that holds some"
@@ -182,6 +186,8 @@ def _files(place: Place) -> list[_File]:
         info = place.info()
         if info.type == fs.FileType.File:
             return [_plain(place, "", info)]
+        if place.is_local and info.type == fs.FileType.Directory:
+            return sorted(_inside(place), key=lambda file: file.place.path)
         described = None if place.is_local else find_manifest(place)
         if described is not None and (files_of := _put_in_place(place, *described)):
             return files_of
@@ -197,6 +203,30 @@ def _files(place: Place) -> list[_File]:
     if info.type == fs.FileType.Unknown:
         raise CorpusError(place.shown, "is a pipe or a device", "write it to a file, and name that")
     raise CorpusError(place.shown, "no such file or folder", "correct the path")
+
+
+def _inside(place: Place) -> Iterator[_File]:
+    """The files below a folder of this machine. Links are followed, but not to a folder that they lie in."""
+    start, about = place.path.rstrip("/"), os.stat(place.path)
+    left = [("", frozenset({(about.st_dev, about.st_ino)}))]
+    while left:
+        folder, around = left.pop()
+        for entry in os.scandir(f"{start}/{folder}"):
+            try:
+                about = entry.stat()
+            except FileNotFoundError:
+                # A link to nothing.
+                continue
+            except OSError as error:
+                # Links that lead to each other.
+                if error.errno != errno.ELOOP:
+                    raise
+                continue
+            name, own = f"{folder}{entry.name}", (about.st_dev, about.st_ino)
+            if stat.S_ISREG(about.st_mode):
+                yield _File(place.at(f"{start}/{name}"), name, about.st_size, about.st_mtime_ns)
+            elif stat.S_ISDIR(about.st_mode) and own not in around:
+                left.append((f"{name}/", around | {own}))
 
 
 def _plain(place: Place, name: str, info: fs.FileInfo) -> _File:
