@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
-from rayner.data.schema import MENTION_TYPE, Candidate, Document, Mention, documents_to_table
+from rayner.data.schema import (
+    MENTION_TYPE,
+    Candidate,
+    Document,
+    Mention,
+    documents_from_table,
+    documents_to_table,
+)
 from rayner.errors import CorpusError
 
 
@@ -66,6 +73,11 @@ def test_binder_rows(tmp_path: Path) -> None:
         ' "candidates": [{"entity_id": "Q1", "score": "high"}]}]}',
         '{"text": "a", "entity_types": ["X"], "entity_start_chars": [0], "entity_end_chars": []}',
         '{"text": "a", "entity_types": ["X"]}',
+        '{"text": "a", "document_id": "\\ud800"}',
+        '{"text": "a", "contexts": [{"text": "\\ud800"}]}',
+        '{"text": "a", "contexts": [{"text": "b", "start": 3000000000}]}',
+        '{"text": "a", "contexts": [{"text": "b", "end": true}]}',
+        '{"text": "a", "contexts": [{"text": "b", "score": 1' + "0" * 400 + "}]}",
     ],
 )
 def test_rows_that_are_no_documents_are_rejected_by_line(tmp_path: Path, row: str) -> None:
@@ -76,6 +88,20 @@ def test_rows_that_are_no_documents_are_rejected_by_line(tmp_path: Path, row: st
     (reject,) = reading.rejects
     assert reject.where == f"{path}:2"
     assert reject.what
+    assert json.dumps(reject.to_row(), ensure_ascii=False).encode()
+
+
+def test_whole_numbers_are_scores(tmp_path: Path) -> None:
+    large = 123456789
+    mention = {"start": 0, "end": 1, "type": "X", "score": large, "margin": -large, "probability": 1}
+    mention |= {"types": [{"name": "x", "score": large}], "candidates": [{"entity_id": "q", "score": large}]}
+    row = {"text": "a", "mentions": [mention], "contexts": [{"text": "b", "score": large, "start": 0}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    (document,) = read_corpus(tmp_path).documents
+    (stored,) = documents_from_table(documents_to_table([document]))
+    assert stored.mentions[0].score == pytest.approx(large)
+    assert stored.mentions[0].candidates[0].score == pytest.approx(large)
+    assert stored.contexts[0].score == pytest.approx(large)
 
 
 def test_fields_that_are_not_ours_are_counted(tmp_path: Path) -> None:

@@ -208,7 +208,13 @@ def document_from_row(row: dict[str, Any]) -> Document:
         group=row.get("group"),
         annotated_types=None if row.get("annotated_types") is None else tuple(row["annotated_types"]),
         contexts=tuple(
-            Context(c["text"], c.get("score"), bool(c.get("before", True)), c.get("start"), c.get("end"))
+            Context(
+                c["text"],
+                _number(c.get("score")),
+                bool(c.get("before", True)),
+                c.get("start"),
+                c.get("end"),
+            )
             for c in row.get("contexts") or ()
         ),
     )
@@ -259,12 +265,12 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         entity_id=row.get("entity_id"),
         chain=row.get("chain"),
         head=None if head is None else (head["start"], head["end"]),
-        score=row.get("score"),
-        types=tuple((t["name"], t["score"]) for t in row.get("types") or ()),
+        score=_number(row.get("score")),
+        types=tuple((t["name"], _number(t["score"])) for t in row.get("types") or ()),
         candidates=tuple(_candidate(c) for c in row.get("candidates") or ()),
-        margin=row.get("margin"),
-        probability=row.get("probability"),
-        uncertainty=row.get("uncertainty"),
+        margin=_number(row.get("margin")),
+        probability=_number(row.get("probability")),
+        uncertainty=_number(row.get("uncertainty")),
         name=row.get("name"),
     )
 
@@ -281,8 +287,13 @@ def _candidate_row(candidate: Candidate) -> dict[str, Any]:
 def _candidate(row: dict[str, Any]) -> Candidate:
     if "entity_id" not in row:
         # Rows of before candidates had names: the id was called `name`.
-        return Candidate(row["name"], row["score"])
-    return Candidate(row["entity_id"], row["score"], row.get("name"), row.get("matched"))
+        return Candidate(row["name"], _number(row["score"]))
+    return Candidate(row["entity_id"], _number(row["score"]), row.get("name"), row.get("matched"))
+
+
+def _number(value: Any) -> Any:
+    """A score as it is stored; Arrow takes no large integer for one."""
+    return float(value) if type(value) is int else value
 
 
 def documents_to_table(documents: Iterable[Document]) -> pa.Table:

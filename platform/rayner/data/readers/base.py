@@ -45,7 +45,9 @@ class Reject:
     def __post_init__(self) -> None:
         # Of what was fetched from a URI, whoever reads this knows the URI alone.
         for name in ("where", "what"):
-            object.__setattr__(self, name, with_uris(getattr(self, name)))
+            object.__setattr__(self, name, _as_written(with_uris(getattr(self, name))))
+        if self.document_id is not None:
+            object.__setattr__(self, "document_id", _as_written(self.document_id))
 
     def to_row(self) -> dict[str, Any]:
         """The reject as a JSON object."""
@@ -150,6 +152,11 @@ def is_encodable(text: str) -> bool:
     return True
 
 
+def _as_written(text: str) -> str:
+    """The text with halves of surrogate pairs, which no file can hold, as Python writes them."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def _fault(document: Document) -> tuple[str, str] | None:
     if not document.document_id:
         return "a document without an id", "give it a document_id"
@@ -164,6 +171,7 @@ def _fault(document: Document) -> tuple[str, str] | None:
 def _names(document: Document) -> Iterator[str]:
     """The other strings of a document."""
     yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
+    yield from (context.text for context in document.contexts)
     for mention in document.mentions:
         yield from filter(None, (mention.type, mention.entity_id, mention.name, mention.chain))
         yield from (name for name, _ in mention.types)

@@ -7,6 +7,8 @@ from typing import Any
 from rayner.data.readers.base import Reading, entity_of
 from rayner.data.schema import DOCUMENT_SCHEMA, Document, Mention, document_from_row
 
+_LARGEST = 2**31 - 1
+"""Offset that is stored."""
 _FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
 _BINDER_FIELDS = frozenset(
     {
@@ -41,7 +43,7 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         build = _binder if is_binder else document_from_row
         document = build({**row, "document_id": document_id})
         fault = _fault(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         fault = f"missing field {error}" if isinstance(error, KeyError) else str(error)
         document = None
     if document is None or fault:
@@ -99,11 +101,15 @@ def _fault(document: Document) -> str:
     for context in document.contexts:
         if not isinstance(context.text, str) or not isinstance(context.score, float | int | None):
             return f"context {context.text!r} with score {context.score!r} are not a string and a number"
-        if not isinstance(context.start, int | None) or not isinstance(context.end, int | None):
-            return f"context offsets {context.start!r} {context.end!r} are not integers"
+        if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
+            return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""
+
+
+def _is_offset(value: Any) -> bool:
+    return type(value) is int and abs(value) <= _LARGEST
 
 
 def _is_within(start: Any, end: Any, text: str) -> bool:
