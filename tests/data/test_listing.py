@@ -88,3 +88,12 @@ def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("Some text.\n")
     with pytest.raises(InputError, match=r"caf\\udce9\.txt: the name is not UTF-8; rename it"):
         find_units(tmp_path)
+
+
+def test_a_text_with_annotations_is_no_documentation(tmp_path: Path) -> None:
+    for name in ("Source", "a", "license"):
+        (tmp_path / f"{name}.txt").write_text("Ann ran.")
+        (tmp_path / f"{name}.ann").write_text("T1\tPER 0 3\tAnn\n")
+    (tmp_path / "README.txt").write_text("What this is.")
+    found = {document.document_id for document in read_corpus(tmp_path).documents}
+    assert found == {"Source", "a", "license"}

@@ -190,9 +190,11 @@ def _format_of(path: Path) -> str | None:
 
 
 def _is_aside(path: Path) -> bool:
-    name = path.name
-    documents = files.stem(path).lower() in _DOCUMENTATION or name.lower().endswith(".md")
-    return documents or name in OF_A_CONVERSION
+    name, stem = path.name, files.stem(path)
+    if stem.lower() in _DOCUMENTATION:
+        # What somebody annotated is a document, whatever its name.
+        return not any(path.with_name(stem + notes).exists() for notes in (".ann", ".ann.gz"))
+    return name.lower().endswith(".md") or name in OF_A_CONVERSION
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:
