@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
+from rayner.files.fetching import local
 from rayner.files.places import Place, place_of
+from rayner.files.publishing import Publication
 from tests.object_storage import BUCKET, Fault, Storage
 from tests.waiting import wait_for
 
@@ -104,3 +107,18 @@ def test_an_upload_whose_thread_is_interrupted_at_its_start_never_begins(
         if "ThreadPoolExecutor" in thread.name:
             thread.join(30)
     assert place.read() is None
+
+
+@pytest.mark.parametrize("name", ["a#1.txt", "a b.txt", "é.txt", "100%.txt", "a%20b.txt"])
+def test_names_at_uris_are_those_of_the_objects(storage: Storage, name: str) -> None:
+    key = name.replace("%20", " ")
+    obstore.put(storage.store(), f"named/{key}", b"Ada")
+    uri = f"s3://{BUCKET}/named/{name}"
+    assert place_of(uri).read() == b"Ada"
+    assert local(uri).read_bytes() == b"Ada"
+    folder = Publication(f"s3://{BUCKET}/named/{name}.run")
+    folder.open()
+    (folder.folder / "own.txt").write_text("Charles")
+    folder.push()
+    assert f"named/{key}.run/_manifest.json" in storage.objects("named/")
+    assert (local(folder.uri) / "own.txt").read_text() == "Charles"

@@ -189,7 +189,12 @@ def _fetch_found(place: Place, found: Found) -> Path:
     target = local_root() / "fetched" / key_of(found.entries) / f"{scheme}:" / rest
     if not target.exists():
         kept = objects_of(found.base, found.entries)
-        _assemble(target.parent if found.is_file else target, kept)
+        if found.is_file:
+            # As the URI has its name, which may be encoded.
+            (own,) = kept.values()
+            _assemble(target.parent, {target.name: own})
+        else:
+            _assemble(target, kept)
     return target
 
 

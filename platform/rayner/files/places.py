@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.errors import InputError
-from rayner.files.uris import check_uri
+from rayner.files.uris import check_uri, quoted
 from rayner.files.whole import is_partial, partial_name
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -163,7 +163,7 @@ def check_name(path: str) -> None:
 def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
     hint = "a local path, or a URI such as s3://BUCKET/FOLDER"
     last: Exception | None = None
-    for form in (uri, f"fsspec+{uri}"):
+    for form in (quoted(uri), f"fsspec+{uri}"):
         try:
             return fs.FileSystem.from_uri(form)
         except pa.ArrowInvalid as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rayner.errors import InputError, RaynerError
 from rayner.files.fetching import storage_failure
-from rayner.files.uris import check_uri
+from rayner.files.uris import check_uri, quoted
 
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
 """Of storage that has conditional writes."""
@@ -57,6 +57,6 @@ def store_at(uri: str) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
     options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
     try:
-        return from_url(uri, client_options=options, retry_config=retry)
+        return from_url(quoted(uri), client_options=options, retry_config=retry)
     except Exception as error:
         raise storage_failure(uri, error) from None

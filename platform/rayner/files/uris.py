@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from rayner.errors import InputError
 
@@ -15,6 +16,8 @@ _SHOWN = re.compile(rf"(?:[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
 _SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
 _KEYS_ONLY = ("s3", "gs", "gcs")
+_BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_OF_URIS = "%/:?&=@+,;!$'()*[]"
 
 
 def uri_of(path: str | os.PathLike[str]) -> str | None:
@@ -36,6 +39,11 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
         hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
         raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
     return uri
+
+
+def quoted(uri: str) -> str:
+    """The URI with each character percent-encoded that none can hold; `#` too, as nothing here has fragments."""
+    return quote(_BARE_PERCENT.sub("%25", uri), safe=_OF_URIS)
 
 
 def with_uris(text: str) -> str:
