@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import boto3
 import obstore
 import pytest
 
@@ -13,7 +14,7 @@ from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files.fetching import is_there, local, storage_failure
 from rayner.files.publishing import Publication
 from tests.files.folders_at_uris import published, read, uri, write
-from tests.object_storage import Storage
+from tests.object_storage import BUCKET, Storage
 
 
 def one_line(error: RaynerError) -> str:
@@ -171,3 +172,21 @@ def test_what_storage_says_in_one_line(text: str, what: str) -> None:
     error = storage_failure(uri("x"), OSError(text + "\n<Error>more</Error>"))
     assert what in one_line(error)
     assert isinstance(error, StorageError) == (what == "cannot be read")
+
+
+def test_objects_that_are_no_files_of_one_folder(storage: Storage) -> None:
+    # Obstore and Arrow put no objects of such names.
+    objects = boto3.client("s3")
+    keys = [f"odd/{name}" for name in ("both/x", "both/x/y", "gap//x", "up/../x")]
+    for key in keys:
+        objects.put_object(Bucket=BUCKET, Key=key, Body=b"Ada")
+    for folder, what in (
+        ("both", r"both/x: objects lie below this object"),
+        ("gap", r"gap//x: the name of this object is no path"),
+        ("up", r"up/\.\./x: the name of this object is no path"),
+    ):
+        with pytest.raises(InputError, match=f"s3://{BUCKET}/odd/{what}; rename it"):
+            local(f"s3://{BUCKET}/odd/{folder}")
+    assert local(f"s3://{BUCKET}/odd/both/x").read_bytes() == b"Ada"
+    for key in keys:
+        objects.delete_object(Bucket=BUCKET, Key=key)

@@ -175,7 +175,24 @@ def _look(place: Place) -> Found | None:
     for one in place.files(recursive=True):
         name = one.path.removeprefix(start)
         entries[name] = _plain(name, one)
+    _check_names(entries, place)
     return Found(place, entries, is_file=False) if entries else None
+
+
+def _check_names(names: Mapping[str, Entry], place: Place) -> None:
+    """Refuse objects that cannot be files of one folder.
+
+    Raises:
+        InputError: a name has a part that is none, or is that of a folder as well.
+    """
+    for name in names:
+        parts = name.split("/")
+        folders = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        twice = next((folder for folder in folders if folder in names), None)
+        if twice is not None or {"", ".", ".."} & set(parts):
+            what = "the name of this object is no path" if twice is None else "objects lie below this object"
+            shown = f"{place.shown.rstrip('/')}/{name if twice is None else twice}"
+            raise InputError(shown, what, "rename it, or name files and folders beside it")
 
 
 def _plain(name: str, info: fs.FileInfo) -> Entry:
