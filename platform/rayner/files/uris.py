@@ -12,7 +12,8 @@ from rayner.errors import InputError
 
 _SCHEMES = "s3|gs|gcs|abfss?|az|hdfs|viewfs|hf|memory"
 _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
-_SHOWN = re.compile(rf"(?:[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
+# What is before a URI is looked for at the beginning of a word: a long one would take its square.
+_SHOWN = re.compile(rf"(?:(?<![^\s'\"])[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
 _SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
 _KEYS_ONLY = ("s3", "gs", "gcs")
@@ -42,7 +43,7 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def quoted(uri: str) -> str:
-    """The URI with each character percent-encoded that none can hold; `#` too, as nothing here has fragments."""
+    """The URI with each character percent-encoded that none can hold; `#` too: none has a fragment here."""
     return quote(_BARE_PERCENT.sub("%25", uri), safe=_OF_URIS)
 
 
