@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -210,3 +211,17 @@ def test_brat_suffixes_in_capitals(tmp_path: Path) -> None:
         ("b", "Bob ran.", 1),
     ]
     assert not reading.rejects
+
+
+def test_mentions_that_all_count_something_else_take_no_square_of_the_text(tmp_path: Path) -> None:
+    lines, line = 50_000, "Ann wrote."
+    (tmp_path / "a.txt").write_text(f"{line}\r\n" * lines, newline="")
+    places = range(len(line) + 1, lines * (len(line) + 1), 20 * (len(line) + 1))
+    (tmp_path / "a.ann").write_text(
+        "".join(f"T{i}\tPER {start} {start + 3}\tAnn\n" for i, start in enumerate(places))
+    )
+    begun = time.process_time()
+    rejects = read_corpus(tmp_path).rejects
+    assert time.process_time() - begun < 3
+    assert len(rejects) == len(places)
+    assert all("CRLF as one" in reject.hint for reject in rejects)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rayner.data.readers.base import Reading
 
 NEAR = 200
@@ -41,18 +43,32 @@ def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
     return what, "correct the offsets or the mention's text"
 
 
-def _in_bytes(text: str, start: int, end: int) -> str:
-    return text.encode()[start:end].decode(errors="replace")
+# Where offsets count something else, all mentions of a text are wrong: it is encoded once for them.
+_in_utf_8 = lru_cache(maxsize=1)(str.encode)
 
 
-def _in_utf16(text: str, start: int, end: int) -> str:
-    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", errors="replace")
+@lru_cache(maxsize=1)
+def _in_utf_16(text: str) -> bytes:
+    return text.encode("utf-16-le")
+
+
+@lru_cache(maxsize=1)
+def _with_one_line_end(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _of_bytes(text: str, start: int, end: int) -> str:
+    return _in_utf_8(text)[start:end].decode(errors="replace")
+
+
+def _of_utf_16(text: str, start: int, end: int) -> str:
+    return _in_utf_16(text)[2 * start : 2 * end].decode("utf-16-le", errors="replace")
 
 
 _COUNTS = {
-    "count UTF-8 bytes": _in_bytes,
-    "count UTF-16 units": _in_utf16,
-    "count CRLF as one character": lambda text, start, end: text.replace("\r\n", "\n")[start:end],
+    "count UTF-8 bytes": _of_bytes,
+    "count UTF-16 units": _of_utf_16,
+    "count CRLF as one character": lambda text, start, end: _with_one_line_end(text)[start:end],
 }
 
 
