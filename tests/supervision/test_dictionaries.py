@@ -229,3 +229,14 @@ def test_dictionary_formats(tmp_path: Path) -> None:
 def test_broken_dictionaries_say_where(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         read_dictionary(write(tmp_path, name, content))
+
+
+def test_a_name_in_quotes_may_hold_a_line_end_and_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "names.csv"
+    path.write_text('name,type\n"New\nYork",LOC\nOslo,LOC\n')
+    names = read_dictionary(path)
+    assert len(names) == 2
+    assert Dictionary(names, LabelSettings()).find("In New York.")[0].start == 3
+    path.write_text('name\n"Ada\nBob\nCid\n')
+    with pytest.raises(CorpusError, match=r"names\.csv:4: .*; close the quotes of this row"):
+        read_dictionary(path, "PER")

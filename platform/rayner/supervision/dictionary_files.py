@@ -52,7 +52,7 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
     # A quote in a tab-separated file is a character of a name (5" gun), not a quotation.
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         if "name" not in header:
@@ -64,7 +64,7 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
                 names, row.get("type", ""), row.get("entity_id"), default_type, path, reader.line_num
             )
     except csv.Error as error:
-        raise CorpusError(f"{path}:{reader.line_num}", str(error)) from None
+        raise CorpusError(f"{path}:{reader.line_num}", str(error), "close the quotes of this row") from None
 
 
 def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
