@@ -81,6 +81,19 @@ def test_templates_make_balanced_rows(books: Path, tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out") != rows
 
 
+def test_a_document_in_two_files_makes_rows_once(books: Path, tmp_path: Path) -> None:
+    once = contexts([books], tmp_path / "once", Generated())
+    again = tmp_path / "again"
+    write_jsonl([marked(BOOKS["moby"], "moby", group="moby")], again / "a.jsonl")
+    write_jsonl([marked("[PER:Ahab] slept.", "moby")], again / "b.jsonl")
+    result = contexts([books, again], tmp_path / "twice", Generated())
+    assert rows_of(tmp_path / "twice") == rows_of(tmp_path / "once")
+    assert (result["documents"], result["sentences"]) == (once["documents"], once["sentences"])
+    assert (result["duplicates"], result["rejected"]) == (1, 1)
+    (reject,) = map(json.loads, (tmp_path / "twice/rejects.jsonl").read_text().splitlines())
+    assert "document 'moby' differs from the one at" in reject["what"]
+
+
 def test_no_row_has_a_sentence_of_what_is_left_out(books: Path, tmp_path: Path) -> None:
     result = contexts([books], tmp_path / "out", Generated(), leave_out=[books / "moby.jsonl"])
     rows = rows_of(tmp_path / "out")

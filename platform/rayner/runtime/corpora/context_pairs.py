@@ -91,8 +91,9 @@ def contexts(
             the same rows; 0 labels in this process.
 
     Returns:
-        `rows, relevant, documents, sentences, rejected, left_out, counts` (what became of requests or
-        contexts, by what it is), `seconds`; with a model also `host, texts` (that were not sent).
+        `rows, relevant, documents, sentences, duplicates` (the same document again), `rejected, left_out,
+        counts` (what became of requests or contexts, by what it is), `seconds`; with a model also `host,
+        texts` (that were not sent).
 
     Raises:
         CorpusError: no document can be read, none has a mention to ask for, or `out` must not be written to.
@@ -130,6 +131,7 @@ def _contexts(
         "relevant": sum(row.relevant for row in rows),
         "documents": corpus.documents,
         "sentences": corpus.sentences,
+        "duplicates": corpus.duplicates,
         "rejected": len(corpus.rejects),
         "left_out": left_out.pop("", 0) + counts["requests left out"],
         "counts": dict(sorted((+counts).items())),
@@ -154,7 +156,7 @@ def _contexts(
     with text_file(out / ROWS) as file:
         file.writelines(row_to_json(rows[place]) + "\n" for place in order)
     with text_file(out / "rejects.jsonl") as file:
-        file.writelines(json.dumps(reject, ensure_ascii=False) + "\n" for reject in corpus.rejects)
+        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in corpus.rejects)
     with whole_file(out / COUNTS) as path:
         by_text = {"left_out_by_text": dict(left_out)}
         path.write_text(json.dumps(shown | by_text, ensure_ascii=False, indent=1), "utf-8")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rayner.data.readers import Reading, find_units, read_unit
+from rayner.data.readers import find_units, read_unit
 from rayner.data.schema import Document
+from rayner.runtime.corpora.distinct import Distinct
 from rayner.runtime.progress import track
 from rayner.supervision.synthetic_contexts import SourceSentence
 
@@ -17,20 +17,20 @@ SENTENCES = 50_000
 """Of other documents, from which contexts that do not help are drawn."""
 
 
-class CountedCorpus:
-    """The documents of files, read one unit after another, and what of them was counted on the way."""
+class CountedCorpus(Distinct):
+    """The documents of files, each id once, read one unit after another, and what of them was counted on the
+    way."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__()
         self.units = find_units([Path(path).absolute() for path in paths])
         self.documents = self.sentences = 0
-        self.rejects: list[dict[str, Any]] = []
 
     def __iter__(self) -> Iterator[Document]:
         for unit in track(self.units, len(self.units), "contexts"):
-            reading: Reading = read_unit(unit)
-            self.rejects += (reject.to_row() for reject in reading.rejects)
-            self.documents += len(reading.documents)
-            yield from reading.documents
+            for document in self.of(read_unit(unit)):
+                self.documents += 1
+                yield document
 
 
 class Drawn:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -18,15 +16,14 @@ import pyarrow.parquet as pq
 import torch
 
 from rayner.config import BaseRecipe
-from rayner.data.example_shards import canonical
 from rayner.data.readers import Reject, find_units, read_unit
-from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file, whole_file
 from rayner.files.working import worked_on
 from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.corpora.distinct import Distinct
 from rayner.runtime.progress import track
 from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
@@ -119,35 +116,19 @@ def _rank(
     }
 
 
-class _Corpus:
+class _Corpus(Distinct):
     """The documents of files, each id once, read one unit after another; their ids by then."""
 
     def __init__(self, paths: Sequence[Path], format: str) -> None:
+        super().__init__()
         self._units = find_units([Path(path).absolute() for path in paths], format)
         self.ids: list[str] = []
-        self.rejects: list[Reject] = []
-        self.duplicates = 0
 
     def __iter__(self) -> Iterator[Document]:
-        seen: dict[str, tuple[bytes, str]] = {}
-        repaired: Counter[str] = Counter()
         for unit in track(self._units, len(self._units), RANKING):
-            reading = read_unit(unit)
-            repaired.update(reading.repaired)
-            self.rejects += reading.rejects
-            for document, where in zip(reading.documents, map(str, reading.places), strict=True):
-                name = document.document_id
-                digest = hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
-                if name not in seen:
-                    seen[name] = digest, where
-                    self.ids.append(name)
-                    yield document
-                elif seen[name][0] == digest:
-                    self.duplicates += 1
-                else:
-                    what = f"document {name!r} differs from the one at {seen[name][1]}"
-                    self.rejects.append(Reject(where, what, "give each document an id of its own", name))
-        self.duplicates += repaired[TWICE]
+            for document in self.of(read_unit(unit)):
+                self.ids.append(document.document_id)
+                yield document
 
 
 def _check_checkpoint(checkpoint: Path) -> BaseRecipe:

@@ -1,0 +1,40 @@
+"""The documents of files that are read one after another, each id once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from rayner.data.example_shards import canonical
+from rayner.data.readers import Reading, Reject
+from rayner.data.readers.merge import TWICE
+from rayner.data.schema import Document
+
+
+class Distinct:
+    """Of documents with one id the first one counts, as in a corpus that is converted.
+
+    `duplicates` counts the same document again; another one of its id is among the `rejects`, with all that
+    the files were not read of.
+    """
+
+    def __init__(self) -> None:
+        self.rejects: list[Reject] = []
+        self.duplicates = 0
+        self._seen: dict[str, tuple[bytes, str]] = {}
+
+    def of(self, reading: Reading) -> Iterator[Document]:
+        """The documents of a file that count."""
+        self.rejects += reading.rejects
+        self.duplicates += reading.repaired[TWICE]
+        for document, where in zip(reading.documents, map(str, reading.places), strict=True):
+            name = document.document_id
+            digest = hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
+            if name not in self._seen:
+                self._seen[name] = digest, where
+                yield document
+            elif self._seen[name][0] == digest:
+                self.duplicates += 1
+            else:
+                what = f"document {name!r} differs from the one at {self._seen[name][1]}"
+                self.rejects.append(Reject(where, what, "give each document an id of its own", name))
