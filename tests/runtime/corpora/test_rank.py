@@ -12,6 +12,7 @@ from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError
 from rayner.runtime.corpora import rank as module
+from rayner.runtime.corpora.convert import convert
 from rayner.runtime.corpora.rank import rank
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
@@ -91,3 +92,16 @@ def test_an_actor_ranks_as_this_process(
     monkeypatch.setattr(module, "each_on_actors", each_pickled)
     one, other = rank([texts], checkpoint), rank([texts], checkpoint, workers=1)
     assert {**other, "seconds": 0} == {**one, "seconds": 0}
+
+
+def test_rejects_of_a_conversion_are_kept(checkpoint: Path, texts: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_text('{"text": "Ada slept."}\n{\n')
+    convert([tmp_path / "more.jsonl"], tmp_path / "out", workers=0)
+    rejects = (tmp_path / "out/rejects.jsonl").read_text()
+    with pytest.raises(CorpusError, match="holds files that are not from here"):
+        rank([texts], checkpoint, tmp_path / "out")
+    assert (tmp_path / "out/rejects.jsonl").read_text() == rejects
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    for _ in range(2):
+        assert rank([texts], checkpoint, tmp_path / "mine")["documents"] == 6

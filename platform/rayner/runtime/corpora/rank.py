@@ -32,6 +32,7 @@ from rayner.tasks.registry import train_task
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
+REJECTS = "rejects.jsonl"
 PART = 64
 """Documents that an actor is given at once."""
 FIRST = 10
@@ -62,7 +63,8 @@ def rank(
 
     Raises:
         CheckpointError: it does not say how uncertain it is, or gives no numbers.
-        CorpusError: no document can be read, or `out` holds an input or lies in one.
+        CorpusError: no document can be read, or `out` holds an input, lies in one, or has rejects of another
+            command.
         InputError: `out` is a file or cannot be written, which is seen before any work.
     """
     if out is None:
@@ -72,6 +74,7 @@ def rank(
         check_writable(out)
     # The place is opened before the work, which would be lost where it cannot be.
     with worked_on(out, "writes this ranking") as (folder, _):
+        _guard(folder)
         return _rank(paths, checkpoint, folder, format, workers)
 
 
@@ -157,6 +160,12 @@ def _scorer(checkpoint: Path) -> Callable[[Sequence[Document]], list[Uncertainty
     return lambda documents: list(_answers(predictor, documents))
 
 
+def _guard(out: Path) -> None:
+    """Refuse an output whose rejects are those of a conversion."""
+    if (out / REJECTS).exists() and not (out / f"{RANKING}.jsonl").exists():
+        raise CorpusError(f"--out {out}", "holds files that are not from here", "name another folder")
+
+
 def _write(rows: Sequence[dict[str, Any]], rejects: Sequence[Reject], out: Path) -> None:
     schema = pa.schema(
         [
@@ -166,9 +175,9 @@ def _write(rows: Sequence[dict[str, Any]], rejects: Sequence[Reject], out: Path)
             ("words", pa.int64()),
         ]
     )
-    with text_file(out / "rejects.jsonl") as file:
-        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in rejects)
     with text_file(out / f"{RANKING}.jsonl") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with text_file(out / REJECTS) as file:
+        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in rejects)
     with whole_file(out / f"{RANKING}.parquet") as path:
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
