@@ -72,11 +72,13 @@ def test_a_boolean_is_no_number(folder: Path, stage: str, option: str) -> None:
         read_pipeline(path)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
-def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"), [("a\0b", r"stages.0.checkpoint: .* is no path"), ("\ud800", r"yaml:1: .*surrogate")]
+)
+def test_a_checkpoint_that_is_no_path_is_named(folder: Path, name: str, what: str) -> None:
     path = folder / "pipeline.yaml"
     path.write_text(f'stages: [{{checkpoint: "{name.encode("unicode-escape").decode()}"}}]')
-    with pytest.raises(RecipeError, match=r"stages.0.checkpoint: .* is no path"):
+    with pytest.raises(RecipeError, match=what):
         read_pipeline(path)
 
 

@@ -67,9 +67,8 @@ class Metric(NamedTuple):
 
     def is_better(self, value: float, best: float | None) -> bool:
         """Whether a value beats the best so far: any does where there is none, any number where it is NaN."""
-        if best is None or math.isnan(best):
-            return best is None or not math.isnan(value)
-        return value > best if self.mode == "max" else value < best
+        sign = 1 if self.mode == "max" else -1
+        return best is None or sign * value > sign * best or (math.isnan(best) and not math.isnan(value))
 
 
 class Output(NamedTuple):
@@ -229,8 +228,7 @@ class TrainTask(Protocol[Given, Example, Batch]):
 
 
 class RunTask(TrainTask[Any, Any, Any], Protocol):
-    """All that the runtime calls of a task: how it learns, and how its data, its loss, its evaluation and its
-    checkpoints are had. `encoder_task.EncoderTask` gives defaults of these members.
+    """All that the runtime calls of a task. `encoder_task.EncoderTask` gives defaults of these members.
 
     Attributes:
         metric: which metric chooses the best checkpoint, where there is a development set.
