@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_a_group_without_a_command_shows_its_help_as_wrong_usage(run):
     assert (status, out) == (2, "")
     assert err.startswith("Usage: rayner corpus")
     assert "convert" in err
+
+
+def test_a_letter_that_the_output_lacks_ends_no_command(monkeypatch, tmp_path):
+    """As where the locale is not UTF-8."""
+    from rayner.cli import main
+
+    row = '{"document_id": "a", "text": "Ada", "mentions": [{"start": 0, "end": 3, "type": "é"}]}'
+    (tmp_path / "a.jsonl").write_text(row, encoding="utf-8")
+    written = BytesIO()
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(written, encoding="ascii", write_through=True))
+    with pytest.raises(SystemExit) as ended:
+        main(["corpus", "check", str(tmp_path / "a.jsonl")])
+    assert ended.value.code == 0
+    assert b"\\xe9" in written.getvalue()
 
 
 def test_the_version_is_the_packages(run, root):

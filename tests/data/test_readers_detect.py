@@ -35,6 +35,15 @@ def test_detects(tmp_path: Path, name: str) -> None:
     assert detect([str(tmp_path / file)]) == name
 
 
+@pytest.mark.parametrize("content", ['[{"text": "a"}]', '[{"text": "a"},\n{"text": "b"}]'])
+def test_an_array_is_told_how_to_become_lines(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(CorpusError, match=r"no known format.*; write one JSON object a line, as `jq -c"):
+        detect(tmp_path / "x.json")
+    with pytest.raises(CorpusError, match=r"x.json:1: .*; write one JSON object a line, as `jq -c"):
+        read_corpus(tmp_path / "x.json", format="jsonl")
+
+
 def test_conll_2003_is_not_litbank(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\n\nrejects VBZ B-VP O\n")
     assert detect(tmp_path) == "columns"

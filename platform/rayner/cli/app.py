@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -66,6 +67,9 @@ def _command() -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C, 1 for anything else."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal or a file that is not UTF-8 has a letter it lacks as \\xe9, and not a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     with errors_as_status():
         status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:

@@ -11,6 +11,13 @@ from rayner.errors import InputError
 
 Reject = Callable[[str, str, str], object]
 """Takes where something is wrong, what, and what to do about it."""
+ONE_A_LINE = "write one JSON object a line"
+OF_AN_ARRAY = f"{ONE_A_LINE}, as `jq -c '.[]'` does with an array"
+
+
+def hint_for(line: str) -> str:
+    """What to do about a line that is no JSON object: many files hold one array of all objects."""
+    return OF_AN_ARRAY if line.lstrip().startswith("[") else ONE_A_LINE
 
 
 def json_values(
@@ -28,7 +35,7 @@ def json_values(
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            reject(where, f"not JSON ({error})", "write one JSON object a line")
+            reject(where, f"not JSON ({error})", hint_for(line))
         else:
             yield number, where, value
 
@@ -37,14 +44,14 @@ def json_objects(
     lines: Iterable[tuple[int, str]],
     path: str | Path,
     reject: Reject,
-    hint: str = "write one JSON object a line",
+    hint: str = ONE_A_LINE,
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """As `json_values`, of objects; another value is rejected."""
     for number, where, value in json_values(lines, path, reject):
         if isinstance(value, dict):
             yield number, where, value
         else:
-            reject(where, "not a JSON object", hint)
+            reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(value, list) else hint)
 
 
 def rows_under_data(text: str, path: Path, error: type[InputError]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path:
         "a.jsonl:4": "no field `text`",
         "a.jsonl:5": "no field `text`",
         "a.jsonl:6": "document_id is",
-        "a.jsonl:7": "no field `text`",
+        "a.jsonl:7": "not a JSON object",
         "a.jsonl:8": "without an id",
         "a.jsonl:9": "surrogate",
         "a.jsonl:10": "not JSON",

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
+from rayner.data.json_lines import OF_AN_ARRAY
 from rayner.data.readers import files
 from rayner.data.readers.formats import FORMATS
 from rayner.errors import CorpusError
@@ -105,7 +106,9 @@ def _only_format(listings: Sequence[Listing]) -> str:
         return next(iter(found))
     hint = f"give --format: {', '.join(FORMATS)}"
     if not found:
-        raise CorpusError(_named(listings), f"no known format; looked at {_seen(strange)}", hint)
+        is_array = _first_line(strange[0]).lstrip().startswith("[")
+        what = f"no known format; looked at {_seen(strange)}"
+        raise CorpusError(_named(listings), what, OF_AN_ARRAY if is_array else hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
     raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")
 
@@ -206,8 +209,9 @@ def _named(listings: Sequence[Listing]) -> str:
 
 
 def _seen(paths: Sequence[Path]) -> str:
-    firsts = []
-    for path in paths[:3]:
-        line = next((line for line in files.sample(path).lines if line.strip()), "")
-        firsts.append(f"{path} ({line[:40]!a})")
+    firsts = [f"{path} ({_first_line(path)[:40]!a})" for path in paths[:3]]
     return "; ".join(firsts) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
+def _first_line(path: Path) -> str:
+    return next((line for line in files.sample(path).lines if line.strip()), "")

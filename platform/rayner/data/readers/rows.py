@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rayner.data.json_lines import OF_AN_ARRAY, ONE_A_LINE
 from rayner.data.readers.base import Reading, entity_of
 from rayner.data.schema import DOCUMENT_SCHEMA, Document, Mention, document_from_row
 
@@ -24,7 +25,10 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
 
     Fields that neither knows are counted as ignored: annotations may hide in them.
     """
-    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+    if not isinstance(row, dict):
+        reading.reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(row, list) else ONE_A_LINE)
+        return
+    if not isinstance(row.get("text"), str):
         reading.reject(where, "no field `text`", 'a row needs {"document_id": "...", "text": "..."}')
         return
     document_id = row.get("document_id", row.get("id"))

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayner.data.json_lines import hint_for
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Reject
 from rayner.data.readers.rows import add_row
@@ -280,12 +281,14 @@ def _read(row: Row, work: Work) -> None:
 def _json(row: Row) -> Any:
     assert isinstance(row.content, bytes)
     try:
-        return json.loads(row.content.decode().removeprefix("\ufeff"))
+        line = row.content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         what = f"byte 0x{row.content[error.start]:02x} is not UTF-8"
         raise CorpusError(row.where, what, "convert it to UTF-8, for example with iconv -f latin1") from None
+    try:
+        return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise CorpusError(row.where, f"not JSON ({error})", "write one JSON object a line") from None
+        raise CorpusError(row.where, f"not JSON ({error})", hint_for(line)) from None
 
 
 def _keep_first(work: Work) -> None:

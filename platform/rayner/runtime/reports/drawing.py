@@ -6,6 +6,7 @@ matplotlib makes folders when it is imported, so it is imported when something i
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from html import escape
 from io import StringIO
@@ -57,7 +58,9 @@ def svg(title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -
     from matplotlib.figure import Figure
 
     style: dict[Any, Any] = {**_STYLE, "svg.hashsalt": title}
-    with rc_context(style):
+    with rc_context(style), warnings.catch_warnings():
+        # Texts are measured by a font that lacks most scripts; the page's own fonts draw them.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(size, layout="constrained")
         draw(figure)
         text = StringIO()
