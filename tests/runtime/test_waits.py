@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import ray
-from ray import serve
 
 from rayner.data import scans
 from rayner.data.readers.base import Unit
@@ -76,8 +75,9 @@ def test_a_service_whose_replicas_never_run_is_refused_in_time(
 ) -> None:
     monkeypatch.setenv(WAIT_VARIABLE, "0.6")
     monkeypatch.setattr(elsewhere, "SECONDS_BETWEEN_LINES", 0.0)
-    states = {"mine": SimpleNamespace(status="DEPLOYING", deployments={})}
-    monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications=states))
+    state = SimpleNamespace(app_status=SimpleNamespace(status="DEPLOYING"))
+    client = SimpleNamespace(get_serve_status={"mine": state}.__getitem__)
+    monkeypatch.setattr(launch, "_client", lambda: client)
     refused = r"no replicas of the application mine have answered for 0\.6 s; free are .* CPU"
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused):
         launch._wait("mine", lambda: False)

@@ -258,8 +258,10 @@ def _guard(out: Path) -> None:
 
 
 def _is_counted(out: Path) -> bool:
-    """Whether the counts in a folder are of rows; other commands call theirs the same."""
+    """Whether the counts in a folder are of rows; other commands call theirs the same. An object that was
+    lost at a URI is an empty file, where the work starts over."""
     try:
-        return "rows" in json.loads((out / COUNTS).read_text("utf-8"))
+        text = (out / COUNTS).read_text("utf-8")
+        return not text or "rows" in json.loads(text)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False

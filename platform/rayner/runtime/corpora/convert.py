@@ -283,9 +283,14 @@ def _guard(out: Path) -> None:
     """Refuse an output with files of others, such as the rows of a context ranker and their counts."""
     if out.exists() and not out.is_dir():
         raise CorpusError(f"--out {out}", "is no folder", "name another")
-    ours = "key" in _read_counts(out) or any(out.glob(".parts"))
-    if not ours and out.exists() and any(path.name != LOCK for path in out.iterdir()):
+    if not _is_ours(out) and out.exists() and any(path.name != LOCK for path in out.iterdir()):
         raise CorpusError(f"--out {out}", "holds files that are not from here", "name another folder")
+
+
+def _is_ours(out: Path) -> bool:
+    # An object that was lost at a URI is an empty file, where the work starts over.
+    is_lost = (out / COUNTS).exists() and not (out / COUNTS).stat().st_size
+    return is_lost or "key" in _read_counts(out) or any(out.glob(".parts"))
 
 
 def _read_counts(out: Path) -> dict[str, Any]:
