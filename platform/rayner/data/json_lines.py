@@ -15,9 +15,9 @@ ONE_A_LINE = "write one JSON object a line"
 OF_AN_ARRAY = f"{ONE_A_LINE}, as `jq -c '.[]'` does with an array"
 
 
-def hint_for(line: str) -> str:
+def hint_for(line: str, otherwise: str = ONE_A_LINE) -> str:
     """What to do about a line that is no JSON object: many files hold one array of all objects."""
-    return OF_AN_ARRAY if line.lstrip().startswith("[") else ONE_A_LINE
+    return OF_AN_ARRAY if line.lstrip().startswith("[") else otherwise
 
 
 def json_values(

@@ -67,8 +67,7 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     def example_settings(self) -> Mapping[str, Any]:
         """Encoder, tokenizer, windows and the widest span."""
         return {
-            "encoder": self.recipe.encoder,
-            "tokenizer": self.tokenizer.digest,
+            **self.encoder_settings,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "max_span_width": self.recipe.model.max_span_width,
         }

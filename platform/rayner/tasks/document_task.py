@@ -52,8 +52,7 @@ class DocumentTask(CorpusTask[R]):
         """What decides the examples: encoder, tokenizer, windows, contexts, type names, width limit."""
         settings = {
             "task": type(self).__name__,
-            "encoder": self.recipe.encoder,
-            "tokenizer": self.tokenizer.digest,
+            **self.encoder_settings,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "types": self.names,
             "max_width": self.max_width,

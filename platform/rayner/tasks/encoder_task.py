@@ -144,14 +144,14 @@ class EncoderTask(ABC, Generic[R]):
         return self.predictor(model)
 
     def example_settings(self) -> Mapping[str, Any]:
-        """Those settings that `examples` reads: with the items, they are the key of a stored example set.
+        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
+        return {**self.recipe.model_dump(mode="json", exclude=_NOT_READ), **self.encoder_settings}
 
-        The tokenizer, too: the folder that a recipe names as its encoder may have another one by now.
-        """
-        return {
-            **self.recipe.model_dump(mode="json", exclude=_NOT_READ),
-            "tokenizer": self.tokenizer.digest,
-        }
+    @property
+    def encoder_settings(self) -> Mapping[str, Any]:
+        """Of `example_settings`, what tells the encoder's sub-words from any other's: the folder that a
+        recipe names may have another tokenizer by now."""
+        return {"encoder": self.recipe.encoder, "tokenizer": self.tokenizer.digest}
 
     def counts(self, batch: Any, progress: Progress) -> Counts:
         """What the sum of each part of the loss is divided by, after adding it up over the whole step.

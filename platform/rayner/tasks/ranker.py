@@ -81,8 +81,7 @@ class RankerTask(EncoderTask[RankerRecipe]):
     def example_settings(self) -> Mapping[str, Any]:
         """The encoder, its tokenizer, and how much of a pair it reads."""
         recipe = self.recipe
-        of_encoder = {"encoder": recipe.encoder, "tokenizer": self.tokenizer.digest}
-        return {"task": recipe.task, **of_encoder, "length": recipe.model.length}
+        return {"task": recipe.task, **self.encoder_settings, "length": recipe.model.length}
 
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
         """The sub-words of a pair that the model reads: of a longer one the longer side is cut at its end."""

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from rayner.data.json_lines import OF_AN_ARRAY
+from rayner.data.json_lines import hint_for
 from rayner.data.readers import files
 from rayner.data.readers.formats import FORMATS
 from rayner.errors import CorpusError
@@ -106,9 +106,8 @@ def _only_format(listings: Sequence[Listing]) -> str:
         return next(iter(found))
     hint = f"give --format: {', '.join(FORMATS)}"
     if not found:
-        is_array = _first_line(strange[0]).lstrip().startswith("[")
         what = f"no known format; looked at {_seen(strange)}"
-        raise CorpusError(_named(listings), what, OF_AN_ARRAY if is_array else hint)
+        raise CorpusError(_named(listings), what, hint_for(_first_line(strange[0]), hint))
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
     raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")
 

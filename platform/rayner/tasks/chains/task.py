@@ -82,8 +82,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer and windows."""
-        of_encoder = {"encoder": self.recipe.encoder, "tokenizer": self.tokenizer.digest}
-        return {**of_encoder, "windows": self.recipe.windows.model_dump(mode="json")}
+        return {**self.encoder_settings, "windows": self.recipe.windows.model_dump(mode="json")}
 
     def windows_of(self, document: Document) -> list[TextWindow]:
         """The windows of a document."""

@@ -79,9 +79,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def example_settings(self) -> Mapping[str, Any]:
         """The encoder, its tokenizer, and the prefixes."""
-        recipe = self.recipe
-        of_encoder = {"encoder": recipe.encoder, "tokenizer": self.tokenizer.digest}
-        return {**of_encoder, "prefixes": recipe.augmentation.prefixes}
+        return {**self.encoder_settings, "prefixes": self.recipe.augmentation.prefixes}
 
     def examples(self, items: Iterable[Entity]) -> Iterator[dict[str, Any]]:
         """A row for each string of an entity, its name first.

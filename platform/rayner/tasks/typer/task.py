@@ -113,8 +113,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         """What decides the examples: encoder, tokenizer, windows, where a mention is read, types."""
         return {
             "task": type(self).__name__,
-            "encoder": self.recipe.encoder,
-            "tokenizer": self.tokenizer.digest,
+            **self.encoder_settings,
             "windows": self.recipe.windows.model_dump(mode="json"),
             "mention_encoding": self.recipe.model.mention_encoding,
             "types": self.names,
