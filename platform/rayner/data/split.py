@@ -104,7 +104,11 @@ def codes_of(column: pa.ChunkedArray) -> np.ndarray:
     """A number for each value, counted from 0 in the order of their first rows; -1 for null: int64 [N]."""
     found = column.combine_chunks().dictionary_encode()
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    return found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    del found
+    # Arrow keeps what it has freed: here a table of all values.
+    pa.default_memory_pool().release_unused()
+    return codes
 
 
 def _place(document: Document, seed: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pickle
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -274,19 +275,20 @@ def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: P
     paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
     found = [load_scan(path) for path in paths]
     missing = [number for number, scanned in enumerate(found) if scanned is None]
-    work = partial(_scan_and_save, change)
-    for number, scanned in zip(
-        missing, _in_order(mapper, work, [(parts[n], paths[n]) for n in missing]), strict=True
-    ):
-        found[number] = scanned
+    work = partial(_numbered, partial(_scan_and_save, change))
+    for number, scanned in mapper(work, [(n, (parts[n], paths[n])) for n in missing]):
+        found[number] = pickle.loads(scanned)
+    # Arrow keeps what it has freed of the files, several times what the scans take.
+    pa.default_memory_pool().release_unused()
     return [scanned for scanned in found if scanned is not None]
 
 
-def _scan_and_save(change: Change, given: tuple[Part, Path]) -> Scan:
+def _scan_and_save(change: Change, given: tuple[Part, Path]) -> bytes:
+    """As bytes: a table from another process would lie in Ray's shared memory, which stays mapped."""
     part, path = given
     found = scan(change, part)
     save_scan(found, path)
-    return found
+    return pickle.dumps(found)
 
 
 def _in_order(mapper: ParallelMap, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
