@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
 def test_an_annotation_that_is_none_is_rejected_alone(tmp_path: Path) -> None:
     passage = {**sentence(0, "Ann ran", (0, 3)), "infons": {}}
     passage["annotations"] += [{"locations": [{"offset": "far", "length": 1}]}, "Ann", {"locations": None}]
+    passage["annotations"].append({"locations": [{"offset": math.inf, "length": 1}]})
     (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [passage]}]}))
     reading = read_corpus(tmp_path / "a.json")
     assert [m.type for d in reading.documents for m in d.mentions] == ["X"]
-    assert len(reading.rejects) == 3
+    assert len(reading.rejects) == 4

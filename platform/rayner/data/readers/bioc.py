@@ -7,8 +7,9 @@ touch. Relations are ignored and counted; discontinuous annotations are rejected
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -54,7 +55,7 @@ def read(unit: Unit) -> Reading:
         where = f"{path}: document {document_id}"
         try:
             _add(document, document_id, where, reading)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"no field {error}" if isinstance(error, KeyError) else str(error)
             reading.reject(where, f"not a document of BioC: {what}", "correct the document", document_id)
     return reading
@@ -119,8 +120,8 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
     mentions = []
     for annotation, near in annotations:
         try:
-            mention = _mention(annotation, [*near, *blocks], text, (where, document_id), reading)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            mention = _mention(annotation, chain(near, blocks), text, (where, document_id), reading)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"not an annotation of BioC: {annotation!r:.60} ({type(error).__name__}: {error})"
             reading.reject(where, what, "correct the annotation", document_id)
         else:
@@ -131,7 +132,7 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
 
 def _mention(
     annotation: Mapping[str, Any],
-    blocks: Sequence[_Block],
+    blocks: Iterable[_Block],
     text: str,
     of: tuple[str, str],
     reading: Reading,
