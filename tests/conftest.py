@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,12 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 
 
+QUIET_RAY = {
+    "LOG_NAME_UPDATE_INTERVAL_S": "3600",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
+    "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+}
+"""Nobody reads the load of the node or the logs of workers, whose files Ray lists ten times a second."""
 NICENESS = 10
 """Of processes with tests without Ray."""
 GROUPS = ("a cluster of nodes", "the common cluster", "own clusters", "workers without Ray")
@@ -75,6 +82,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let what takes longest go first where cores are few: tests without Ray fill the gaps that it leaves."""
     if "PYTEST_XDIST_WORKER" in os.environ and group_of(item.nodeid.split("::")[0]) not in GROUPS[:3]:
         os.nice(max(0, NICENESS - os.nice(0)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the common cluster after the last test on it: without work it takes a fifth of a core."""
+    yield
+    if "PYTEST_XDIST_WORKER" in os.environ and nextitem is not None:
+        groups = [group_of(one.nodeid.split("::")[0]) for one in (item, nextitem)]
+        if groups[0] == GROUPS[1] != groups[1] and (ray := sys.modules.get("ray")):
+            ray.shutdown()
 
 
 def pytest_collection_finish() -> None:
@@ -122,7 +139,7 @@ def ray_cluster(s3_server: Storage, tmp_path_factory: pytest.TempPathFactory) ->
 
     with pytest.MonkeyPatch.context() as patch:
         local = str(tmp_path_factory.mktemp("workers"))
-        for name, value in {**environment(s3_server.url), "RAYNER_LOCAL": local}.items():
+        for name, value in {**QUIET_RAY, **environment(s3_server.url), "RAYNER_LOCAL": local}.items():
             patch.setenv(name, value)
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
