@@ -12,10 +12,13 @@ from typing import Any
 
 import obstore
 import pytest
+from pyarrow.fs import FileSystem
 
+from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.places import Place, place_of
 from rayner.files.publishing import Publication
+from rayner.files.uris import quoted
 from tests.object_storage import BUCKET, Fault, Storage
 from tests.waiting import wait_for
 
@@ -122,3 +125,25 @@ def test_names_at_uris_are_those_of_the_objects(storage: Storage, name: str) -> 
     folder.push()
     assert f"named/{key}.run/_manifest.json" in storage.objects("named/")
     assert (local(folder.uri) / "own.txt").read_text() == "Charles"
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/", "/k", "/k/", "/a b/%C3%BC#x", "/a%2Fb", "/a//b", "//a", "/a:b@c", "/../x"]
+)
+def test_a_uri_leads_where_pyarrow_says(storage: Storage, key: str) -> None:
+    uri = f"s3://{BUCKET}{key}"
+    assert place_of(uri).path == FileSystem.from_uri(quoted(uri))[1]
+
+
+def test_the_uris_of_a_bucket_share_a_client_for_as_long_as_the_settings_hold(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (place_of(f"s3://{BUCKET}/{name}").filesystem for name in ("a", "b/c"))
+    assert one is other
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
+    assert place_of(f"s3://{BUCKET}/a").filesystem is not one
+
+
+def test_a_uri_that_is_not_utf_8_is_refused(storage: Storage) -> None:
+    with pytest.raises(InputError, match="cannot be reached"):
+        place_of(f"s3://{BUCKET}/%FF")

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -21,6 +23,7 @@ from rayner.files.uris import check_uri, quoted
 from rayner.files.whole import is_partial, partial_name
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_OF_A_BUCKET = re.compile(r"(s3://[^/?]+)((?:/[^/?]+)*)/?")
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 """File systems on which a file appears when its stream is closed, complete or not at all."""
 
@@ -165,13 +168,29 @@ def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
     last: Exception | None = None
     for form in (quoted(uri), f"fsspec+{uri}"):
         try:
-            return fs.FileSystem.from_uri(form)
+            return _reached(form)
         except pa.ArrowInvalid as error:
             last = error
         except (ImportError, ValueError, OSError, pa.ArrowException) as error:
             last = error
             break
     raise InputError(uri, f"cannot be reached ({_first_line(last)})", hint)
+
+
+def _reached(form: str) -> tuple[fs.FileSystem, str]:
+    """As `FileSystem.from_uri`, which for each URI makes a client and asks where its bucket lies."""
+    found = _OF_A_BUCKET.fullmatch(form)
+    if found is None:
+        return fs.FileSystem.from_uri(form)
+    # A client holds the settings of its time, and the connections of its process.
+    settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    filesystem, bucket = _bucket(found[1], settings, os.getpid())
+    return filesystem, bucket + unquote(found[2], errors="strict")
+
+
+@lru_cache(16)
+def _bucket(uri: str, _settings: tuple[tuple[str, str], ...], _process: int) -> tuple[fs.FileSystem, str]:
+    return fs.FileSystem.from_uri(uri)
 
 
 def _first_line(error: BaseException | None) -> str:
