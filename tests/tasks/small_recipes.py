@@ -52,7 +52,8 @@ def _standardizer(folder: Path) -> dict[str, Any]:
 def _coreference(folder: Path) -> dict[str, Any]:
     # Some steps hold a single window: of two workers, one has none.
     training = {"epochs": 1, "tokens_per_step": 20, "learning_rate": 1e-3, "log_every": 1}
-    return chains_recipe(folder, task="coreference", training=training)
+    model = {"hidden_size": 16, "antecedents": 8}
+    return chains_recipe(folder, task="coreference", training=training, model=model)
 
 
 SMALL: Mapping[str, Callable[[Path], dict[str, Any]]] = {

@@ -27,8 +27,17 @@ from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.toy_task import LoopTask, largest_difference, toy_run, weights_of
 
 NAMES = ("Ada", "Grace Hopper", "Alan M. Turing", "Kurt", "Emmy Noether")
-# Of torch, what the first step of an optimizer imports; of transformers, what the first encoder does.
-multiprocessing.set_forkserver_preload([__name__, "torch._dynamo", "transformers.models.bert.modeling_bert"])
+# What the first step of an optimizer, the first encoder, index, calibration and event file import.
+multiprocessing.set_forkserver_preload(
+    [
+        __name__,
+        "torch._dynamo",
+        "transformers.models.bert.modeling_bert",
+        "sklearn.feature_extraction.text",
+        "sklearn.linear_model",
+        "torch.utils.tensorboard",
+    ]
+)
 WORDS = 10_000
 """Parameters with so many rows are embeddings of the vocabulary."""
 PLACES = ("Turin", "New York City", "Oslo", "the Port of Rotterdam")
