@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_run(run: Path, tmp_path: Path) -> Path:
     """A copy of the run, to damage."""
     return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made up to their drawing, which takes matplotlib most of the time of a report."""
+
+    def put_in_place(figure: Figure, file: TextIO, **_options: Any) -> None:
+        file.write("<svg></svg>")
+
+    monkeypatch.setattr(Figure, "savefig", put_in_place)
 
 
 class Page(HTMLParser):
@@ -181,6 +191,7 @@ def test_a_browser_shows_the_page_without_a_network(hostile, browser, dark, widt
     ],
 )
 @pytest.mark.parametrize("damage", ["absent", "broken"])
+@pytest.mark.usefixtures("undrawn")
 def test_a_part_that_cannot_be_shown_is_left_out_and_says_why(own_run, name, figures, damage):
     if damage == "absent":
         (own_run / name).unlink()
@@ -191,12 +202,14 @@ def test_a_part_that_cannot_be_shown_is_left_out_and_says_why(own_run, name, fig
     assert len(page.figures()) == figures
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_column_that_is_missing_is_named(own_run):
     path = own_run / "best" / "evaluation" / "candidates.parquet"
     pq.write_table(pq.read_table(path).drop_columns("margin"), path)
     assert "candidates.parquet lacks the column margin" in read(report(own_run)).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_predictions_of_other_documents_are_not_compared(own_run):
     path = own_run / "best" / "evaluation" / "predictions.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
@@ -204,6 +217,7 @@ def test_predictions_of_other_documents_are_not_compared(own_run):
     assert "Left out: gold and predicted documents do not agree: document 'voyage-00'" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_scores_are_held_against_what_is_right(own_run):
     evaluation = own_run / "best" / "evaluation"
     gold, predicted = (
@@ -232,12 +246,14 @@ def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     assert "1 line(s) of log.jsonl could not be read" in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_perfect_run_has_no_mistakes(own_run):
     evaluation = own_run / "best" / "evaluation"
     (evaluation / "predictions.parquet").write_bytes((evaluation / "gold.parquet").read_bytes())
     assert "None: every prediction is right" in read(report(own_run)).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_mentions_of_types_that_are_not_scored_are_no_mistakes(own_run):
     evaluation = own_run / "best" / "evaluation"
     documents = list(documents_from_table(pq.read_table(evaluation / "gold.parquet")))
@@ -248,6 +264,7 @@ def test_mentions_of_types_that_are_not_scored_are_no_mistakes(own_run):
     assert "None: every prediction is right" in read(report(own_run)).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_of_many_types_those_with_most_mentions_are_in_the_tables(own_run):
     names = [f"type-{n:04}" for n in range(1000)]
     path = own_run / "best" / "metrics.json"
@@ -266,6 +283,7 @@ def test_of_many_types_those_with_most_mentions_are_in_the_tables(own_run):
     assert "25 of 1000 types with most mentions" in " ".join(page.text.split())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_no_threshold_is_praised_below_the_last_span_that_is_known(own_run):
     """A training keeps the best spans: how many others lie below them nobody knows."""
     path = own_run / "best" / "metrics.json"
@@ -301,6 +319,7 @@ def test_curves_of_similarities_are_scaled_each_by_itself(monkeypatch):
     assert [curve.max() for curve in drawn] == [1.0, 1.0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_scores_of_mentions_that_are_no_probabilities_are_left_out(own_run):
     path = own_run / "best" / "evaluation" / "predictions.parquet"
     documents = list(documents_from_table(pq.read_table(path)))
