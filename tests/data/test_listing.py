@@ -32,6 +32,21 @@ def test_what_is_listed_is_as_the_paths_sort(tmp_path: Path) -> None:
     assert next(unit.name for unit in find_units(tmp_path)) == "c"
 
 
+def test_links_lead_to_folders_elsewhere_and_in_no_circle(tmp_path: Path) -> None:
+    for name in ("in/own/a.txt", "elsewhere/b.txt", "third/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("Some text.\n")
+    for link, to in (
+        *(("in/again", "."), ("in/own again", "own"), ("in/all", ".."), ("in/round.txt", "round.txt")),
+        *(("in/nothing", "none"), ("in/linked", "../elsewhere"), ("elsewhere/further", "../third")),
+        *(("third/back", "../elsewhere"), ("third/home", "../in/own")),
+    ):
+        (tmp_path / link).symlink_to(to)
+    found = [unit.paths[0] for unit in find_units(tmp_path / "in")]
+    names = ("linked/b.txt", "linked/further/c.txt", "own/a.txt")
+    assert found == [str(tmp_path / "in" / name) for name in names]
+
+
 def test_a_corpus_is_listed_once_and_each_file_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,8 +170,10 @@ def _all_files(listings: Sequence[Listing]) -> Iterable[Path]:
     return found
 
 
-def _inside(folder: Path) -> Iterator[Path]:
-    """The files below a folder, in the order of their paths. Links to files are followed, to folders not."""
+def _inside(folder: Path, known: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """The files below a folder, in the order of their paths. Links are followed, to folders only where these
+    lie apart from the `known` ones, which are listed anyhow."""
+    known = known or (folder.resolve(),)
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -180,9 +182,14 @@ def _inside(folder: Path) -> Iterator[Path]:
     for entry in found:
         if entry.name.startswith((".", "_")):
             continue
+        path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from _inside(folder / entry.name)
-        elif entry.is_file() and not _is_aside(path := folder / entry.name):
+            yield from _inside(path, known)
+        elif entry.is_symlink() and path.is_dir():
+            target = path.resolve()
+            if not any(target.is_relative_to(one) or one.is_relative_to(target) for one in known):
+                yield from _inside(path, (*known, target))
+        elif (path.is_file() if entry.is_symlink() else entry.is_file()) and not _is_aside(path):
             yield path
 
 
