@@ -113,6 +113,17 @@ def test_aliases_of_the_knowledge_base_may_be_left_out(
     assert not (tmp_path / "none.jsonl").exists()
 
 
+def test_rows_do_not_overwrite_what_they_are_made_of(
+    places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = places.standardizer.parent / "data"
+    before = {path: path.read_bytes() for path in sorted(data.iterdir())}
+    for path, key in (("base", "knowledge_base.paths"), ("train", "mentions.train"), ("dev", "mentions.dev")):
+        assert run("kb", "candidates", places.standardizer, "--out", data / f"{path}.jsonl") == 2
+        assert f"would overwrite what the checkpoint's recipe reads as {key}" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in sorted(data.iterdir())} == before
+
+
 def test_a_reranker_computes_in_the_precision_of_the_checkpoint(places: Places) -> None:
     weights = [
         load_file(folder / "model.safetensors") for folder in (places.standardizer, places.reranked / "best")

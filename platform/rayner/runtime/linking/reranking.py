@@ -9,6 +9,7 @@ from typing import Any
 
 from rayner.config import StandardizerRecipe
 from rayner.config.base import AskedPrecision
+from rayner.config.recipe_files import corpus_paths
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.folders import replace_folder
@@ -54,13 +55,15 @@ def write_candidates(
 
     Raises:
         CheckpointError: no checkpoint of a standardizer.
-        InputError: files of the recipe that cannot be read, or nothing to learn from.
+        InputError: files of the recipe that cannot be read, or nothing to learn from; an `out` that is one
+            of these files.
     """
     begin = time.perf_counter()
     if out.is_dir():
         raise InputError(f"--out {out}", "is a folder", "name a file, such as rows.jsonl")
     task, model = load_standardizer(checkpoint, device)
     recipe = task.recipe
+    _check_out(out, recipe)
     strings = load_entity_strings(recipe, sentences=True)
     counts = dict.fromkeys(("rows", "relevant", "mentions", "with_sentence", "not_found"), 0)
     asked = candidate_rows(
@@ -149,6 +152,16 @@ def add_reranker(
         "out": uri_of(out) or str(out),
         "seconds": round(time.perf_counter() - begin, 1),
     }
+
+
+def _check_out(out: Path, recipe: StandardizerRecipe) -> None:
+    read = {"knowledge_base.paths": recipe.knowledge_base.paths}
+    read |= {f"mentions.{key}": getattr(recipe.mentions, key) for key in ("train", "dev", "negatives")}
+    for key, paths in read.items():
+        for path in (path.resolve() for path in corpus_paths(paths, key)):
+            if out.resolve() == path or (out.exists() and path in out.resolve().parents):
+                what = f"would overwrite what the checkpoint's recipe reads as {key}"
+                raise InputError(f"--out {out}", what, "name another file")
 
 
 def _metrics(task: Any, model: Any, dev: Any) -> dict[str, Any]:
