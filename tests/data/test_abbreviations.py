@@ -82,6 +82,28 @@ def test_the_first_explanation_counts() -> None:
     assert expander(text, find_abbreviations(text))((len(text) - 2, len(text))) == "Angelman syndrome"
 
 
+def test_the_longest_short_form_counts_that_is_a_word() -> None:
+    text = "alpha beta (AB) and alpha beta 1 (AB-1)"
+    string_of = expander(f"{text}: AB-1, AB-12", find_abbreviations(text))
+    assert string_of((len(text) + 2, len(text) + 13)) == "alpha beta 1, alpha beta-12"
+
+
+def test_a_mention_is_not_compared_with_every_definition_of_a_long_text() -> None:
+    class Place(int):
+        compared = 0
+
+        def __ge__(self, other: int) -> bool:
+            Place.compared += 1
+            return int(self) >= other
+
+    line = "alpha beta (AB) "
+    found = find_abbreviations(line * 1000)
+    found = [one._replace(definition=(Place(one.definition[0]), one.definition[1])) for one in found]
+    string_of = expander(line * 1000, found)
+    assert {string_of((begin, begin + 15)) for begin in range(0, 16_000, 16)} == {"alpha beta"}
+    assert 1000 <= Place.compared <= 2000
+
+
 PIECES = st.sampled_from(
     ["alpha ", "Beta-", "gamma\n", "(", ")", "AB", "ABG ", "; ", ". ", "é", "\u2028", "["]
 )

@@ -6,6 +6,7 @@ definitions in biomedical text, with offsets.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ MOST_WORDS = 2
 _BRACKETS = regex.compile(r"\(([^()]*)\)")
 _SENTENCE_END = regex.compile(r"[.!?]\s+(?=\p{Lu})|[;\n]")
 _WORD = regex.compile(r"\S+")
+_WORD_START, _WORD_END = map(regex.compile, (r"(?<![\p{L}\p{N}])[\p{L}\p{N}]", r"(?![\p{L}\p{N}])"))
 _CLAUSE = regex.compile(r"[,;]\s")
 
 
@@ -71,20 +73,30 @@ def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span
     for short, long, definition in abbreviations:
         explained = long_of.setdefault(text[slice(*short)], text[slice(*long)])
         definitions.append((definition, explained))
-    shorts = "|".join(map(regex.escape, sorted(long_of, key=len, reverse=True)))
-    word = regex.compile(rf"(?<![\p{{L}}\p{{N}}])(?:{shorts})(?![\p{{L}}\p{{N}}])") if shorts else None
+    ends = [stop for (_, stop), _ in definitions]
+    lengths = sorted({len(short) for short in long_of}, reverse=True)
 
     def string_of(span: Span) -> str:
         start, end = span
         pieces = []
-        for (begin, stop), explained in definitions:
-            if start <= begin and stop <= end:
+        # A long text has many definitions and many mentions: each with each would take the square.
+        for (begin, stop), explained in definitions[bisect_right(ends, start) : bisect_right(ends, end)]:
+            if start <= begin:
                 pieces += [text[start:begin], explained]
                 start = stop
-        kept = "".join((*pieces, text[start:end]))
-        if word is not None:
-            kept = word.sub(lambda match: long_of[match[0]], kept)
-        return " ".join(kept.split())
+        return " ".join(written_out("".join((*pieces, text[start:end]))).split())
+
+    def written_out(kept: str) -> str:
+        pieces, done = [], 0
+        for match in _WORD_START.finditer(kept) if long_of else ():
+            if (begin := match.start()) < done:
+                continue
+            stops = (begin + length for length in lengths if kept[begin : begin + length] in long_of)
+            stop = next((stop for stop in stops if _WORD_END.match(kept, stop)), None)
+            if stop is not None:
+                pieces += [kept[done:begin], long_of[kept[begin:stop]]]
+                done = stop
+        return "".join((*pieces, kept[done:]))
 
     return string_of
 
