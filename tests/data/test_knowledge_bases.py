@@ -60,6 +60,18 @@ def test_other_ids_of_rows(file):
     assert [reject.what for reject in base.rejects] == ["the other_ids [7.5] are not a list of ids"]
 
 
+def test_parents_in_one_cell(file):
+    table, rows = (
+        "id,name,parents\n1,a,2|3\n2,b,\n",
+        '{"id": 1, "name": "a", "parents": "2|3"}\n{"id": 2, "name": "b"}',
+    )
+    for name, content in (("kb.csv", table), ("kb.jsonl", rows)):
+        base = read_knowledge_base(file(name, content))
+        assert base.parents == {"1": ("2", "3")}
+        assert [entity.entity_id for entity in base.entities] == ["1", "2"]
+        assert not base.rejects
+
+
 def test_ids_that_are_integers(file):
     row = '{"id": 1, "name": "a", "other_ids": [8, "7"], "parents": [2]}'
     base = read_knowledge_base(file("kb.jsonl", f"{row}\n"))

@@ -60,12 +60,12 @@ def add_row(
 ) -> None:
     """Read a row (JSON object, Parquet row, CSV line); one that does not fit the schema becomes a reject.
 
-    Ids may be integers; aliases and `other_ids` are lists, or strings in which `|` parts them.
+    Ids may be integers; aliases, `parents` and `other_ids` are lists, or strings in which `|` parts them.
     """
     entity_id, name = _id(row.get(columns.entity_id or "")), row.get(columns.name or "")
     aliases, others = _parted(row.get(columns.aliases or "")), _ids(_parted(row.get("other_ids")))
     rest = [row.get(column) if column else None for column in (columns.type, columns.description)]
-    parents = _ids(row.get("parents") or [])
+    parents = _ids(_parted(row.get("parents")))
     fault = ""
     if not isinstance(entity_id, str | None):
         fault = f"the id {entity_id!r} is not a string"
@@ -75,7 +75,7 @@ def add_row(
         fault = "a type or description that is not a string"
     elif not _strings(aliases):
         fault = f"the aliases {str(aliases)[:60]} are not a list of strings"
-    elif "parents" in row and not _strings(parents):
+    elif not _strings(parents):
         fault = "the parents are not a list of ids"
     elif not _strings(others):
         fault = f"the other_ids {str(others)[:60]} are not a list of ids"

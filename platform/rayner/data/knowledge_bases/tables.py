@@ -1,4 +1,4 @@
-"""CSV and TSV with a header: aliases parted by `|` in a column of theirs, or one name a row."""
+"""CSV and TSV with a header: `|` parts several values of a cell; without aliases, each row is a name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
                 what = f"{len(cells)} cells under {len(header)} columns"
                 builder.reject(where, what, "quote a cell that holds the delimiter, or fill the row up")
                 continue
-            row = {name: cell for name, cell in zip(header, cells, strict=True) if name != "parents"}
+            row = dict(zip(header, cells, strict=True))
             add_row(row, found, where, builder, "rows" if found.aliases else "names")
     except csv.Error as error:
         what, hint = f"not CSV ({error})", "close the quote, and double those inside"
