@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.knowledge_bases import Columns, read_knowledge_base, write_knowledge_base
@@ -52,6 +54,17 @@ def test_a_missing_column_names_the_nearest(error):
     assert "nearest is 'synonyms'" in found.hint
     found = error("a.jsonl", b'{"id": 1, "name": "gout", "other": []}\n', columns=Columns(aliases="othr"))
     assert "nearest is 'other'" in found.hint
+
+
+def test_a_column_that_is_there_twice_is_not_read_once(error, tmp_path):
+    found = error("a.csv", b"id,name,synonyms,note,note,synonyms\n1,gout,podagra,,,arthritis\n")
+    assert found.where.endswith("a.csv:1")
+    assert found.what == "2 columns 'synonyms'"
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table([["1"], ["gout"], ["podagra"]], names=["id", "name", "name"]), path)
+    assert error("a.parquet", path.read_bytes()).what == "2 columns 'name'"
+    (tmp_path / "b.csv").write_text("id,name,note,note\n1,gout,,\n")
+    assert read_knowledge_base(tmp_path / "b.csv").entities == [Entity("1", "gout")]
 
 
 def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):

@@ -47,7 +47,8 @@ def find_columns(columns: Columns, present: Sequence[str], where: str) -> Column
     """The columns among those that are present.
 
     Raises:
-        KnowledgeBaseError: a named column is not there, or none for the id or the name; with the nearest.
+        KnowledgeBaseError: a named column is not there, or none for the id or the name, with the nearest; or
+            one is there twice.
     """
     found, fault = _find(columns, tuple(present))
     if fault:
@@ -118,6 +119,8 @@ def _find(columns: Columns, present: tuple[str, ...]) -> tuple[Columns, tuple[st
         if found[field] is None and field in ("entity_id", "name"):
             hint = f"{_nearest(known, present)}name it with {FLAGS[field]}; there are {listed}"
             return columns, (f"no column `{field}`", hint)
+    if twice := next((column for column in found.values() if column and present.count(column) > 1), None):
+        return columns, (f"{present.count(twice)} columns {twice!r}", "give each a name of its own")
     return Columns(**found), None
 
 
