@@ -68,8 +68,11 @@ def test_a_column_that_is_there_twice_is_not_read_once(error, tmp_path):
 
 
 def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
-    found = error("a.csv", b'id,name\n1,"gout\n2,asthma\n')
+    found = error("a.csv", b'id,name\n0,a\n1,"gout\n2,asthma\n3,b\n')
     assert "quote" in found.hint
+    assert found.where.endswith("a.csv:3")
+    assert found.what == "not CSV (unexpected end of data, at line 5)"
+    assert error("b.csv", b'id,"name\n0,a\n').where.endswith("b.csv:1")
 
 
 def test_a_file_that_is_no_knowledge_base(error):

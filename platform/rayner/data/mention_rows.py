@@ -126,8 +126,13 @@ def _cells(rows: Iterator[list[str]], column: int, path: Path) -> Iterator[Menti
 
 
 def _parsed(rows: Iterator[list[str]], path: Path) -> Iterator[list[str]]:
+    line_of: Any = rows
+    begin = line_of.line_num + 1
     try:
-        yield from rows
+        for cells in rows:
+            begin = line_of.line_num + 1
+            yield cells
     except csv.Error as error:
-        where = f"{path}:{rows.line_num}"  # type: ignore[attr-defined]
-        raise CorpusError(where, str(error), "close the quotes of this row") from None
+        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
+        what = f"{error}, at line {line_of.line_num}"
+        raise CorpusError(f"{path}:{begin}", what, "close the quotes of the row that begins here") from None

@@ -30,6 +30,7 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
     # keeps a quote that nobody closed from swallowing the rest of the file as one name.
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     rows = csv.reader([f"{line}\n" for line in lines], delimiter=delimiter, quoting=quoting, strict=True)
+    start = 1
     try:
         header = [cell.strip() for cell in next(rows)]
         try:
@@ -50,8 +51,9 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
             row = dict(zip(header, cells, strict=True))
             add_row(row, found, where, builder, "rows" if found.aliases else "names")
     except csv.Error as error:
-        what, hint = f"not CSV ({error})", "close the quote, and double those inside"
-        raise KnowledgeBaseError(f"{path}:{rows.line_num}", what, hint) from None
+        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
+        what, hint = f"not CSV ({error}, at line {rows.line_num})", "close the quote, and double those inside"
+        raise KnowledgeBaseError(f"{path}:{start}", what, hint) from None
 
 
 def _delimiter(header: str) -> str:
