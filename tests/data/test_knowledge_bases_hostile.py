@@ -77,6 +77,9 @@ def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
 
 def test_a_file_that_is_no_knowledge_base(error):
     assert "--format" in error("a.bin", b"once upon a time\n").hint
+    for array in (b'[\n {"entity_id": "1", "name": "a"}\n]\n', b'[{"entity_id": "1", "name": "a"}]\n'):
+        assert error("a.json", array).hint == "write one JSON object a line, as `jq -c '.[]'` does with an array"
+    assert "--format" in error("a.txt", b"[Term]\nid: A:1\nname: root\n").hint
     assert "Parquet" in error("a.parquet", b"PAR1 or not\n").what
     assert error("a.json", b'{"data": {"0": {"entity_name": "x",\n "entity_id": }}}').where.endswith(":2")
     assert "data" in error("a.json", b'{"data": [{"entity_name": 1}]}', format="esappmod").what
