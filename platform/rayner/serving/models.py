@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
@@ -21,7 +22,14 @@ from rayner.serving.knowledge import (
 )
 from rayner.serving.model_schemas import ModelOut, ModelsReply
 from rayner.serving.schemas import Versions
-from rayner.serving.served_pipelines import Load, ServedModel, ServedPipeline, serve_pipeline, served_model
+from rayner.serving.served_pipelines import (
+    Load,
+    ServedModel,
+    ServedPipeline,
+    of_one_version,
+    serve_pipeline,
+    served_model,
+)
 from rayner.serving.served_stages import AskedStage
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
 from rayner.tasks.encoder_task import default_device
@@ -195,11 +203,16 @@ def _knowledge_bases(
             if same and wanted in ("auto", computed):
                 served[name] = before
                 continue
-        pipeline = read.pipeline(device, load)
-        (loaded,) = pipeline.checkpoints
-        as_stage = cast(Entities, task_of(loaded.recipe).as_stage(pipeline.predictor, stage.options))
-        served[name] = serve_knowledge_base(stage, loaded, as_stage)
-        list(predict(pipeline.predictor, ["The first name takes longer than any other."]))
+        served[name] = of_one_version(read, partial(_knowledge_base, read, device, load))
+    return served
+
+
+def _knowledge_base(settings: PipelineSettings, device: str | None, load: Load) -> ServedKnowledgeBase:
+    pipeline = settings.pipeline(device, load)
+    (stage,), (loaded,) = settings.stages, pipeline.checkpoints
+    as_stage = cast(Entities, task_of(loaded.recipe).as_stage(pipeline.predictor, stage.options))
+    served = serve_knowledge_base(stage, loaded, as_stage)
+    list(predict(pipeline.predictor, ["The first name takes longer than any other."]))
     return served
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rayner.config.base import AskedPrecision
 from rayner.data.fine_types import UNTYPED
@@ -25,6 +25,7 @@ from rayner.tasks.standardizer.stage import Entities
 
 _TEXT = "The first words that a new model reads take longer than any others."
 _FIRST = Document("", _TEXT, (Mention(4, 15, UNTYPED),))
+T = TypeVar("T")
 Load = Callable[[Path, str | None, AskedPrecision], Checkpoint]
 
 
@@ -155,6 +156,16 @@ def serve_pipeline(
     return load_stages(settings, type_sets, known, device, load)
 
 
+def of_one_version(settings: PipelineSettings, made: Callable[[], T]) -> T:
+    """What is made of the files of the settings, and made again where these were replaced meanwhile: it would
+    answer by the old ones under the name of the new ones, and no later change of models would load these."""
+    while True:
+        version = settings.version
+        found = made()
+        if settings.version == version:
+            return found
+
+
 def load_stages(
     settings: PipelineSettings,
     type_sets: int,
@@ -167,6 +178,16 @@ def load_stages(
     Raises:
         InputError: what cannot be loaded.
     """
+    return of_one_version(settings, lambda: _load_stages(settings, type_sets, known, device, load))
+
+
+def _load_stages(
+    settings: PipelineSettings,
+    type_sets: int,
+    known: Sequence[ServedKnowledgeBase],
+    device: str | None,
+    load: Load,
+) -> ServedPipeline:
     version = settings.version
     pipeline = settings.pipeline(device, load)
     stages: list[ServedStage] = []

@@ -16,7 +16,7 @@ from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.predictors import AnyPredictor
 from rayner.serving.reading import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
-from rayner.serving.served_pipelines import load_stages
+from rayner.serving.served_pipelines import load_stages, of_one_version
 from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import Predicted, stages_of
@@ -45,9 +45,14 @@ class StageService:
     ) -> None:
         whole = composed_pipeline(models)
         own = replace(whole, stages=(whole.stages[place],))
-        self._key = key_of(own.stages[0], models.precision)
         self._reader = Reader(batching, meter or NoMeter(), device)
-        self._pipeline = load_stages(own, batching.type_sets, (), device, load_checkpoint)
+        self._key, self._pipeline = of_one_version(
+            own,
+            lambda: (
+                key_of(own.stages[0], models.precision),
+                load_stages(own, batching.type_sets, (), device, load_checkpoint),
+            ),
+        )
 
     async def about(self) -> StageAbout:
         """What it is."""
