@@ -255,6 +255,15 @@ def test_the_interface_is_documented(client: TestClient) -> None:
     assert client.get("/docs").status_code == 200
 
 
+@pytest.mark.parametrize("prefix", ["/", "/v", "/v1/rec"])
+def test_a_prefix_that_is_a_part_of_a_name_does_not_open_the_gate(prefix: str) -> None:
+    app = create_app(Service(ApplicationSettings(), device="cpu"), ("key",))
+    client = TestClient(app, root_path=prefix, raise_server_exceptions=False)
+    assert client.post("/v1/recognize", json={"documents": []}).status_code == 401
+    given = client.post("/v1/recognize", json={"documents": []}, headers={"Authorization": "Bearer key"})
+    assert given.status_code == 503
+
+
 def test_a_key_is_documented_only_where_some_are_set(client: TestClient, folder: Path) -> None:
     without, given = client.get("/openapi.json").json(), serving(folder, ("key",)).get("/openapi.json").json()
     for schema, needed in ((without, False), (given, True)):

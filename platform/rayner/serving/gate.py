@@ -113,4 +113,4 @@ def _bearer(scope: Scope) -> bytes:
 def _path(scope: Scope) -> str:
     """The path within the application: Serve hands over the whole path and the prefix beside it."""
     path, root = scope["path"], scope.get("root_path", "")
-    return path[len(root) :] if root and path.startswith(root) else path
+    return path[len(root) :] if path.startswith(f"{root}/") else path
