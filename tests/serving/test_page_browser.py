@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shlex
@@ -29,7 +30,7 @@ from tests.serving.page_visits import (
 from tests.tasks.small import TYPES
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = [
     pytest.mark.browser,
@@ -282,6 +283,37 @@ def test_one_of_several_models_is_chosen(visits: Open) -> None:
         select(page, "model", "")
     assert body(visit).keys() == {"documents", "contexts"}
     expect(visits().page.locator("#model-part")).to_be_hidden()
+
+
+def test_a_mention_is_looked_up_where_it_was_linked(visits: Open) -> None:
+    visit = visits()
+    page = visit.page
+
+    def with_another(route: Route) -> None:
+        found = route.fetch().json()
+        own = found["knowledge_bases"]["index"]
+        places = {**own, "types": ["LOC"], "operating_points": [], "operating_point": "never"}
+        found["knowledge_bases"] = {"places": places, "index": own}
+        route.fulfill(json=found)
+
+    page.route("**/v1/models", with_another)
+    page.locator("#key-part summary").click()
+    page.click("#use-key")
+    expect(page.locator("#service")).to_contain_text("places")
+    find(page, TEXT)
+    page.locator("#marked .chip", has_text="PER").first.click()
+    page.locator("#detail button").click()
+    expect(page.locator("#found")).to_contain_text("curie")
+    expect(page.locator("#lookup-base")).to_have_value("index")
+    page.locator("#point").press("End")
+    expect(page.locator("#point-value")).to_have_text("high precision")
+    page.click("#look-up")
+    select(page, "lookup-base", "places")
+    with page.expect_request("**/v1/standardize") as sent:
+        page.click("#look-up")
+    assert json.loads(sent.value.post_data or "") == {"mentions": ["Marie Curie"], "knowledge_base": "places"}
+    bodies = [json.loads(request.post_data or "") for request in asked(visit, "/v1/standardize")]
+    assert [one.get("operating_point") for one in bodies] == [None, "high_precision", None]
 
 
 def test_a_service_of_names_alone_looks_them_up(visits: Open) -> None:

@@ -133,7 +133,10 @@ async function run() {
   await busy("Finding mentions …", async signal => {
     const reply = await ask(path, body, options(signal));
     const document = reply.documents[0];
-    const lookUp = Object.keys(service.knowledge_bases).length ? lookUpMention : undefined;
+    const linked = Object.keys(reply.versions.knowledge_bases).reverse();
+    const baseOf = type => linked.find(base => links(service.knowledge_bases[base], type));
+    const lookUp = Object.keys(service.knowledge_bases).length
+      ? mention => lookUpMention(mention.text, baseOf(mention.type)) : undefined;
     const types = (body.types ?? model().recognizer.types).map(type => type.name);
     showResult(body.documents[0].text, document, reply, types, lookUp);
     const read = counted(document.windows, "window");
@@ -141,8 +144,15 @@ async function run() {
   });
 }
 
+/** Whether mentions of a type are linked to a knowledge base. */
+const links = (base, type) => base && (!base.types.length || base.types.includes(type));
+
 async function lookUp() {
-  const body = {mentions: [field("mention").value], knowledge_base: field("lookup-base").value, ...choice()};
+  const knowledge_base = field("lookup-base").value;
+  const body = {mentions: [field("mention").value], knowledge_base, ...choice()};
+  // The slider has the points of the knowledge bases that are linked to, which this one may lack.
+  const has = ["never", ...service.knowledge_bases[knowledge_base].operating_points];
+  if (!has.includes(body.operating_point)) body.operating_point = undefined;
   await busy("Looking it up …", async signal => {
     const {answers: [answer]} = await ask("v1/standardize", body, options(signal));
     field("status").textContent = "";
@@ -150,8 +160,9 @@ async function lookUp() {
   });
 }
 
-function lookUpMention(text) {
+function lookUpMention(text, base) {
   field("mention").value = text;
+  if (base) field("lookup-base").value = base;
   field("lookup").scrollIntoView({block: "nearest"});
   field("mention").focus();
   lookUp();

@@ -12,7 +12,7 @@ let shown;
 /**
  * Shows the mentions of a document, which `text` is.
  * `types`: the names of those that were asked for, so that each keeps its colour from answer to answer.
- * `lookUp`: what looks a string up, if anything does.
+ * `lookUp`: what looks a mention up, if anything does.
  */
 export function showResult(text, document, reply, types, lookUp) {
   const mentions = document.mentions;
@@ -144,7 +144,7 @@ function detailOf(mention) {
   const title = element("h3", {id: "detail-title"}, name(mention.text));
   const found = [title, element("dl", {}, ...rows.filter(Boolean).flatMap(definition))];
   if (shown.lookUp) {
-    const ask = () => shown.lookUp(mention.text);
+    const ask = () => shown.lookUp(mention);
     found.push(element("button", {type: "button", onclick: ask}, "Look it up in the knowledge base"));
   }
   return found;
