@@ -92,7 +92,7 @@ def load(
 
     Raises:
         CheckpointError: the folder is no checkpoint, or is damaged.
-        InputError: an option that the task does not have.
+        InputError: an option that the task does not have, or a device or a precision that there is not.
     """
     from rayner.tasks.stages import load_pipeline
 

@@ -4,7 +4,7 @@ for."""
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -45,8 +45,10 @@ def check_precision(precision: Precision, device: str | torch.device) -> None:
     """Refuse what a device lacks. A CPU has all of them, if slowly.
 
     Raises:
-        InputError: a GPU without bfloat16.
+        InputError: a GPU without bfloat16, or what is no precision.
     """
+    if precision not in (known := get_args(Precision)):
+        raise InputError("precision", f"{precision!r} is none", f"one of {', '.join(known)}, auto")
     device = torch.device(device)
     if precision == "bfloat16" and device.type == "cuda" and not _has_bfloat16(device):
         what = f"{torch.cuda.get_device_name(device)} lacks bfloat16"

@@ -276,7 +276,10 @@ def load_trained(
 
     Raises:
         CheckpointError: a file that is missing, cut short or changed.
+        InputError: no such device.
     """
+    if device:
+        check_device(device)
     check_files(folder)
     tokenizer = folder / ENCODER
     task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
@@ -287,6 +290,21 @@ def load_trained(
 def default_device() -> str:
     """A GPU where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def check_device(device: str | torch.device) -> None:
+    """Refuse what is no device, or a GPU that is not here.
+
+    Raises:
+        InputError: the device.
+    """
+    hint = "cpu, cuda, or cuda:1 for the second GPU"
+    try:
+        named = torch.device(device)
+    except RuntimeError:
+        raise InputError("device", f"{device!r} is none", hint) from None
+    if named.type == "cuda" and (named.index or 0) >= (count := torch.cuda.device_count()):
+        raise InputError("device", f"{str(device)!r} is not here: torch sees {count} GPUs", hint)
 
 
 def load_model(folder: Path, task: RunTask) -> nn.Module:

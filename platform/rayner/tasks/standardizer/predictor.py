@@ -45,7 +45,7 @@ COST_OF_A_SEARCH = 2048
 """What a search costs beside its names, in tokens: it reads the whole index."""
 _CHARACTERS_PER_TOKEN = 4
 
-NilChoice = OperatingPoint | Literal["never"]
+NilChoice = Literal[OperatingPoint, "never"]
 
 
 @dataclass(frozen=True, slots=True)

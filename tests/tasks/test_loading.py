@@ -1,0 +1,44 @@
+"""What `rayner.load` may be asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rayner
+from rayner.errors import InputError
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.standardizer.options import StandardizerOptions
+from tests.tasks.small import built, recognizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, task = tmp_path_factory.mktemp("checkpoint"), recognizer()
+    save_checkpoint(folder, task.recipe, task, built(task), {})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"precision": "int8"}, "precision: 'int8' is none; one of float32, bfloat16, float16, auto"),
+        ({"device": "gpu"}, "device: 'gpu' is none; cpu, cuda"),
+        ({"device": "cuda:99"}, "device: 'cuda:99' is not here: torch sees"),
+    ],
+)
+def test_a_device_or_a_precision_that_there_is_not(folder: Path, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        rayner.load(folder, **asked)
+    assert str(raised.value).startswith(message)
+    assert rayner.load(folder, device=torch.device("cpu")).precision == "float32"  # type: ignore[arg-type]
+
+
+def test_an_operating_point_that_there_is_not_is_told_all_that_there_are() -> None:
+    with pytest.raises(InputError) as raised:
+        StandardizerOptions.of({"operating_point": "sure"}, "standardizer")
+    assert raised.value.where == "operating_point"
+    assert "'accuracy', 'high_precision', 'high_recall' or 'never'" in raised.value.what
