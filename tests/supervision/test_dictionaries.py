@@ -238,5 +238,5 @@ def test_a_name_in_quotes_may_hold_a_line_end_and_is_closed(tmp_path: Path) -> N
     assert len(names) == 2
     assert Dictionary(names, LabelSettings()).find("In New York.")[0].start == 3
     path.write_text('name\n"Ada\nBob\nCid\n')
-    with pytest.raises(CorpusError, match=r"names\.csv:4: .*; close the quotes of this row"):
+    with pytest.raises(CorpusError, match=r"names\.csv:2: .*, at line 4; close the quotes"):
         read_dictionary(path, "PER")

@@ -53,18 +53,23 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
     # A quote in a tab-separated file is a character of a name (5" gun), not a quotation.
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
+    begin = 1
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         if "name" not in header:
             raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
+        begin = reader.line_num + 1
         for cells in reader:
+            begin = reader.line_num + 1
             row = dict(zip(header, cells, strict=False))
             names = [row.get("name", ""), *row.get("aliases", "").split("|")]
             yield from _names(
                 names, row.get("type", ""), row.get("entity_id"), default_type, path, reader.line_num
             )
     except csv.Error as error:
-        raise CorpusError(f"{path}:{reader.line_num}", str(error), "close the quotes of this row") from None
+        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
+        what = f"{error}, at line {reader.line_num}"
+        raise CorpusError(f"{path}:{begin}", what, "close the quotes of the row that begins here") from None
 
 
 def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
