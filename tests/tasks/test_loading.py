@@ -17,7 +17,8 @@ from tests.tasks.small import built, recognizer
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, task = tmp_path_factory.mktemp("checkpoint"), recognizer()
+    folder = tmp_path_factory.mktemp("checkpoint")
+    task: Any = recognizer()
     save_checkpoint(folder, task.recipe, task, built(task), {})
     return folder
 
