@@ -86,6 +86,8 @@ def read_rows(path: Path, reading: MentionReading) -> None:
             reading.reject(where, "no `mention`", 'write {"mention": "...", "entity_id": "..."}')
         elif isinstance(ids := row.get("entity_ids"), str):
             reading.add(row["mention"], ids, where, _type_of(row))
+        elif "entity_id" not in row and ids is not None:
+            reading.reject(where, "`entity_ids` is no string", "write `D1|D2`, or a list as `entity_id`")
         elif "entity_id" not in row:
             reading.reject(where, "no `entity_id`", "write null for a mention of no entity")
         else:
