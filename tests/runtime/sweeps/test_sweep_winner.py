@@ -13,9 +13,11 @@ from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweeps.trials import Trial
 from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger import TaggerTask
+from tests.tasks.chains.small_chains import chains_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 
 
@@ -92,3 +94,30 @@ def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
     nodes: list[dict[str, float]], here: bool
 ) -> None:
     assert winner.only_here(nodes, TrialResources({"CPU": 1, "GPU": 1}, 1)) is here
+
+
+def held_out(tmp_path: Path, values: dict[str, Any], metric: str, changes: dict[str, Any]) -> dict[str, float]:
+    """Of a winner with the settings of a recipe, on the part that the changes have as dev."""
+    recipe = parse_recipe(values, "recipe")
+    settings = sweep_settings(objectives=objectives([metric], recipe))
+    plan = Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path)
+    winner._train(plan, recipe)
+    best = Trial("trial-1", 1, {}, "finished", None, 0, (), ())
+    return winner._held_out(plan, best, changes, [metric])
+
+
+def test_a_pretraining_that_answers_nobody_is_scored_on_what_was_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = chains_recipe(tmp_path / "corpus")
+    assert held_out(tmp_path, values, "mrr", {"corpus.dev": values["corpus"]["dev"]})["mrr"] > 0
+
+
+def test_what_has_nothing_to_answer_with_has_no_score_on_what_was_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = tiny_recipe(tmp_path / "corpus", "gaussian", tokens_per_step=400)
+    dev = values["corpus"].pop("dev")
+    assert held_out(tmp_path, values, "f1", {"corpus.dev": dev}) == {}

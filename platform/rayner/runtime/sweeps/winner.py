@@ -28,7 +28,7 @@ from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint_files import RECIPE
 from rayner.tasks.encoder_task import default_device, load_model
-from rayner.tasks.registry import load_recipe, train_task
+from rayner.tasks.registry import load_recipe, task_of, train_task
 
 BEST_RECIPE = "best.yaml"
 WINNER = "winner"
@@ -193,10 +193,14 @@ def _holds(out: Path, recipe: BaseRecipe) -> bool:
 
 
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
-    task = train_task(plan.recipe_of(best.settings, changes))
+    recipe = plan.recipe_of(best.settings, changes)
+    task, record = train_task(recipe), task_of(recipe)
     model = load_model(plan.out / WINNER / "best", task).to(default_device()).eval()
-    predictor = task.predictor(model)
-    assert predictor is not None  # A sweep compares scores, which a predictor has.
+    options = record.options(**record.kind.evaluation_options)
+    # A pre-training that answers nobody is scored as while it learns.
+    predictor = task.predictor(model, options) or task.scorer(model)
+    if predictor is None:
+        return {}
     metrics, _ = score(predictor, list(task.items("dev")))
     return _known(metrics, names)
 
