@@ -85,6 +85,9 @@ def test_a_checkpoint_asks_for_what_its_recipe_says_and_a_pipeline_for_the_most(
     both = needs_of(["evaluate", str(pipeline), str(checkpoint)])[0]
     assert (both.cpus_per_worker, both.gpus_per_worker, both.memory_per_worker) == (4, 1, 2.5)
 
+    pipeline.write_text("stages: 3\n")
+    assert needs_of(["evaluate", str(pipeline), str(checkpoint)])[0].cpus_per_worker == 1
+
 
 def test_a_wrong_scaling_is_named(recipe: Path) -> None:
     with pytest.raises(RecipeError, match="scaling: gpus_per_worker"):

@@ -123,6 +123,7 @@ def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
         (b"task: " + b"[" * 5000, "not valid YAML"),
         (b"1: 2\ntask: recognizer\n", r": 1: .*string"),
         (b'task: recognizer\nencoder: "\\ud800"\n', r"recipe\.yaml:2: .*surrogate pair"),
+        (b"task: recognizer\ncorpus: &a {train: [*a]}\n", r"recipe\.yaml: corpus"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_an_error_with_its_place(
@@ -174,6 +175,8 @@ def test_a_path_that_does_not_exist_hints_at_the_variable_only_where_it_is_used(
         ("trainng.epochs=1", r"--set trainng\.epochs=1: unknown key; did you mean 'training'"),
         ("seed=[1", r"--set seed=\[1: not valid YAML"),
         ("seed=2020-13-45", "--set seed=2020-13-45: not valid YAML"),
+        ("seed={a: 1, a: 2}", "not valid YAML .*'a' occurs twice"),
+        ("seed=&a [*a]", "--set seed=&a .*valid integer"),
     ],
 )
 def test_a_wrong_override_is_named(tmp_path: Path, override: str, message: str) -> None:

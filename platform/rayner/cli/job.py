@@ -157,6 +157,8 @@ def _checkpoints(path: Path) -> list[Path]:
 
     values = read_yaml(path)
     stages = values.get("stages") if isinstance(values, dict) else None
-    named = [stage.get("checkpoint") for stage in stages or [] if isinstance(stage, dict)]
+    # What is wrong with the file is said where it is read for the work.
+    given = stages if isinstance(stages, list) else []
+    named = [stage.get("checkpoint") for stage in given if isinstance(stage, dict)]
     # In a URI nobody else makes one path of `pipelines/../runs`.
     return [Path(os.path.normpath(path.parent / str(name))) for name in named if name]

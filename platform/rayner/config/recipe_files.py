@@ -231,7 +231,7 @@ def _set(values: dict[str, Any], override: str) -> None:
     if not equals:
         raise RecipeError(f"--set {override}", "has no value", "write --set training.epochs=3")
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _Loader)
     except YAML_ERRORS as error:
         what = f"not valid YAML ({getattr(error, 'problem', error)})"
         raise RecipeError(f"--set {override}", what) from None

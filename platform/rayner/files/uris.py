@@ -84,12 +84,14 @@ def check_uris(values: Any) -> None:
     Raises:
         InputError: one of them has credentials.
     """
-    if isinstance(values, str):
-        check_uri(values)
-    elif isinstance(values, Mapping):
-        for key, value in values.items():
-            check_uris(key)
-            check_uris(value)
-    elif isinstance(values, Sequence):
-        for value in values:
-            check_uris(value)
+    # A list may hold itself, or the same list many times, by the aliases of YAML: each is looked at once.
+    seen: set[int] = set()
+    left = [values]
+    for value in left:
+        if isinstance(value, str):
+            check_uri(value)
+        elif isinstance(value, (Mapping, Sequence)) and id(value) not in seen:
+            seen.add(id(value))
+            left += value
+            if isinstance(value, Mapping):
+                left += value.values()

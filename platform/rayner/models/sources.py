@@ -40,6 +40,8 @@ def locate(name: str) -> Source:
     if name == EMBEDDED:
         return Source("embedded", name, embedded_folder())
     if match := _RANDOM.fullmatch(name):
+        if not int(match[1]):
+            raise InputError(f"encoder: {name}", "vectors without a dimension", "write such as random:32x2")
         return Source("random", name, embedded_folder(), (int(match[1]), int(match[2])))
     folder = local(checkpoint_of(Path(name).expanduser()))
     if (folder / RECIPE).is_file():
