@@ -151,6 +151,19 @@ def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, t
     assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
 
 
+def test_a_second_proposal_of_settings_that_still_train_fails_alone(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    first = SimpleNamespace(config=given, status="RUNNING")
+    second = failed_in_ray(tmp_path, given, RaynerError("another process works on this trial"))
+    second.status = "RUNNING"
+    callback = SweepCallback(plan, 2)
+    for trial in (first, second):
+        callback.on_trial_start(1, [first, second], trial)
+    callback.on_trial_recover(1, [first, second], second)
+    callback.on_trial_error(1, [first, second], second)
+    assert [(trial.state, trial.failures) for trial in read_trials(plan)] == [("pending", 0)]
+
+
 def test_workers_of_a_process_that_was_lost_give_up_their_room(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,12 +96,16 @@ class SweepCallback(Callback):
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record a failure after which the trial is restarted."""
         folder = self._folder(trial)
+        if self._is_of_another(folder, trial, trials):
+            return
         self._number(folder, trial)
         self._record_failure(folder, trial)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record why it failed, after all restarts."""
         folder = self._folder(trial)
+        if self._is_of_another(folder, trial, trials):
+            return
         self._number(folder, trial)
         self._record_failure(folder, trial)
         if self.not_shared is not None:
@@ -119,6 +123,12 @@ class SweepCallback(Callback):
 
     def _folder(self, trial: Any) -> Path:
         return self._plan.folder(settings_of(self._plan, trial.config))
+
+    def _is_of_another(self, folder: Path, trial: Any, trials: list[Any]) -> bool:
+        """Whether another trial with the same settings trains in the folder: Optuna may propose them twice,
+        and the second one waits for its lock in vain if the first takes long."""
+        others = (one for one in trials if one is not trial and one.status == "RUNNING")
+        return any(self._folder(one) == folder for one in others)
 
     def _number(self, folder: Path, trial: Any) -> None:
         """Give the trial its number and its folder; its process may fail before it has started."""
