@@ -222,6 +222,15 @@ def test_the_front_has_what_nothing_beats(plan: Plan) -> None:
     assert pareto_of(trials, {"seconds": -1}) == trials
 
 
+def test_a_trial_without_one_of_the_objectives_is_not_on_the_front(plan: Plan) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(["f1", "macro_f1"], plan.recipe)})
+    plan = replace(plan, settings=settings)
+    write_trial(plan, 1, {"training.learning_rate": 0.1}, [[0.5] * EPOCHS] * 2)
+    trials = read_trials(plan)
+    assert pareto_of(trials, {"f1": 1, "macro_f1": 1}) == []
+    assert pareto_of(trials, {"f1": 1}) == trials
+
+
 def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
     settings = plan.settings.model_copy(update={"objectives": objectives(["macro_f1"], plan.recipe)})
     plan = replace(plan, settings=settings)

@@ -65,7 +65,7 @@ def conclude_sweep(
         "best": str(plan.out / BEST_RECIPE),
         "trial": best.number,
         "settings": dict(best.settings),
-        "score": {name: best.last[name] for name in objectives},
+        "score": {name: best.last[name] for name in objectives if math.isfinite(best.last[name])},
         "spread": best.spread,
         **_doubt(plan, best, trials),
         "trials": dict(Counter(trial.state for trial in trials)),
@@ -102,11 +102,13 @@ def _doubt(plan: Plan, best: Trial, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def pareto_of(trials: Sequence[Trial], signs: Mapping[str, int]) -> list[Trial]:
-    """Those trials than which no other is as good in every objective and better in one.
+    """Those trials than which no other is as good in every objective and better in one; of trials that have
+    all of them.
 
     Args:
         signs: of each objective 1 where more is better, -1 where less is.
     """
+    trials = [trial for trial in trials if all(math.isfinite(trial.last[name]) for name in signs)]
     points = {trial.name: tuple(sign * trial.last[name] for name, sign in signs.items()) for trial in trials}
     return [trial for trial in trials if not any(_beats(points[o.name], points[trial.name]) for o in trials)]
 
