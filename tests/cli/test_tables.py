@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from dataclasses import replace
 
@@ -10,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from rayner.cli.linking_tables import answers_table, proposals_table
 from rayner.cli.marked import COLOURS, colours_of, label_of, marked_text
+from rayner.cli.printing import logs_on_stderr, print_summary
 from rayner.cli.tables import print_training, scores_table
 from rayner.data.schema import Document, Mention
+
+EVIL = "\x1b[2J\u202ex"
 
 
 def printed(*things) -> str:
@@ -84,6 +89,28 @@ def test_there_are_colours_for_any_number_of_types():
 def test_square_brackets_in_names_are_no_markup():
     scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
     assert "[bold]" in printed(scores_table({**scores, "per_type": {"[bold]": scores}}, "title"))
+
+
+def test_no_escape_sequence_of_a_name_is_in_a_table_or_a_summary(capsys):
+    scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
+    answer = {"line": 1, "mention": EVIL, "entity_id": EVIL, "name": EVIL, "score": 1.0, "probability": 0.5}
+    proposal = {"name": EVIL, "aliases": [EVIL], "mentions": 1, "nearest": {"name": EVIL, "score": 0.5}}
+    tables = (
+        scores_table({**scores, "per_type": {EVIL: scores}}, "title"),
+        answers_table([{**answer, "candidates": [{"name": EVIL}, {"name": EVIL}], "reason": None}]),
+        proposals_table([proposal]),
+    )
+    print_summary({"types": {EVIL: 1}, "chosen": EVIL})
+    for said in (*map(printed, tables), capsys.readouterr().out):
+        assert "\\x1b[2J" in said
+        assert not {"\x1b", "\u202e"} & set(said)
+
+
+def test_no_escape_sequence_of_a_name_is_in_a_log(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with logs_on_stderr():
+        logging.getLogger("rayner.test").warning("mentions of %s", EVIL)
+    assert "mentions of \\x1b[2J" in capsys.readouterr().err
 
 
 def test_of_many_types_those_with_most_mentions_are_shown():

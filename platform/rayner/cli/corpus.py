@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary, visible
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 
@@ -313,7 +313,8 @@ def rank(
 
     def show(result: dict[str, Any]) -> None:
         for row in result.pop("first"):
-            print(f"{row['rank']:>4}  {row['score']:8.4f}  {row['document_id']} ({row['words']} words)")
+            name = visible(row["document_id"], True)
+            print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({row['words']} words)")
         print_summary(result)
 
     print_result(result, as_json, show)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.linking_tables import titled
+from rayner.cli.printing import visible
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 
 
@@ -35,7 +36,7 @@ def _levels(whole: Mapping[str, Any]) -> Group:
     if not unknown["mentions"]:
         return shown
     note = f"{unknown['mentions']:,} gold mentions have an entity that the knowledge base lacks"
-    return Group(shown, Text(f"{note}, as {unknown['ids'][0]}", "italic"))
+    return Group(shown, Text(visible(f"{note}, as {unknown['ids'][0]}", True), "italic"))
 
 
 def _outcomes(whole: Mapping[str, Any]) -> Group:

@@ -18,7 +18,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import logs_on_stderr, print_result, print_summary, visible
 from rayner.cli.tables import percent
 
 SHOWN = 20
@@ -152,7 +152,8 @@ def _show_list(found: dict[str, Any]) -> None:
     console = Console()
     for row in found["listed"]:
         others = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""
-        line = Text(row["entity_id"], style="bold").append(f"  {row['name']}{others}", "not bold")
+        line = Text(visible(row["entity_id"], True), style="bold")
+        line.append(visible(f"  {row['name']}{others}", True), "not bold")
         console.print(line, soft_wrap=True)
     if (more := found["entities"] - len(found["listed"])) > 0:
         console.print(f"... and {more:,} more; --limit N lists more, --json all\n")

@@ -9,6 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from rayner.cli.printing import visible
+
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
 _SCORES = {"top1": "top 1", "top3": "top 3", "top5": "top 5", "mrr": "MRR", "accuracy": "accuracy"}
@@ -65,12 +67,12 @@ def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         why = "" if row["candidates"] else f": {row['reason']}"
         others = [found["name"] for found in row["candidates"][linked:]]
         table.add_row(
-            Text(row["mention"] or f"(line {row['line']})"),
-            Text(row["name"]) if linked else Text(f"NIL{why}", "dim"),
-            Text(row["entity_id"] or ""),
+            _text(row["mention"] or f"(line {row['line']})"),
+            _text(row["name"]) if linked else Text(f"NIL{why}", "dim"),
+            _text(row["entity_id"] or ""),
             _number(row["score"]),
             _number(row["probability"]),
-            Text(others[0] if others else ""),
+            _text(others[0] if others else ""),
         )
     return table
 
@@ -84,10 +86,10 @@ def proposals_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows[:MOST_ROWS]:
         near = row["nearest"]
         table.add_row(
-            Text(row["name"]),
-            Text(", ".join(row["aliases"])),
+            _text(row["name"]),
+            _text(", ".join(row["aliases"])),
             f"{row['mentions']:,}",
-            Text(near["name"] if near else ""),
+            _text(near["name"] if near else ""),
             _number(near and near["score"]),
         )
     return table
@@ -95,6 +97,10 @@ def proposals_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _text(text: str) -> Text:
+    return Text(visible(text, True))
 
 
 def _number(value: float | None) -> str:

@@ -51,10 +51,19 @@ def visible(text: str, one_line: bool = False) -> str:
     return text.translate(_ESCAPES if one_line else _IN_LINES)
 
 
+class _Visible(logging.Formatter):
+    """Lines of a log, which name types and documents of whatever was read."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 @contextlib.contextmanager
 def logs_on_stderr() -> Iterator[None]:
     """Send the prints and logs of the work of a command to standard error."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Visible("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("rayner").setLevel(logging.INFO)
     with contextlib.redirect_stdout(sys.stderr):
         yield
@@ -94,7 +103,8 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
     width = max([len("next"), *map(len, facts)]) + 2
     for name, value in facts.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
-        console.print(Text(f"{name}:".ljust(width), style="bold") + Text(text), soft_wrap=True)
+        told = Text(visible(text, True))
+        console.print(Text(f"{name}:".ljust(width), style="bold") + told, soft_wrap=True)
     for i, command in enumerate(next_commands):
         console.print(
             Text(("" if i else "next:").ljust(width), style="bold") + Text(with_uris(command)), soft_wrap=True

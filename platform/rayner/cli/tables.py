@@ -95,7 +95,7 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     if len(shown) > MOST_TYPES:
         shown = sorted(shown, key=lambda name: -per_type[name]["support"])[:MOST_TYPES]
     for name in shown:
-        table.add_row(Text(name), *_row(per_type[name]))
+        table.add_row(Text(visible(name, True)), *_row(per_type[name]))
     table.add_section()
     table.add_row("all", *_row(metrics), style="bold")
     notes = []
@@ -116,7 +116,7 @@ def added_types_table(found: Mapping[str, Any]) -> Group:
     for name in ("found before", "after", "lost", "of these right", "gained", "F1 before", "after"):
         table.add_column(name, justify="right")
     for name, row in found["per_type"].items():
-        table.add_row(Text(name), *_effects(row))
+        table.add_row(Text(visible(name, True)), *_effects(row))
     table.add_section()
     table.add_row("all", *_effects(found), style="bold")
     return titled("the types that were there, without and with the added ones", table)
