@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Mention, document_to_row
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.mention_ranking import MentionRanking
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
@@ -48,6 +50,21 @@ def test_it_learns_stories(trained: Path) -> None:
     scores = loaded.predictor().evaluate(list(predict(loaded.predictor(), documents)), documents)
     assert scores["conll_f1"] > 0.9
     assert scores["pronouns"]["f1"] > 0.9
+
+
+def test_an_evaluation_tells_pronouns_from_other_mentions(trained: Path, tmp_path: Path) -> None:
+    rows = "".join(json.dumps(document_to_row(story(number))) + "\n" for number in range(14))
+    (tmp_path / "corpus.jsonl").write_text(rows)
+    scores = evaluate(trained, tmp_path / "corpus.jsonl")
+    assert scores["conll_f1"] > 0.9
+    assert scores["pronouns"]["f1"] > 0.9
+    assert scores["others"]["f1"] > 0.9
+
+
+def test_a_corpus_without_chains_says_nothing_of_a_model(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"document_id": "a", "text": "Ada ran."}\n')
+    with pytest.raises(CorpusError, match="no coreference chain"):
+        evaluate(trained, tmp_path / "corpus.jsonl")
 
 
 def test_it_is_a_resolver_by_its_path(trained: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document
-from rayner.tasks.base import Mode
-from rayner.tasks.kinds.base import FOLDER, Card
-from rayner.tasks.kinds.documents import Documents
+from rayner.errors import CorpusError
+from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems
+from rayner.tasks.kinds.documents import Documents, documents_of
 
 
 class Coreference(Documents):
@@ -18,6 +22,29 @@ class Coreference(Documents):
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("conll_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1"), "max"
     )
+
+    def read(
+        self,
+        paths: Sequence[Path],
+        format: str,
+        recipe: CoreferenceRecipe,
+        predictor: Predictor[Any, Any, Any, Any],
+        types: Sequence[str] | None = None,
+    ) -> GoldItems:
+        """Documents in any format that `corpus convert` reads.
+
+        Raises:
+            CorpusError: none has a chain of two mentions, so that there is nothing to hold answers against.
+        """
+        documents = documents_of(paths, format, recipe)
+        if not documents.found.stories:
+            what, hint = "no coreference chain of two mentions", "name an annotated corpus, such as LitBank"
+            raise CorpusError(", ".join(map(str, paths)), what, hint)
+        return GoldItems(documents, {})
+
+    def scored(self, item: Document) -> Document:
+        """Its mentions, with the text: pronouns are scored apart from others."""
+        return replace(super().scored(item), text=item.text)
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]

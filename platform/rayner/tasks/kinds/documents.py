@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSettings
+from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
@@ -142,7 +143,7 @@ def types_on_a_card(types: Sequence[TypeSettings], file: str) -> list[str]:
 
 
 def documents_of(
-    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe
+    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe | CoreferenceRecipe
 ) -> StreamedDocuments:
     """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too, and what
     `corpus.annotated` says of the same files."""
