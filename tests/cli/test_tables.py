@@ -14,7 +14,7 @@ from rich.console import Console
 from rayner.cli.linking_tables import answers_table, proposals_table
 from rayner.cli.marked import COLOURS, colours_of, label_of, marked_text
 from rayner.cli.printing import logs_on_stderr, print_summary
-from rayner.cli.tables import print_training, scores_table
+from rayner.cli.tables import print_metrics, print_training, scores_table
 from rayner.data.schema import Document, Mention
 
 EVIL = "\x1b[2J\u202ex"
@@ -124,6 +124,13 @@ def test_of_many_types_those_with_most_mentions_are_shown():
     said = printed(scores_table({**scores, "support": 1, "per_type": few}, "title"))
     assert all(name in said for name in few)
     assert "others" not in said
+
+
+def test_a_pretraining_on_chains_shows_the_metric_that_it_was_chosen_by(capsys):
+    print_metrics({"mrr": 0.25, "mrr_other_stories": 0.5, "top1": 0.125, "mentions": 35}, "development set")
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("mrr_other_stories", "50.0", "top1", "12.5"))
+    assert "accuracy" not in said
 
 
 def test_a_training_without_a_development_set_says_so_in_place_of_scores(capsys):

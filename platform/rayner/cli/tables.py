@@ -48,7 +48,7 @@ def print_metrics(metrics: Mapping[str, Any], title: str) -> None:
     console = Console()
     if "per_type" in metrics and "f1" in metrics:
         console.print(scores_table(metrics, title))
-    elif "top1" in metrics:
+    elif "top3" in metrics:
         console.print(linking_table(metrics, title))
     else:
         console.print(numbers_table(metrics, title))
