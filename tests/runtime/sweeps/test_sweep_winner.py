@@ -17,8 +17,8 @@ from rayner.runtime.sweeps.trials import Trial
 from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger import TaggerTask
-from tests.tasks.chains.small_chains import chains_recipe
 from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.chains.small_chains import chains_recipe
 
 
 @pytest.fixture
@@ -96,7 +96,9 @@ def test_it_trains_beside_the_driver_only_where_that_is_all_there_is(
     assert winner.only_here(nodes, TrialResources({"CPU": 1, "GPU": 1}, 1)) is here
 
 
-def held_out(tmp_path: Path, values: dict[str, Any], metric: str, changes: dict[str, Any]) -> dict[str, float]:
+def held_out(
+    tmp_path: Path, values: dict[str, Any], metric: str, changes: dict[str, Any]
+) -> dict[str, float]:
     """Of a winner with the settings of a recipe, on the part that the changes have as dev."""
     recipe = parse_recipe(values, "recipe")
     settings = sweep_settings(objectives=objectives([metric], recipe))
