@@ -6,18 +6,20 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from rayner.config import BaseRecipe
-from rayner.errors import RecipeError
+from rayner.errors import RecipeError, StorageError
 from rayner.files.run_checkpoints import LOG
 from rayner.files.whole import write_bytes
 
 MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
 MLFLOW_RUN, MLFLOW_PARENT = "mlflow_run", "mlflow_parent"
 """Files in a run's folder: the id of its run in MLflow, and of the one above it, such as a sweep's."""
+_LONGEST_ERROR = 300
 
 Record = Mapping[str, Any]
 
@@ -111,6 +113,23 @@ class TensorBoard:
         self._writer.close()
 
 
+@contextlib.contextmanager
+def mlflow_answers() -> Iterator[None]:
+    """Within it, what MLflow refuses, or a server that is not there, is an error of one line.
+
+    Raises:
+        StorageError: that error; a password that the server's address holds is not in it.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        told = re.sub(r"//[^/@\s]*@", "//", " ".join(str(error).split()))
+        hint = f"start its server, correct {MLFLOW_VARIABLE}, or leave it and tracking.mlflow out"
+        raise StorageError("MLflow", told[:_LONGEST_ERROR], hint) from None
+
+
 class MLflow:
     """A run in MLflow, the same one when our run is resumed."""
 
@@ -118,6 +137,11 @@ class MLflow:
         import mlflow
 
         self._mlflow = mlflow
+        with mlflow_answers():
+            self._start(recipe, out)
+
+    def _start(self, recipe: BaseRecipe, out: Path) -> None:
+        mlflow = self._mlflow
         mlflow.set_experiment(recipe.tracking.experiment)
         known, parent = out / MLFLOW_RUN, out / MLFLOW_PARENT
         if known.exists():
@@ -132,7 +156,8 @@ class MLflow:
 
     def write(self, record: Record) -> None:
         """A point on each curve."""
-        self._mlflow.log_metrics(scalars(record), step=record["step"])
+        with mlflow_answers():
+            self._mlflow.log_metrics(scalars(record), step=record["step"])
 
     def close(self) -> None:
         """End the MLflow run."""

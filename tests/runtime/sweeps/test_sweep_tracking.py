@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rayner.errors import StorageError
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.gauges import Gauges, best_scores
 from rayner.runtime.sweeps.plan import Plan
@@ -162,6 +163,19 @@ def test_a_sweep_that_raises_has_failed_in_mlflow(tmp_path: Path, mlflow: Any) -
     with pytest.raises(KeyboardInterrupt), mlflow_sweep(recipe, tmp_path, {}):
         raise KeyboardInterrupt
     assert mlflow.get_run((tmp_path / "mlflow_run").read_text()).info.status == "FAILED"
+
+
+def test_a_server_of_mlflow_that_is_not_there_is_told_in_one_line_without_its_password(
+    tmp_path: Path, mlflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ada:secret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    recipe = plan_in(tmp_path).recipe
+    for start in (lambda: MLflow(recipe, tmp_path), mlflow_sweep(recipe, tmp_path, {}).__enter__):
+        with pytest.raises(StorageError, match=r"MLflow: .*correct MLFLOW_TRACKING_URI") as error:
+            start()
+        assert "secret" not in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_without_mlflow_a_sweep_has_no_run(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rayner.runtime.sweeps.gauges import Gauges
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.trials import Trial
-from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, wants_mlflow
+from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, mlflow_answers, wants_mlflow
 
 TENSORBOARD = "tensorboard"
 _MLFLOW_STATUS = {"failed": "FAILED", "stopped": "KILLED"}
@@ -156,6 +156,7 @@ def mlflow_sweep(recipe: BaseRecipe, out: Path, parameters: Mapping[str, Any]) -
 
     Raises:
         RecipeError: the recipe asks for MLflow, which is not installed.
+        StorageError: its server is not there.
     """
     if not wants_mlflow(recipe):
         yield None
@@ -163,14 +164,15 @@ def mlflow_sweep(recipe: BaseRecipe, out: Path, parameters: Mapping[str, Any]) -
     import mlflow
 
     client, known = mlflow.MlflowClient(), out / MLFLOW_RUN
-    if (run := _run_id(out)) is not None:
-        client.update_run(run, status="RUNNING")
-    else:
-        experiment = mlflow.set_experiment(recipe.tracking.experiment).experiment_id
-        run = client.create_run(experiment, run_name=out.resolve().name).info.run_id
-        for key, value in parameters.items():
-            client.log_param(run, key, str(value)[:500])
-        known.write_text(run)
+    with mlflow_answers():
+        if (run := _run_id(out)) is not None:
+            client.update_run(run, status="RUNNING")
+        else:
+            experiment = mlflow.set_experiment(recipe.tracking.experiment).experiment_id
+            run = client.create_run(experiment, run_name=out.resolve().name).info.run_id
+            for key, value in parameters.items():
+                client.log_param(run, key, str(value)[:500])
+            known.write_text(run)
     try:
         yield run
     except BaseException:
