@@ -278,8 +278,7 @@ def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: P
     work = partial(_numbered, partial(_scan_and_save, change))
     for number, scanned in mapper(work, [(n, (parts[n], paths[n])) for n in missing]):
         found[number] = pickle.loads(scanned)
-    # Arrow keeps what it has freed of the files, several times what the scans take.
-    pa.default_memory_pool().release_unused()
+    pa.default_memory_pool().release_unused()  # Of the files: several times what the scans take.
     return [scanned for scanned in found if scanned is not None]
 
 

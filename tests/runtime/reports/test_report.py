@@ -246,6 +246,16 @@ def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     assert "1 line(s) of log.jsonl could not be read" in page.text
 
 
+def test_a_log_without_a_loss_and_a_score_draws_nothing(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.yaml").write_text("task: chains\n")
+    (run / "log.jsonl").write_text('{"step": 1, "epoch": 1, "metrics": {"mrr": null, "mentions": 0}}\n')
+    page = read(report(run))
+    assert page.figures() == []
+    assert "log.jsonl holds no loss and no score" in page.text
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_perfect_run_has_no_mistakes(own_run):
     evaluation = own_run / "best" / "evaluation"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rayner.errors import InputError
+from rayner.runtime.reports.report import report
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
 from rayner.runtime.sweeps.folder import claim_folder, lock_sweep
+
+TAGGER = {"task": "tagger", "corpus": {"train": ["x"]}, "types": [{"name": "A"}]}
 
 
 def config(epochs: int, scheduler: str = "asha", trials: int = 4) -> dict[str, Any]:
@@ -47,6 +51,26 @@ def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path) -
         else:
             with pytest.raises(InputError, match=r"changed: settings\.trials"):
                 claim_folder(tmp_path, False, config(1, scheduler, trials=6))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is cut short or not the file that a sweep wrote"),
+        ("[]", "is cut short or not the file that a sweep wrote"),
+        ('{"recipe": {}}', "is cut short or not the file that a sweep wrote"),
+        (f'{{"recipe": {json.dumps(TAGGER)}, "settings": {{}}}}', "objectives: is missing"),
+    ],
+)
+def test_a_damaged_file_of_a_sweep_is_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "trials" / "begun").mkdir(parents=True)
+    (tmp_path / "sweep.json").write_text(content)
+    with pytest.raises(InputError, match=rf"sweep\.json: {message}"):
+        report(tmp_path)
+    if "objectives" not in message:
+        with pytest.raises(InputError, match=rf"sweep\.json: {message}"):
+            claim_folder(tmp_path, False, config(1))
+    claim_folder(tmp_path, True, config(1))
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def _curves(run: Path) -> Part:
     # A task that has none of these is judged by whatever it reports first.
     shown = shown or [name for row in flat[:1] for name, value in row.items() if isinstance(value, float)][:1]
     scores = {NAMES.get(name, name): _points(flat, name) for name in shown}
+    if not any(points[0] for points in (*losses.values(), *scores.values())):
+        raise Absent("log.jsonl holds no loss and no score")
     speed = [row["words_per_second"] for row in steps if "words_per_second" in row]
     padding = [row["padding"] for row in steps if "padding" in row]
     svg = figures.training_curves(

@@ -14,7 +14,7 @@ import numpy as np
 from rayner.errors import InputError
 from rayner.runtime.reports import figures_sweep as figures
 from rayner.runtime.reports.page import render
-from rayner.runtime.sweeps.plan import Plan, plan_of
+from rayner.runtime.sweeps.plan import Plan, plan_of, read_config
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.trials import Trial, rank_of, read_trials
@@ -51,7 +51,7 @@ def sweep_report(out: Path) -> str:
     names = short_names(keys)
     path = out / "result.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    space = json.loads((out / "sweep.json").read_text(encoding="utf-8"))["space"]
+    space = read_config(out).get("space", {})
     best = out / BEST_RECIPE
     return render(
         "sweep.html.j2",

@@ -14,7 +14,7 @@ from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
-from rayner.runtime.sweeps.plan import SWEEP, TRIALS
+from rayner.runtime.sweeps.plan import SWEEP, TRIALS, read_config
 
 FREE_KEYS = (
     *("recipe.scaling.", "recipe.tracking."),
@@ -73,7 +73,7 @@ def check_writable(out: Path) -> None:
 def _check_config(out: Path, config: Mapping[str, Any]) -> None:
     if not (out / SWEEP).exists():
         return
-    before, now = dict(_flat(json.loads((out / SWEEP).read_text(encoding="utf-8")))), dict(_flat(config))
+    before, now = dict(_flat(read_config(out))), dict(_flat(config))
     # Its trials are compared with all others.
     halving = now["settings.scheduler"] == '"halving"'
     free = tuple(key for key in FREE_KEYS if not (halving and key == "settings.trials"))

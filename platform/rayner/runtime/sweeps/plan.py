@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.config.recipe_files import with_settings
+from rayner.config.recipe_files import parse_settings, with_settings
+from rayner.errors import InputError
 from rayner.runtime.sweeps.sampling import single_values, trial_name
 from rayner.runtime.sweeps.space import Space, described
 from rayner.runtime.sweeps.sweep_settings import SweepSettings
@@ -65,11 +66,31 @@ def sweep_config(space: Space, recipe: BaseRecipe, settings: SweepSettings) -> d
     }
 
 
+def read_config(out: Path) -> dict[str, Any]:
+    """What `sweep_config` gave for the sweep in a folder.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        config = json.loads((out / SWEEP).read_text(encoding="utf-8"))
+        if all(isinstance(config[part], dict) for part in ("recipe", "settings")):
+            return config
+    except (ValueError, KeyError, TypeError):
+        pass
+    hint = "start the sweep over with --fresh, or name another folder"
+    raise InputError(str(out / SWEEP), "is cut short or not the file that a sweep wrote", hint)
+
+
 def plan_of(out: Path) -> Plan:
-    """The plan of the sweep in a folder, as far as reading its trials needs it."""
-    config = json.loads((out / SWEEP).read_text(encoding="utf-8"))
+    """The plan of the sweep in a folder, as far as reading its trials needs it.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    config = read_config(out)
     recipe = parse_recipe(config["recipe"], str(out / SWEEP))
-    settings = SweepSettings.model_validate(config["settings"])
+    settings = parse_settings(SweepSettings, config["settings"], str(out / SWEEP))
     runs = {name: {} for name, _, _ in run_names(recipe, settings)}
     fixed = frozenset(config.get("fixed", ()))
     return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd(), fixed=fixed)
