@@ -151,6 +151,8 @@ def test_the_pooler_of_a_published_model_is_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/surely/not/here"])
 def test_a_path_that_does_not_exist(name: str) -> None:
+    with pytest.raises(InputError, match="random:0x2: vectors without a dimension"):
+        load_encoder("random:0x2")
     with pytest.raises(InputError, match="no such folder"):
         load_encoder(name)
     with pytest.raises(InputError, match="no such folder"):
