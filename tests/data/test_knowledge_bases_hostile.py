@@ -79,7 +79,7 @@ def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
 def test_a_file_that_is_no_knowledge_base(error):
     assert "--format" in error("a.bin", b"once upon a time\n").hint
     for array in (b'[\n {"entity_id": "1", "name": "a"}\n]\n', b'[{"entity_id": "1", "name": "a"}]\n'):
-        assert error("a.json", array).hint == OF_AN_ARRAY
+        assert error("a.json", array).hint == error("a.jsonl", array).hint == OF_AN_ARRAY
     assert "--format" in error("a.txt", b"[Term]\nid: A:1\nname: root\n").hint
     assert "Parquet" in error("a.parquet", b"PAR1 or not\n").what
     assert error("a.json", b'{"data": {"0": {"entity_name": "x",\n "entity_id": }}}').where.endswith(":2")

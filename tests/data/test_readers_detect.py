@@ -35,11 +35,14 @@ def test_detects(tmp_path: Path, name: str) -> None:
     assert detect([str(tmp_path / file)]) == name
 
 
-@pytest.mark.parametrize("content", ['[{"text": "a"}]', '[{"text": "a"},\n{"text": "b"}]'])
+@pytest.mark.parametrize(
+    "content", ['[{"text": "a"}]', '[{"text": "a"},\n{"text": "b"}]', '[\n{"text": "a"}\n]\n']
+)
 def test_an_array_is_told_how_to_become_lines(tmp_path: Path, content: str) -> None:
-    (tmp_path / "x.json").write_text(content)
-    with pytest.raises(CorpusError, match=r"no known format.*; write one JSON object a line, as `jq -c"):
-        detect(tmp_path / "x.json")
+    for name in ("x.json", "x.jsonl"):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(CorpusError, match=r"no known format.*; write one JSON object a line, as `jq -c"):
+            detect(tmp_path / name)
     with pytest.raises(CorpusError, match=r"x.json:1: .*; write one JSON object a line, as `jq -c"):
         read_corpus(tmp_path / "x.json", format="jsonl")
 

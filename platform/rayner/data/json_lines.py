@@ -20,6 +20,12 @@ def hint_for(line: str, otherwise: str = ONE_A_LINE) -> str:
     return OF_AN_ARRAY if line.lstrip().startswith("[") else otherwise
 
 
+def is_array(lines: Iterable[str]) -> bool:
+    """Whether a file that begins with these lines holds one array of objects: read by lines, all but the last
+    would be lost where each object has one."""
+    return "".join("".join(lines).split()).startswith("[{")
+
+
 def json_values(
     lines: Iterable[tuple[int, str]], path: str | Path, reject: Reject
 ) -> Iterator[tuple[int, str, Any]]:

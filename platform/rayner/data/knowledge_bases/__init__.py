@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from rayner.data.json_lines import OF_AN_ARRAY
+from rayner.data.json_lines import OF_AN_ARRAY, is_array
 from rayner.data.knowledge_bases import biosyn, ctd, esappmod, id_names, jsonl, obo, parquet, tables
 from rayner.data.knowledge_bases.base import Format, KnowledgeBase
 from rayner.data.knowledge_bases.builder import Builder, Reject, Repeat
@@ -108,6 +108,5 @@ def detect_format(path: Path) -> str:
         if format.matches(sample):
             return name
     first = next((line for line in sample.lines if line.strip()), "")
-    is_array = "".join("".join(sample.lines).split()).startswith("[{")
-    hint = OF_AN_ARRAY if is_array else f"give --format: {', '.join(FORMATS)}"
+    hint = OF_AN_ARRAY if is_array(sample.lines) else f"give --format: {', '.join(FORMATS)}"
     raise KnowledgeBaseError(str(path), f"no known format; it starts {first[:40]!a}", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rayner.data.json_lines import json_objects
+from rayner.data.json_lines import is_array, json_objects
 from rayner.data.knowledge_bases.builder import Builder, writable
 from rayner.data.knowledge_bases.fields import Columns, add_row, find_columns, unused_columns
 from rayner.data.knowledge_bases.lines import read_lines
@@ -17,7 +17,7 @@ from rayner.errors import KnowledgeBaseError
 def matches(sample: Sample) -> bool:
     """Whether the name says JSON lines, or the first line is a whole JSON object."""
     if suffix(sample.path) in (".jsonl", ".ndjson"):
-        return True
+        return not is_array(sample.lines)
     first = next((line for line in sample.lines if line.strip()), "")
     if not first.startswith("{"):
         return False

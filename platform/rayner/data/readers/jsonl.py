@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rayner.data.json_lines import json_values
+from rayner.data.json_lines import OF_AN_ARRAY, is_array, json_values
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import has_fields
@@ -41,7 +41,8 @@ def parts(unit: Unit) -> list[Unit]:
 
 def matches(sample: Sample) -> bool:
     """Whether the first line is a JSON object with a text, or the name says JSON lines."""
-    return files.suffix(sample.path) in (".jsonl", ".ndjson") or has_fields(sample, "text")
+    named = files.suffix(sample.path) in (".jsonl", ".ndjson")
+    return (named and not is_array(sample.lines)) or has_fields(sample, "text")
 
 
 def read(unit: Unit) -> Reading:
@@ -51,6 +52,8 @@ def read(unit: Unit) -> Reading:
     data = files.read_bytes(path) if unit.span is None else files.read_span(path, unit.span)
     if not data:
         raise CorpusError(path, "an empty file", "remove it, or restore its content")
+    if not unit.first and is_array([data[:1000].decode(errors="replace")]):
+        raise CorpusError(f"{path}:1", "an array of objects", OF_AN_ARRAY)
     lines = files.text_lines(data, path, reading, unit.first)
     for number, where, row in json_values(lines, path, reading.reject):
         add_row(row, where, f"{unit.name}:{number}", reading)
