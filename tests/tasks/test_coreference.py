@@ -37,7 +37,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("coreference")
     recipe = recipe_of(
         folder,
-        model={"antecedents": 12},
         training={**TRAINING, "epochs": 18},
         corpus={"train": [str(folder / "train.jsonl")], "dev": []},
     )
