@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -24,7 +25,9 @@ from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import (
+    Trial,
     read_progress,
+    read_trial,
     read_trials,
     record_failure,
     write_json,
@@ -284,6 +287,28 @@ def test_a_metric_without_a_value_is_told_when_the_first_trial_is_over(
         warned = [row.getMessage() for row in caplog.records if row.levelname == "WARNING"]
         assert len(warned) == 1
         assert warned[0].startswith("trial 1 has no macro_f1; if dev has nothing to compute it from")
+
+
+def test_the_table_on_a_terminal_reads_one_trial_at_each_event(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [{"training.learning_rate": rate} for rate in (0.1, 0.2, 0.3)]
+    for number, settings in enumerate(given, 1):
+        write_trial(plan, number, settings, [[0.5]])
+    callback, seen = SweepCallback(plan, 3), list[Path]()
+
+    def reading(plan: Plan, folder: Path) -> Trial:
+        seen.append(folder)
+        return read_trial(plan, folder)
+
+    monkeypatch.setattr("rayner.runtime.sweeps.callback.read_trial", reading)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for settings in given[1:]:
+        callback.on_trial_result(1, [], SimpleNamespace(config=settings), {})
+    assert callback._live is not None
+    assert callback._live.get_renderable().row_count == 3
+    assert len(seen) == 2
+    callback.on_experiment_end([])
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ class SweepCallback(Callback):
         self._plan = plan
         self._trials = trials
         self._trackers = trackers
-        self._failures = {trial.name: trial.failures for trial in read_trials(plan)}
+        # Reading a trial takes milliseconds, and the table shows all of them at each event of any.
+        self._known = {trial.name: trial for trial in read_trials(plan)}
+        self._failures = {name: trial.failures for name, trial in self._known.items()}
         self._live: Live | None = None
         self._warned = False
 
@@ -69,7 +71,7 @@ class SweepCallback(Callback):
         outcome = read_outcome(folder)
         if outcome is not None and outcome["state"] == "paused":
             (folder / OUTCOME).unlink()
-        known = read_trial(self._plan, folder)
+        known = self._read(folder)
         for tracker in self._trackers:
             tracker.start(known)
         self._show()
@@ -78,7 +80,7 @@ class SweepCallback(Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Track and show the score."""
-        known = read_trial(self._plan, self._folder(trial))
+        known = self._read(self._folder(trial))
         for tracker in self._trackers:
             tracker.update(known)
         self._show()
@@ -117,7 +119,7 @@ class SweepCallback(Callback):
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Leave the last table on the terminal."""
         if self._live is not None:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(trials_table(read_trials(self._plan), self._plan, ROWS), refresh=True)
             self._live.stop()
             self._live = None
 
@@ -150,7 +152,7 @@ class SweepCallback(Callback):
         self._failures[folder.name] = now
 
     def _over(self, folder: Path) -> None:
-        trial = read_trial(self._plan, folder)
+        trial = self._read(folder)
         for tracker in self._trackers:
             tracker.end(trial)
         missing = [
@@ -170,10 +172,12 @@ class SweepCallback(Callback):
         if self._live is None:
             self._live = Live(console=Console(stderr=True), auto_refresh=False)
             self._live.start()
-        self._live.update(self._table(), refresh=True)
+        trials = sorted(self._known.values(), key=lambda trial: trial.number)
+        self._live.update(trials_table(trials, self._plan, ROWS), refresh=True)
 
-    def _table(self) -> Table:
-        return trials_table(read_trials(self._plan), self._plan, ROWS)
+    def _read(self, folder: Path) -> Trial:
+        trial = self._known[folder.name] = read_trial(self._plan, folder)
+        return trial
 
 
 class NotSharedStopper(Stopper):
