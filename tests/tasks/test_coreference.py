@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from rayner.data.schema import Document, Mention, document_to_row
-from rayner.errors import CorpusError, RecipeError
+from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.models.mention_ranking import MentionRanking
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
@@ -95,6 +96,15 @@ def test_examples_of_a_document_cover_each_mention_in_some_window(tmp_path: Path
     assert len(rows) > 2
     held = {number for row in rows for number in row["mentions"].reshape(-1, 3)[:, 2].tolist()}
     assert held == {1, 2, 3}
+
+
+def test_two_models_are_two_resolvers(trained: Path, tmp_path: Path) -> None:
+    given = [f"ranking:{trained}", f"ranking:{shutil.copytree(trained, tmp_path / 'other')}"]
+    assert [resolver.name for resolver in resolvers([*given, "rules"])] == [*given, "rules"]
+    assert [resolver.name for resolver in resolvers(given[:1])] == ["ranking"]
+    for twice in (given[:1] * 2, ["rules", "rules"]):
+        with pytest.raises(InputError, match=f"{twice[0]}: is given twice"):
+            resolvers(twice)
 
 
 def test_chains_are_joined_over_windows(trained: Path) -> None:

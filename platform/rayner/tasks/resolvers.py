@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -40,15 +40,17 @@ def resolvers(names: Sequence[str]) -> list[Resolver]:
             raise InputError(f"--resolver {name}", "is not known", hint)
         found.append(known[name](argument))
     called = [resolver.name for resolver in found]
-    if len(set(called)) < len(called):
-        twice = next(name for name in called if called.count(name) > 1)
-        raise InputError(f"--resolver {twice}", "is given twice", "name two that differ")
+    for place, (given, resolver) in enumerate(zip(names, found, strict=True)):
+        if called.count(resolver.name) > 1:
+            if names.count(given) > 1 or not isinstance(resolver, RankingResolver):
+                raise InputError(f"--resolver {given}", "is given twice", "name two that differ")
+            found[place] = replace(resolver, name=given)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class RankingResolver:
-    """A trained model of the task `coreference`."""
+    """A trained model of the task `coreference`, whose `name` tells it from another one beside it."""
 
     checkpoint: Path
     version: str
