@@ -150,6 +150,11 @@ def test_biosyn_reads_a_line_an_entity_or_a_line_a_name(file):
     base = read_knowledge_base(file("b.txt", "C1||gout\nC1||gouty arthritis\n"))
     assert base.entities == [Entity("C1", "gout", ("gouty arthritis",))]
     assert base.formats == ("biosyn",)
+    base = read_knowledge_base(
+        file("c.txt", "C1||gout\nC1||gouty arthritis\nC1||podagra|foot gout\nC1||tophi\n")
+    )
+    assert base.entities == [Entity("C1", "gout", ("gouty arthritis", "podagra", "foot gout", "tophi"))]
+    assert not base.rejects
 
 
 def test_pairs_are_ids_and_names_without_a_header(file, tmp_path):

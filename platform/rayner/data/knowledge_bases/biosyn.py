@@ -20,9 +20,12 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a line, or where no line has a synonym one name a line."""
+    """One entity a line, or one name a line where more lines repeat an id than have a synonym."""
     lines = read_lines(path, builder)
-    repeats = "never" if any("|" in line.partition("||")[2] for _, line in lines) else "names"
+    parted = [line.partition("||") for _, line in lines]
+    again = len(parted) - len({ids.split("|")[0] for ids, _, _ in parted})
+    with_synonyms = sum("|" in names for _, _, names in parted)
+    repeats = "names" if again > with_synonyms or not with_synonyms else "never"
     for number, line in lines:
         where = f"{path}:{number}"
         ids, bars, names = line.partition("||")
