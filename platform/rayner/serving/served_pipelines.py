@@ -153,7 +153,7 @@ def serve_pipeline(
         if (before.settings, before.version) == (settings, version):
             return before
     known = [base for before in loaded for base in before.links]
-    return load_stages(settings, type_sets, known, device, load)
+    return of_one_version(settings, lambda: load_stages(settings, type_sets, known, device, load))
 
 
 def of_one_version(settings: PipelineSettings, made: Callable[[], T]) -> T:
@@ -178,16 +178,6 @@ def load_stages(
     Raises:
         InputError: what cannot be loaded.
     """
-    return of_one_version(settings, lambda: _load_stages(settings, type_sets, known, device, load))
-
-
-def _load_stages(
-    settings: PipelineSettings,
-    type_sets: int,
-    known: Sequence[ServedKnowledgeBase],
-    device: str | None,
-    load: Load,
-) -> ServedPipeline:
     version = settings.version
     pipeline = settings.pipeline(device, load)
     stages: list[ServedStage] = []
