@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import starmap
+from functools import partial
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rayner.data.csv_rows import Row, csv_rows, unclosed
 from rayner.data.readers import files
 from rayner.data.readers.base import is_encodable
 from rayner.errors import CorpusError
@@ -105,34 +106,19 @@ def _is_json(line: str) -> bool:
 
 
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
-    header = [cell.strip() for cell in next(_parsed(rows, path), [])]
+    rows = csv_rows(lines, delimiter, partial(unclosed, path))
+    header = [cell.strip() for row in islice(rows, 1) for cell in row.cells]
     if COLUMN not in header:
         what = f"no column {COLUMN!r} among {', '.join(map(repr, header)) or 'none'}"
         raise CorpusError(f"{path}:1", what, "name the column so, or give a .txt file of one mention a line")
-    return _cells(rows, header.index(COLUMN), path)
+    return _cells(rows, header.index(COLUMN))
 
 
-def _cells(rows: Iterator[list[str]], column: int, path: Path) -> Iterator[MentionRow]:
-    for cells in _parsed(rows, path):
-        number: int = rows.line_num  # type: ignore[attr-defined]
+def _cells(rows: Iterator[Row], column: int) -> Iterator[MentionRow]:
+    for _, last, cells in rows:
         if not cells:
             continue
         if len(cells) <= column:
-            yield MentionRow(number, None, f"{len(cells)} cells, none under `{COLUMN}`")
+            yield MentionRow(last, None, f"{len(cells)} cells, none under `{COLUMN}`")
         else:
-            yield MentionRow(number, cells[column])
-
-
-def _parsed(rows: Iterator[list[str]], path: Path) -> Iterator[list[str]]:
-    line_of: Any = rows
-    begin = line_of.line_num + 1
-    try:
-        for cells in rows:
-            begin = line_of.line_num + 1
-            yield cells
-    except csv.Error as error:
-        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
-        what = f"{error}, at line {line_of.line_num}"
-        raise CorpusError(f"{path}:{begin}", what, "close the quotes of the row that begins here") from None
+            yield MentionRow(last, cells[column])

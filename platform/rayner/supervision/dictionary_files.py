@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
+from rayner.data.csv_rows import csv_rows, unclosed
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
@@ -50,26 +52,14 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
 
 
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
-    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation.
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
-    begin = 1
-    try:
-        header = [cell.strip().lower() for cell in next(reader, [])]
-        if "name" not in header:
-            raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
-        begin = reader.line_num + 1
-        for cells in reader:
-            begin = reader.line_num + 1
-            row = dict(zip(header, cells, strict=False))
-            names = [row.get("name", ""), *row.get("aliases", "").split("|")]
-            yield from _names(
-                names, row.get("type", ""), row.get("entity_id"), default_type, path, reader.line_num
-            )
-    except csv.Error as error:
-        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
-        what = f"{error}, at line {reader.line_num}"
-        raise CorpusError(f"{path}:{begin}", what, "close the quotes of the row that begins here") from None
+    rows = csv_rows(lines, delimiter, partial(unclosed, path))
+    header = [cell.strip().lower() for row in islice(rows, 1) for cell in row.cells]
+    if "name" not in header:
+        raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
+    for _, last, cells in rows:
+        row = dict(zip(header, cells, strict=False))
+        names = [row.get("name", ""), *row.get("aliases", "").split("|")]
+        yield from _names(names, row.get("type", ""), row.get("entity_id"), default_type, path, last)
 
 
 def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
+from rayner.data.csv_rows import csv_rows
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import KNOWN, Columns, add_row, find_columns, unused_columns
 from rayner.data.knowledge_bases.lines import read_text
@@ -26,34 +26,29 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
     """One entity a row; rows of one id and name are one entity, and without aliases each row is a name."""
     lines = split_lines(read_text(path, builder))
     delimiter = _delimiter(lines[0])
-    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation. In CSV, strict
-    # keeps a quote that nobody closed from swallowing the rest of the file as one name.
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    rows = csv.reader([f"{line}\n" for line in lines], delimiter=delimiter, quoting=quoting, strict=True)
-    start = 1
+
+    def fault(line: int, what: str) -> KnowledgeBaseError:
+        hint = "close the quote, and double those inside"
+        return KnowledgeBaseError(f"{path}:{line}", f"not CSV ({what})", hint)
+
+    rows = csv_rows(lines, delimiter, fault)
+    header = [cell.strip() for cell in next(rows).cells]
     try:
-        header = [cell.strip() for cell in next(rows)]
-        try:
-            found = find_columns(columns, header, f"{path}:1")
-        except KnowledgeBaseError as error:
-            hint = f"{error.hint}; --format pairs reads ID<TAB>NAME lines without a header"
-            raise KnowledgeBaseError(error.where, error.what, hint) from None
-        builder.ignored.update(f"column {column}" for column in unused_columns(found, header))
-        start = rows.line_num + 1
-        for cells in rows:
-            where, start = f"{path}:{start}", rows.line_num + 1
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(header):
-                what = f"{len(cells)} cells under {len(header)} columns"
-                builder.reject(where, what, "quote a cell that holds the delimiter, or fill the row up")
-                continue
-            row = dict(zip(header, cells, strict=True))
-            add_row(row, found, where, builder, "rows" if found.aliases else "names")
-    except csv.Error as error:
-        # Where a quote that nobody closes is noticed may be far behind it, at the end of the file.
-        what, hint = f"not CSV ({error}, at line {rows.line_num})", "close the quote, and double those inside"
-        raise KnowledgeBaseError(f"{path}:{start}", what, hint) from None
+        found = find_columns(columns, header, f"{path}:1")
+    except KnowledgeBaseError as error:
+        hint = f"{error.hint}; --format pairs reads ID<TAB>NAME lines without a header"
+        raise KnowledgeBaseError(error.where, error.what, hint) from None
+    builder.ignored.update(f"column {column}" for column in unused_columns(found, header))
+    for first, _, cells in rows:
+        if not any(cell.strip() for cell in cells):
+            continue
+        where = f"{path}:{first}"
+        if len(cells) != len(header):
+            what = f"{len(cells)} cells under {len(header)} columns"
+            builder.reject(where, what, "quote a cell that holds the delimiter, or fill the row up")
+            continue
+        row = dict(zip(header, cells, strict=True))
+        add_row(row, found, where, builder, "rows" if found.aliases else "names")
 
 
 def _delimiter(header: str) -> str:

@@ -1,0 +1,46 @@
+"""The rows of CSV, and of tables in which a tab parts the cells."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rayner.errors import CorpusError, InputError
+
+
+class Row(NamedTuple):
+    """Cells, and the numbers of the first and the last line that they take, from 1."""
+
+    first: int
+    last: int
+    cells: list[str]
+
+
+def csv_rows(lines: Sequence[str], delimiter: str, fault: Callable[[int, str], InputError]) -> Iterator[Row]:
+    """The rows in order, the header as well, and those of no cells.
+
+    Args:
+        fault: makes an error of the line on which a row begins that cannot be read, and of what is wrong.
+
+    Raises:
+        InputError: that error, for a quote that nobody closes.
+    """
+    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation. In CSV, strict
+    # keeps a quote that nobody closed from swallowing the rest of the file as one cell.
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
+    first = 1
+    try:
+        for cells in rows:
+            yield Row(first, rows.line_num, cells)
+            first = rows.line_num + 1
+    except csv.Error as error:
+        # Where such a quote is noticed may be far behind it, at the end of the file.
+        raise fault(first, f"{error}, at line {rows.line_num}") from None
+
+
+def unclosed(path: Path, line: int, what: str) -> CorpusError:
+    """The `fault` of a file of mentions or names."""
+    return CorpusError(f"{path}:{line}", what, "close the quotes of the row that begins here")
