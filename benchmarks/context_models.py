@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.context_material import drawn, is_of_novels, learned_by, learned_from, sentence_documents
-from benchmarks.typing_results import train
+from benchmarks.typing_runs import train
 from rayner.config import ContextSettings
 from rayner.data.schema import Document
 from rayner.data.writers.jsonl import write_jsonl

@@ -1,4 +1,4 @@
-"""The corpora of `typing_results`: what a typer learns from, and what it is asked about once.
+"""The corpora of the benchmarks of typing: what a typer learns from, and what it is asked about once.
 
 UFET has parts of its own. Of GUM and LitBank the documents of the development part of
 jobs/recipes/chains_litbank.yaml are asked, which no pre-training has read, and the others are learned from.

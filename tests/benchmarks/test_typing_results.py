@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import typing_results
 from benchmarks.typing_corpora import CORPORA
-from benchmarks.typing_results import Cut, Run
+from benchmarks.typing_results import Run
+from benchmarks.typing_runs import SCORED, Cut
 
 
 @pytest.mark.parametrize("name", ["gum", "litbank"])
@@ -33,7 +34,7 @@ def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
     for run in planned:
         run.out(tmp_path).mkdir(parents=True)
         kept = {"gold": gold, "found": answers[run.encoder]}
-        (run.out(tmp_path) / typing_results.SCORED).write_text(json.dumps(kept))
+        (run.out(tmp_path) / SCORED).write_text(json.dumps(kept))
     (tmp_path / "untrained_mrr.json").write_text(json.dumps({"mrr": 0.8, "mrr_other_stories": 0.9}))
     before, plain, pretrained = typing_results.rows(planned, tmp_path, Cut())
     assert before["encoder"] == "untrained"
