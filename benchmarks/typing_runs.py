@@ -42,8 +42,8 @@ METRICS = ("accuracy", "macro_precision", "macro_recall", "macro_f1", "micro_f1"
 SCORED = "items.json"
 RESAMPLES = 2000
 UNCERTAINTY = (
-    "Intervals are of 95 %, over the documents asked (a mention each in UFET), those of gain paired; ± is over "
-    "seeds."
+    "Intervals are of 95 %, over the documents asked (a mention each in UFET), those of gain paired; ± is "
+    "over seeds."
 )
 
 
