@@ -12,7 +12,6 @@ rate where the encoder is frozen, are chosen on a slice of that part, and UFET's
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,17 +19,16 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out_folder, measured, origin_of, record
-from benchmarks.results_page import table as tables
+from benchmarks.figures import add_out_folder, measured
 from benchmarks.typing_corpora import ufet
 from benchmarks.typing_runs import (
     METRICS,
-    SCORED,
-    UNCERTAINTY,
     Cut,
     add_options,
     compared,
+    not_finished,
     pretrain,
+    publish,
     score,
 )
 
@@ -130,41 +128,33 @@ def main() -> None:
     add_out_folder(parser)
     options = parser.parse_args()
     name, runs, seeds = options.ablation, options.runs.resolve(), options.seeds
-    ablation, cut = (
-        ABLATIONS[name],
-        Cut(options.cut, options.genres, options.cut_typers, options.rates),
-    )
+    ablation = ABLATIONS[name]
+    cut = Cut(options.cut, options.genres, options.cut_typers, options.rates)
     torch.set_num_threads(1)
     if not (options.table or options.finished):
         measure(name, seeds, runs, cut)
     table = rows(name, seeds, runs)
     shown = measured(table, dict.fromkeys((*METRICS, "gain"), "%"), n=lambda row: row["seeds"])
-    if not options.table:
-        folders = [_out(row, seed, runs, name) for seed in seeds for row in ablation.rows]
-        trained = [folder / str(n) for folder in folders for n in range(len(cut.settings(ablation.mode)))]
-        encoders = [_folder(row, runs, name) / "encoder" for row in ablation.rows if ablation.pretrained]
-        missing = [folder.parent.name for folder in folders if not (folder / SCORED).exists()]
-        sentences = [
+    outs = {_out(row, seed, runs, name): ", ".join(row) for seed in seeds for row in ablation.rows}
+    trainings = [out / str(n) for out in outs for n in range(len(cut.settings(ablation.mode)))]
+    encoders = [_folder(row, runs, name) / "encoder" for row in ablation.rows if ablation.pretrained]
+    publish(
+        "typing_ablations",
+        options,
+        f"typing_{name}",
+        table,
+        shown,
+        [*trainings, *encoders],
+        ablation.title,
+        [
             " ".join(str(__doc__).split("\n\n")[3].split()),
             ablation.conditions,
             "Gains are over the first row, the paper's method.",
             cut.words(),
             "One seed of each pre-training." if ablation.pretrained else "",
-            f"Not finished, and so not here: {', '.join(dict.fromkeys(missing))}." if missing else "",
-        ]
-        record(
-            "typing_ablations",
-            options.out / f"typing_{name}.json",
-            origin_of([*trained, *encoders]),
-            title=f"Typing: {ablation.title}",
-            section="Typing",
-            task="typer",
-            conditions=" ".join(sentence for sentence in sentences if sentence),
-            seeds=tuple(seeds),
-            uncertainty=UNCERTAINTY,
-            rows=shown,
-        )
-    print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
+            not_finished(outs),
+        ],
+    )
 
 
 if __name__ == "__main__":

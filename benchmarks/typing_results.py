@@ -26,19 +26,18 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out_folder, measured, origin_of, record
-from benchmarks.results_page import table as tables
+from benchmarks.figures import add_out_folder, measured
 from benchmarks.typing_corpora import CORPORA
 from benchmarks.typing_runs import (
     METRICS,
     MODES,
     RECIPES,
-    SCORED,
-    UNCERTAINTY,
     Cut,
     add_options,
     compared,
+    not_finished,
     pretrain,
+    publish,
     score,
 )
 from rayner.tasks.predict import predict
@@ -118,12 +117,6 @@ def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
     return table
 
 
-def _missing(planned: Sequence[Run], runs: Path) -> str:
-    """Which rows are not there, as a sentence."""
-    found = [f"{r.encoder}, {r.mode}" for r in planned if not (r.out(runs) / SCORED).exists()]
-    return f"Not finished, and so not here: {'; '.join(dict.fromkeys(found))}." if found else ""
-
-
 def main() -> None:
     """Train what is missing and print the table."""
     parser = argparse.ArgumentParser(
@@ -152,23 +145,23 @@ def main() -> None:
         headline="macro_f1",
         where=lambda row: row["encoder"] == "coreference chains",
     )
-    if not options.table:
-        folders = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
-        record(
-            "typing_results",
-            options.out / f"typing_{name}.json",
-            origin_of([*folders, *(runs / encoder.replace(" ", "_") for encoder in PRETRAINING)]),
-            title=f"Typing: {corpus.title}, and what pre-training adds",
-            section="Typing",
-            task="typer",
-            conditions=" ".join(str(__doc__).split("\n\n")[2].split())
-            + "".join(f" {sentence}" for sentence in (cut.words(), _missing(planned, runs)) if sentence)
-            + " One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",
-            seeds=tuple(seeds),
-            uncertainty=UNCERTAINTY,
-            rows=shown,
-        )
-    print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
+    outs = {run.out(runs): f"{run.encoder}, {run.mode}" for run in planned}
+    trainings = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
+    publish(
+        "typing_results",
+        options,
+        f"typing_{name}",
+        table,
+        shown,
+        [*trainings, *(runs / encoder.replace(" ", "_") for encoder in PRETRAINING)],
+        f"{corpus.title}, and what pre-training adds",
+        [
+            " ".join(str(__doc__).split("\n\n")[2].split()),
+            cut.words(),
+            not_finished(outs),
+            "One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.figures import keep_origin
+from benchmarks.figures import Row, keep_origin, origin_of, record
+from benchmarks.results_page import table as tables
 from benchmarks.typing_corpora import TypedCorpus
 from rayner.errors import RaynerError
 from rayner.metrics.typed_mentions import typed_items
@@ -41,10 +42,6 @@ TYPING = (
 METRICS = ("accuracy", "macro_precision", "macro_recall", "macro_f1", "micro_f1")
 SCORED = "items.json"
 RESAMPLES = 2000
-UNCERTAINTY = (
-    "Intervals are of 95 %, over the documents asked (a mention each in UFET), those of gain paired; ± is "
-    "over seeds."
-)
 
 
 class Cut(NamedTuple):
@@ -181,6 +178,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--finished", action="store_true", help="train nothing, and write what is finished")
     parser.add_argument("--json", action="store_true")
+
+
+def not_finished(outs: Mapping[Path, str]) -> str:
+    """Which typers' rows are not there, as a sentence; empty if all are."""
+    left = dict.fromkeys(name for out, name in outs.items() if not (out / SCORED).exists())
+    return f"Not finished, and so not here: {'; '.join(left)}." if left else ""
+
+
+def publish(
+    module: str,
+    options: argparse.Namespace,
+    file: str,
+    table: Sequence[Mapping[str, Any]],
+    shown: Sequence[Row],
+    origins: Iterable[Path],
+    title: str,
+    sentences: Iterable[str],
+) -> None:
+    """Record what was measured, unless `--table` is given, and print it.
+
+    Args:
+        shown: `table` with units.
+        origins: the folders of all trainings.
+        sentences: the conditions; empty ones are left out.
+    """
+    if not options.table:
+        record(
+            module,
+            options.out / f"{file}.json",
+            origin_of(origins),
+            title=f"Typing: {title}",
+            section="Typing",
+            task="typer",
+            conditions=" ".join(filter(None, sentences)),
+            seeds=tuple(options.seeds),
+            uncertainty="Intervals are of 95 %, over the documents asked (a mention each in UFET), those of "
+            "gain paired; ± is over seeds.",
+            rows=shown,
+        )
+    print(json.dumps({"rows": table}) if options.json else "\n\n".join(tables(shown)))
 
 
 def _terms(gold: Sequence[Sequence[list[str]]], found: Sequence[Sequence[list[str]]]) -> np.ndarray:
