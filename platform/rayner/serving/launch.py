@@ -22,7 +22,7 @@ from rayner.serving.application_settings import HttpSettings, ServeSettings, loa
 from rayner.serving.composition import composed_pipeline, stage_names
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
-from rayner.serving.models import base_settings
+from rayner.serving.models import base_settings, check_linked_types
 from rayner.serving.replica_memory import deployments_of, memory_of_replicas, with_memory
 from rayner.serving.served_pipelines import pipeline_settings
 
@@ -95,9 +95,12 @@ def checked(path: Path) -> ServeSettings:
         InputError: something in it cannot be used.
     """
     settings = load_serve_settings(path)
-    for checkpoint in settings.checkpoints().values():
-        if _is_here(checkpoint):
-            log.info("%s has the version %s", checkpoint, pipeline_settings(checkpoint).version)
+    checkpoints = settings.checkpoints().values()
+    pipelines = {one: pipeline_settings(one) for one in checkpoints if _is_here(one)}
+    for checkpoint, pipeline in pipelines.items():
+        log.info("%s has the version %s", checkpoint, pipeline.version)
+    if all(one in pipelines for one in checkpoints):
+        check_linked_types(pipelines.values(), settings.knowledge_bases)
     for name, base in settings.knowledge_bases.items():
         if _is_here(base.standardizer) and _is_here(base.index):
             versions_of(base_settings(name, base).stages[0])

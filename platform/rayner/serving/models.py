@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from rayner.config.base import AskedPrecision
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.models.precision import default_precision
 from rayner.serving.application_settings import ModelSettings, ServedBaseSettings
 from rayner.serving.knowledge import (
@@ -31,13 +32,14 @@ from rayner.serving.served_pipelines import (
     served_model,
 )
 from rayner.serving.served_stages import AskedStage
-from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, version_of
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, version_of
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import task_of
 from rayner.tasks.stages import PipelineSettings, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
+log = logging.getLogger(__name__)
 _NOTHING = ModelOut(stages=[], recognizer=None, linked=[])
 
 
@@ -144,7 +146,8 @@ def load_models(
     """The models that the settings name; of `old`, what is the same is kept.
 
     Raises:
-        InputError: what cannot be read, or does not answer what it is named for.
+        InputError: what cannot be read, or does not answer what it is named for; a type to link that no model
+            finds.
     """
     load = _remembering(old)
     loaded = [*(old.pipelines if old else ())]
@@ -152,6 +155,7 @@ def load_models(
     for name, path in settings.checkpoints().items():
         pipelines[name] = serve_pipeline(path, settings.precision, type_sets, loaded, device, load)
         loaded.append(pipelines[name])
+    check_linked_types([pipeline.settings for pipeline in pipelines.values()], settings.knowledge_bases)
     bases = _knowledge_bases(settings.knowledge_bases, settings.precision, old, device, load)
     configured = default_bases(bases)
     names: dict[int, str] = {}
@@ -182,6 +186,35 @@ def base_settings(
         raise CheckpointError(settings.standardizer, "is no checkpoint of a standardizer", hint)
     options = {"index": settings.index, "types": settings.types or None}
     return read_pipeline(settings.standardizer, options, precision)
+
+
+def check_linked_types(
+    pipelines: Iterable[PipelineSettings], bases: Mapping[str, ServedBaseSettings]
+) -> None:
+    """Refuse types of knowledge bases that no model finds; where requests may ask for others, warn.
+
+    Raises:
+        RecipeError: such a type, its knowledge base, and the types that there are.
+    """
+    finding = [one for settings in pipelines for one in settings.stages if one.record.stage == "mentions"]
+    # Those of a support are known once it is read.
+    if not finding or any(stage.options.paths() for stage in finding):
+        return
+    types: list[Any] = [
+        getattr(stage.options, "types", None) or getattr(read_recipe(stage.checkpoint), "types", ())
+        for stage in finding
+    ]
+    names = {given.name for own in types for given in own}
+    free = any("types" in type(stage.options).model_fields for stage in finding)
+    for base, given in bases.items():
+        if unknown := sorted(set(given.types) - names):
+            what = f"no model of the service finds {', '.join(map(repr, unknown))}"
+            error = RecipeError(
+                f"knowledge_bases.{base}.types", what, f"the types are {', '.join(sorted(names))}"
+            )
+            if not free:
+                raise error
+            log.warning("%s, and those that requests name", error)
 
 
 def _knowledge_bases(
