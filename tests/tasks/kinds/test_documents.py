@@ -6,10 +6,12 @@ import json
 import os
 from pathlib import Path
 
+import obstore
 import pytest
 
 from rayner.data.schema import Document
 from rayner.tasks.kinds.documents import documents_of
+from tests.object_storage import BUCKET, Storage
 from tests.tasks.small import recognizer
 
 
@@ -52,3 +54,14 @@ def test_what_a_folder_was_annotated_for_holds_for_its_files(corpora: Path) -> N
     os.remove("others/songs.jsonl")
     os.rmdir("others")
     assert known(list(documents_of([corpora], "auto", recipe))) == {"news": None, "songs": None}
+
+
+def test_what_a_file_was_annotated_for_holds_in_a_folder_at_a_uri(corpora: Path, storage: Storage) -> None:
+    for path in corpora.rglob("*.jsonl"):
+        obstore.put(storage.store(), f"annotated/{path.relative_to(corpora).as_posix()}", path)
+    home = f"s3://{BUCKET}/annotated"
+    annotated = {f"{home}/songs.jsonl": ["PER"], f"{home}/others": ["LOC"]}
+    recipe = recognizer(corpus={"train": [f"{home}/news.jsonl", *annotated], "annotated": annotated}).recipe
+    whole = {"news": None, "songs": ("PER",), "others/songs": ("LOC",)}
+    for written in (home, f"{home}/"):
+        assert known(list(documents_of([Path(written)], "auto", recipe))) == whole

@@ -19,6 +19,7 @@ from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
+from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, Predictor
@@ -167,7 +168,7 @@ def _annotated(corpus: CorpusSettings, paths: Sequence[Path]) -> dict[str, tuple
             read = _place(path)
             if f"{read}/".startswith(f"{place}/"):
                 found[str(path)] = types
-            elif place.startswith(f"{read}/") and (part := path / os.path.relpath(place, read)).exists():
+            elif place.startswith(f"{read}/") and is_there(part := path / os.path.relpath(place, read)):
                 found[str(part)] = types
     return found
 
