@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 import rayner
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
+from rayner.serving.metrics import NoMeter
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import (
@@ -174,3 +175,30 @@ def test_a_change_loads_what_is_new_and_fails_whole(folder: Path, tmp_path: Path
     asyncio.run(service.load(settings_of(folder, checkpoint="second", b=str(tmp_path / "nowhere"))))
     assert service.models is after
     assert "nowhere" in (service.describe().failed_change or "")
+
+
+def test_what_is_counted_tells_models_apart(folder: Path) -> None:
+    class Counted(NoMeter):
+        models: ClassVar[list[tuple[str, str]]] = []
+
+        def answered(
+            self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
+        ) -> None:
+            self.models.append((endpoint, model))
+
+    service = Service(ApplicationSettings(), Counted(), device="cpu")
+    asyncio.run(service.load(settings_of(folder, checkpoint="first.yaml", other="second", fine="typer")))
+    with TestClient(create_app(service)) as client:
+        ask(client, "/v1/recognize")
+        ask(client, "/v1/annotate", model="other")
+        ask(client, "/v1/type", model="fine", **SPAN)
+        assert client.post("/v1/standardize", json={"mentions": ["Ada"]}).status_code == 200
+        asyncio.run(service.load(settings_of(folder, only="second")))
+        ask(client, "/v1/recognize")
+    assert Counted.models == [
+        ("recognize", ""),
+        ("annotate", "other"),
+        ("type", "fine"),
+        ("standardize", ""),
+        ("recognize", "only"),
+    ]

@@ -114,7 +114,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
     bases: dict[str, ServedKnowledgeBase] = {}
     for base in links:
         bases[name_of(base.settings, bases)] = base
-    return Models(served_model(served, bases, tuple(bases), type_sets), {}, bases)
+    return Models(served_model("", served, bases, tuple(bases), type_sets), {}, bases)
 
 
 def _linked(

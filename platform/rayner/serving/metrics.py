@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Meter(Protocol):
     """Where counts go."""
 
-    def answered(self, endpoint: str, items: int, windows: int, mentions: int, seconds: float) -> None:
-        """A request was answered: documents or mentions asked for, windows read, mentions found or linked."""
+    def answered(
+        self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
+    ) -> None:
+        """A request was answered: documents or mentions asked for, windows read, mentions found or linked.
+
+        Args:
+            model: the name of that which answered; empty where it has none.
+        """
         ...
 
     def batch(self, windows: int, tokens: int, padded: int) -> None:
@@ -29,7 +35,9 @@ class Meter(Protocol):
 class NoMeter:
     """Counts nothing."""
 
-    def answered(self, endpoint: str, items: int, windows: int, mentions: int, seconds: float) -> None:
+    def answered(
+        self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
+    ) -> None:
         """Nothing."""
 
     def batch(self, windows: int, tokens: int, padded: int) -> None:
@@ -52,7 +60,8 @@ class RayMeter:
     def __init__(self) -> None:
         from ray.serve.metrics import Counter, Gauge, Histogram
 
-        of = ("endpoint",)
+        # Ray writes that it takes one key.
+        of: Any = ("endpoint", "model")
         self._items = Counter("rayner_items", "documents or mentions asked for", of)
         self._windows = Counter("rayner_windows", "windows read for requests", of)
         self._mentions = Counter("rayner_mentions", "mentions found or linked", of)
@@ -64,9 +73,11 @@ class RayMeter:
         self._models = Gauge("rayner_model", "1 for a version that answers now", ("model", "version"))  # type: ignore[arg-type]
         self._versions: dict[str, str] = {}
 
-    def answered(self, endpoint: str, items: int, windows: int, mentions: int, seconds: float) -> None:
+    def answered(
+        self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
+    ) -> None:
         """A request was answered."""
-        tags = {"endpoint": endpoint}
+        tags = {"endpoint": endpoint, "model": model}
         for counter, value in ((self._items, items), (self._windows, windows), (self._mentions, mentions)):
             if value:
                 counter.inc(value, tags)

@@ -165,7 +165,7 @@ def load_models(
             bases[names[id(base)]] = base
     models = {
         name: served_model(
-            pipeline, bases, tuple(names[id(base)] for base in pipeline.links) or configured, type_sets
+            name, pipeline, bases, tuple(names[id(base)] for base in pipeline.links) or configured, type_sets
         )
         for name, pipeline in pipelines.items()
     }

@@ -77,11 +77,13 @@ class ServedModel:
     """A pipeline, and what it links to.
 
     Args:
+        name: by which requests ask for it; empty where it has none.
         linked: the knowledge bases of a request that names none; empty where it must.
         answering: predictors of all stages, and of knowledge bases after them.
         typing: predictors of the stages that read texts whose mentions are known.
     """
 
+    name: str
     pipeline: ServedPipeline
     linked: tuple[str, ...]
     answering: PredictorCache[Asked]
@@ -101,6 +103,7 @@ class ServedModel:
 
 
 def served_model(
+    name: str,
     pipeline: ServedPipeline,
     bases: Mapping[str, ServedKnowledgeBase],
     linked: tuple[str, ...],
@@ -118,7 +121,7 @@ def served_model(
         return chain(chained(pipeline.typing, pipeline.typer, options))
 
     caches = PredictorCache(answering, 4 * type_sets), PredictorCache(typing, type_sets)
-    return ServedModel(pipeline, linked, *caches)
+    return ServedModel(name, pipeline, linked, *caches)
 
 
 def pipeline_settings(path: str, precision: AskedPrecision = None) -> PipelineSettings:

@@ -38,7 +38,7 @@ from rayner.serving.schemas import (
     StandardizeReply,
     StandardizeRequest,
 )
-from rayner.serving.served_pipelines import Asked, ServedPipeline
+from rayner.serving.served_pipelines import Asked, ServedModel, ServedPipeline
 from rayner.serving.served_stages import AskedStage, new_types
 from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.base import Options
@@ -147,7 +147,7 @@ class Service:
         pipeline = model.pipeline
         options = options_of(request, recognizer, overlap=request.overlap)
         documents = documents_of(request.documents)
-        found = await self._read("recognize", request, model.answering, Asked(options), documents, began)
+        found = await self._read("recognize", request, model, Asked(options), documents, began)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         unlearned = await new_types(pipeline.stages, recognizer, options)
@@ -170,7 +170,7 @@ class Service:
         pipeline = model.pipeline
         options = options_of(request, typer)
         documents = marked_documents_of(request.documents)
-        found = await self._read("type", request, model.typing, options, documents, began)
+        found = await self._read("type", request, model, options, documents, began)
         versions = models.versions({stage.name: stage.version for stage in pipeline.typing})
         unlearned = await new_types(pipeline.typing, typer, options)
         return type_reply(found, unlearned, versions)
@@ -192,7 +192,7 @@ class Service:
         bases = models.bases_of(model, request.knowledge_base)
         asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
         documents = documents_of(request.documents)
-        found = await self._read("annotate", request, model.answering, asked, documents, began)
+        found = await self._read("annotate", request, model, asked, documents, began)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), bases)
@@ -218,7 +218,7 @@ class Service:
         stage: Any = await self._reader.predictor(models.knowledge_bases[name].stages, choice)
         answers = [found.out for found in await self._reader.answers(stage.standardizer, request.mentions)]
         linked = sum(answer.entity_id is not None for answer in answers)
-        self._meter.answered("standardize", len(answers), 0, linked, time.perf_counter() - began)
+        self._meter.answered("standardize", "", len(answers), 0, linked, time.perf_counter() - began)
         return standardize_reply(answers, models.versions(bases=(name,)))
 
     async def close(self) -> None:
@@ -231,21 +231,20 @@ class Service:
         self,
         endpoint: str,
         request: RecognizeRequest | TypeRequest,
-        kept: PredictorCache[Any],
-        key: Any,
+        model: ServedModel,
+        asked: Asked | Options,
         documents: Sequence[Document],
         began: float,
     ) -> list[Predicted]:
         with _types_by_place(request):
-            predictor = await self._reader.predictor(kept, key)
+            kept: PredictorCache[Any] = model.answering if isinstance(asked, Asked) else model.typing
+            predictor = await self._reader.predictor(kept, asked)
             found = await self._reader.answers(predictor, documents)
-        self._answered(endpoint, found, began)
-        return found
-
-    def _answered(self, endpoint: str, found: Sequence[Predicted], began: float) -> None:
         mentions = sum(len(document.mentions) for document, _ in found)
         windows = sum(windows for _, windows in found)
-        self._meter.answered(endpoint, len(found), windows, mentions, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._meter.answered(endpoint, model.name, len(found), windows, mentions, seconds)
+        return found
 
 
 def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
