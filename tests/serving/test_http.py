@@ -287,6 +287,17 @@ def test_health_and_readiness_differ() -> None:
     assert reply.status_code == 503
 
 
+def test_head_is_answered_as_get_without_a_body(folder: Path) -> None:
+    client = serving(folder, ("key",))
+    key = {"Authorization": "Bearer key"}
+    paths = ("/", "/page/app.js", "/healthz", "/readyz", "/v1/models", "/v1/recognize", "/nowhere", "/docs")
+    for path in paths:
+        for headers in ({}, key):
+            got, head = client.get(path, headers=headers), client.head(path, headers=headers)
+            assert head.status_code == got.status_code, path
+            assert (dict(head.headers), head.content) == (dict(got.headers), b"")
+
+
 def test_a_tagger_serves_too_and_says_what_it_cannot(tmp_path: Path) -> None:
     client = serving(tagger_folder(tmp_path / "best"))
     expected = rows(rayner.load(tmp_path / "best", "cpu").predict(TEXTS))

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rayner.serving.gate import KeyGate, SizeGate
 from rayner.serving.model_schemas import ModelsReply
@@ -54,10 +55,27 @@ def create_app(service: Service, keys: Sequence[str] = ()) -> FastAPI:
     app.include_router(_health(service))
     if service.settings.page:
         app.include_router(playground())
-    # The last one added is the first to look: keys before sizes.
+    # The last one added is the first to look: keys before sizes, and HEAD as GET before both.
     app.add_middleware(SizeGate, limit=service.settings.limits.body_bytes)
     app.add_middleware(KeyGate, keys=keys)
+    app.add_middleware(_head_as_get)
     return app
+
+
+def _head_as_get(app: ASGIApp) -> ASGIApp:
+    """Answers HEAD as GET, without a body: probes ask so, and FastAPI's routes know GET alone."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await app(scope, receive, send)
+            return
+
+        async def bare(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await app({**scope, "method": "GET"}, receive, bare)
+
+    return answer
 
 
 def _answers(service: Service, needs_key: bool) -> APIRouter:
