@@ -222,6 +222,25 @@ def test_a_key_is_sent_and_never_kept(visits: Open) -> None:
     assert page.input_value("#key") == ""
 
 
+def test_another_key_leaves_what_was_asked_for_as_it_is(visits: Open) -> None:
+    visit = visits("/several/")
+    page = visit.page
+    page.select_option("#model", "plain")
+    page.click("#add-type")
+    page.keyboard.insert_text("TOWN")
+    page.locator("#types textarea").last.fill("towns and villages")
+    find(page, TEXT)
+    sent = body(visit)
+    page.locator("#key-part summary").click()
+    page.fill("#key", KEY)
+    with page.expect_response("**/v1/models"):
+        page.click("#use-key")
+    find(page, TEXT)
+    assert body(visit) == sent
+    assert sent["model"] == "plain"
+    assert sent["types"][-1]["name"] == "TOWN"
+
+
 def test_the_command_asks_what_the_page_asks(visits: Open) -> None:
     visit = visits()
     page = visit.page

@@ -34,6 +34,8 @@ async function connect() {
 }
 
 function offer(found) {
+  // What was chosen and written meanwhile stays where nothing else is offered than before.
+  if (JSON.stringify(found) === JSON.stringify(service)) return;
   service = found;
   offerModels(found);
   offerModel();
