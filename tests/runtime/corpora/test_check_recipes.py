@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rayner.data.fine_types import UNTYPED, as_types
+from rayner.data.schema import Document, Mention, document_to_row
 from rayner.errors import RecipeError
 from rayner.runtime.corpora.check import check
 from rayner.tasks.registry import parse_recipe
@@ -23,3 +27,35 @@ def test_what_learns_from_documents_checks_them(tmp_path: Path, task: str) -> No
 def test_what_learns_from_none_is_refused(tmp_path: Path, task: str) -> None:
     with pytest.raises(RecipeError, match="learns from no corpus of documents"):
         check([], parse_recipe(SMALL[task](tmp_path), "test"))
+
+
+def test_the_types_of_a_typer_are_those_that_it_learns(tmp_path: Path) -> None:
+    mentions = [Mention(0, 3, UNTYPED, types=as_types(["/person", "/person/artist"])), Mention(8, 13, "LOC")]
+    path = tmp_path / "fine.jsonl"
+    path.write_text(json.dumps(document_to_row(Document("d", "Ada saw Turin.", tuple(mentions)))) + "\n")
+    recipe = parse_recipe({**SMALL["typer"](tmp_path), "corpus": {"train": [str(path)]}}, "test")
+    found = check([], recipe)
+    assert (found["mentions"], found["types"]) == (2, {"/person": 1, "/person/artist": 1, "LOC": 1})
+    assert check([path])["types"] == {UNTYPED: 1, "LOC": 1}
+
+
+@pytest.mark.parametrize("dev", [{"dev": []}, {"dev": [], "dev_fraction": 0.6}])
+def test_a_split_that_leaves_too_few_stories_to_learn_from_is_told(
+    tmp_path: Path, dev: dict[str, Any]
+) -> None:
+    stories = [
+        Document(
+            f"d{n}", f"Ada saw Ada {n}.", (Mention(0, 3, "PER", chain="1"), Mention(8, 11, "PER", chain="1"))
+        )
+        for n in range(2)
+    ]
+    path = tmp_path / "stories.jsonl"
+    path.write_text("".join(json.dumps(document_to_row(story)) + "\n" for story in stories))
+    values = {**SMALL["chains"](tmp_path), "corpus": {"train": [str(path)], **dev}}
+    found = [one for one in check([], parse_recipe(values, "test"))["findings"] if one["severity"] == "error"]
+    if "dev_fraction" not in dev:
+        assert found == []
+        return
+    (told,) = found
+    assert (told["kind"], told["split"]) == ("nothing to learn", "train")
+    assert "1 of its stories have a chain of two mentions" in told["what"]

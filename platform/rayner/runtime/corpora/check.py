@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -20,7 +21,7 @@ from rayner.data.corpus_check import (
     type_findings,
 )
 from rayner.data.readers import Unit, find_units
-from rayner.errors import RecipeError
+from rayner.errors import CorpusError, RecipeError
 from rayner.runtime.corpora.kept_parts import (
     SMALL_BYTES,
     clashes_of,
@@ -79,6 +80,7 @@ def check(
         typed,
         getattr(task, "max_width", None) if typed else None,
         f"{Path.cwd()}/" if given_here else "",
+        given is not None and task_of(given).stage == "types",
     )
     with TemporaryDirectory(prefix="rayner-check-") as folder:
         seen = _seen(units, check_part, workers, Path(folder))
@@ -87,7 +89,8 @@ def check(
             summary.add(part, seen.rows(part.number), seen.told(part.number), again)
     # In a recipe, a type may stand for itself by its name.
     types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
-    return summary.result(types, getattr(task, "missing_parents", {}))
+    own = [*_without_parents(getattr(task, "missing_parents", {})), *_without_stories(task, units, workers)]
+    return summary.result(types, own)
 
 
 def _units_by_split(
@@ -189,7 +192,7 @@ class _Summary:
             again: by the number of the document, what is wrong with it beside those before it.
         """
         self._documents[part.split] += documents
-        self._mentions[part.split] += sum(told["types"].values())
+        self._mentions[part.split] += told["mentions"]
         self._types.update(told["types"])
         for name, where in told["used"].items():
             self._used.setdefault(name, where)
@@ -202,14 +205,12 @@ class _Summary:
         rows = sorted([*told["own"]["rows"], *repeats], key=lambda found: found[0])
         listed.add_listed((row for _, row in rows), counts)
 
-    def result(
-        self, types: Mapping[str, str | None] | None, missing: Mapping[str, Sequence[str]]
-    ) -> dict[str, Any]:
+    def result(self, types: Mapping[str, str | None] | None, own: Sequence[Finding]) -> dict[str, Any]:
         """What `check` returns.
 
         Args:
             types: the described types.
-            missing: those that the list of types lacks, and of which it has children.
+            own: what else is wrong by the recipe's task.
         """
         every = Listed()
         for listed in (listed for of_split in self._unreadable.values() for listed in of_split):
@@ -220,8 +221,7 @@ class _Summary:
             every.add_listed((row for _, row in listed.rows), listed.counts)
             if not self._mentions[split]:
                 every.add(empty_split(split, self._documents[split]))
-        last = [*(type_findings(types, self._used) if types is not None else ()), *_without_parents(missing)]
-        for finding in last:
+        for finding in [*(type_findings(types, self._used) if types is not None else ()), *own]:
             every.add(finding)
         kinds, severities = Counter[str](), Counter[str]()
         for (severity, kind), count in every.counts.items():
@@ -230,7 +230,7 @@ class _Summary:
         unlisted = every.counts.total() - len(every.rows)
         return {
             "documents": self._documents.total(),
-            "mentions": self._types.total(),
+            "mentions": self._mentions.total(),
             "types": dict(self._types.most_common()),
             "repaired": self._repaired,
             "rejected": rejected,
@@ -259,3 +259,16 @@ def _without_parents(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         more = f" and of {len(below) - 1} more" if len(below) > 1 else ""
         what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
         yield Finding("type without a parent", "warning", "types", what, "add it: else no answer holds it")
+
+
+def _without_stories(
+    task: Any, units: Mapping[str, Sequence[Unit]], workers: int | None
+) -> Iterator[Finding]:
+    """What training would refuse: of stories, those of dev are left out, by the recipe's own split too."""
+    if not getattr(task, "keeps_stories_apart", False):
+        return
+    files = scans.cut_parts(list(chain.from_iterable(units.values())))
+    try:
+        task.units("train", mapper_for(files, workers, SMALL_BYTES))
+    except CorpusError as error:
+        yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rayner.config import DocumentRecipe
 from rayner.data.corpus_check import Finding, Overlap, Place, document_findings, width_findings
+from rayner.data.fine_types import gold_types
 from rayner.data.readers import Unit, merge
 from rayner.data.scans import Part
 from rayner.data.schema import Document
@@ -91,13 +92,14 @@ class Seen:
 
     Attributes:
         documents: a row of `SCHEMA` for each.
-        types: how many mentions have each type; `used` is where each one is first.
+        types: how many of the mentions have each type; `used` is where each one is first.
         own: what is wrong with documents by themselves.
         rejects: what could not be read.
         clashes: documents that differ from the one that has their id in their file.
     """
 
     documents: pa.Table
+    mentions: int = 0
     types: Counter[str] = field(default_factory=Counter)
     used: dict[str, str] = field(default_factory=dict)
     repaired: int = 0
@@ -114,6 +116,7 @@ class PartCheck:
         names: other names of types, by those of the corpus.
         recipe: with it and `limit`, mentions of more sub-words than that are found.
         base: what the place of a file begins with, where it was given without.
+        fine: whether types are the gold types that a typer learns of a mention.
     """
 
     names: Mapping[str, str]
@@ -121,6 +124,7 @@ class PartCheck:
     recipe: DocumentRecipe | None
     limit: int | None
     base: str
+    fine: bool = False
 
     def __call__(self, part: SplitPart) -> tuple[int, Seen]:
         seen = Seen(SCHEMA.empty_table())
@@ -163,9 +167,11 @@ class PartCheck:
         if self.recipe is not None and self.limit:
             for finding in width_findings(document, here, _widths(document, self.recipe), self.limit):
                 seen.own.add(finding, number)
+        seen.mentions += len(document.mentions)
         for mention in document.mentions:
-            seen.types[mention.type] += 1
-            seen.used.setdefault(mention.type, here.where)
+            for name in gold_types(mention) if self.fine else (mention.type,):
+                seen.types[name] += 1
+                seen.used.setdefault(name, here.where)
 
     def _shown(self, place: str) -> str:
         return place.removeprefix(self.base)

@@ -30,6 +30,7 @@ class SeenParts:
         """Take what was seen of a part, in place of what was seen before."""
         pq.write_table(seen.documents, self._folder / f"{number}.parquet")
         told = {
+            "mentions": seen.mentions,
             "types": seen.types,
             "used": seen.used,
             "repaired": seen.repaired,
