@@ -68,6 +68,24 @@ def test_a_column_that_is_there_twice_is_not_read_once(error, tmp_path):
     assert read_knowledge_base(tmp_path / "b.csv").entities == [Entity("1", "gout")]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.txt"])
+def test_blank_lines_before_a_header_are_none(error, tmp_path, name):
+    (tmp_path / name).write_text("\n  \nid,name\n\n1,gout\n2\n")
+    read = read_knowledge_base(tmp_path / name)
+    assert (read.entities, [reject.where for reject in read.rejects]) == (
+        [Entity("1", "gout")],
+        [f"{tmp_path / name}:6"],
+    )
+    assert error("b.csv", b"\n\nid,nmae\n1,gout\n").where.endswith("b.csv:3")
+    assert "empty" in error("c.csv", "\ufeff\n".encode()).what
+
+
+def test_a_table_with_semicolons_is_told_as_such(error):
+    for content in (b"id;name\n1;gout\n", b"code;name;aliases,with comma\n1;gout;\n"):
+        found = error("a.csv", content)
+        assert (found.what[:3], found.hint) == ("`;`", "save the table with commas or tabs")
+
+
 def test_a_quote_that_nobody_closes_does_not_swallow_the_rest(error):
     found = error("a.csv", b'id,name\n0,a\n1,"gout\n2,asthma\n3,b\n')
     assert "quote" in found.hint

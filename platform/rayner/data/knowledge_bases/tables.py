@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rayner.data.csv_rows import csv_rows
@@ -17,7 +18,7 @@ def matches(sample: Sample) -> bool:
     """Whether the name says CSV or TSV, or the first line names a column of ids or of names."""
     if suffix(sample.path) in (".csv", ".tsv"):
         return True
-    first = next(iter(sample.lines), "").lower()
+    first = _header(sample.lines).lower()
     cells = {cell.strip().strip('"') for cell in first.split(_delimiter(first))}
     return len(cells) > 1 and bool(cells & {*KNOWN["entity_id"], *KNOWN["name"]})
 
@@ -25,17 +26,23 @@ def matches(sample: Sample) -> bool:
 def read(path: Path, builder: Builder, columns: Columns) -> None:
     """One entity a row; rows of one id and name are one entity, and without aliases each row is a name."""
     lines = split_lines(read_text(path, builder))
-    delimiter = _delimiter(lines[0])
+    delimiter = _delimiter(_header(lines))
 
     def fault(line: int, what: str) -> KnowledgeBaseError:
         hint = "close the quote, and double those inside"
         return KnowledgeBaseError(f"{path}:{line}", f"not CSV ({what})", hint)
 
     rows = csv_rows(lines, delimiter, fault)
-    header = [cell.strip() for cell in next(rows).cells]
+    top = next((row for row in rows if any(cell.strip() for cell in row.cells)), None)
+    if top is None:
+        raise KnowledgeBaseError(str(path), "an empty file", "remove it, or restore its content")
+    header = [cell.strip() for cell in top.cells]
     try:
-        found = find_columns(columns, header, f"{path}:1")
+        found = find_columns(columns, header, f"{path}:{top.first}")
     except KnowledgeBaseError as error:
+        if len(_header(lines).split(";")) > len(header):
+            what = "`;` parts the columns, which is neither a comma nor a tab"
+            raise KnowledgeBaseError(error.where, what, "save the table with commas or tabs") from None
         hint = f"{error.hint}; --format pairs reads ID<TAB>NAME lines without a header"
         raise KnowledgeBaseError(error.where, error.what, hint) from None
     builder.ignored.update(f"column {column}" for column in unused_columns(found, header))
@@ -49,6 +56,11 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
             continue
         row = dict(zip(header, cells, strict=True))
         add_row(row, found, where, builder, "rows" if found.aliases else "names")
+
+
+def _header(lines: Sequence[str]) -> str:
+    """The first line that holds something."""
+    return next(filter(str.strip, lines), "")
 
 
 def _delimiter(header: str) -> str:
