@@ -201,7 +201,7 @@ def _taken(param: Any) -> str:
     default = (
         "" if param.default in (None, (), []) or callable(param.default) else f"; `{param.default}` if unset"
     )
-    return _cell(kind + default)
+    return _cell(kind + default + (", required" if param.required else ""))
 
 
 def http() -> str:

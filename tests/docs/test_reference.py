@@ -44,3 +44,11 @@ def test_a_key_of_every_depth_is_on_the_page() -> None:
     for key in ("seed", "corpus.labels.case", "loss.mining", "windows.context", "types[].prototypes"):
         assert f"| `{key}` |" in page
     assert "| `windows.length` | integer, at least 8 | `384` |" in page.split("## coreference")[1]
+
+
+def test_an_argument_of_several_and_what_must_be_given_are_told() -> None:
+    page = PAGES["commands"]()
+    assert "    rayner evaluate CHECKPOINT CORPUS... [OPTIONS]\n" in page
+    annotate = page.split("## annotate")[1].split("\n## ")[0]
+    assert "| `--out` | `DIR`, required |" in annotate
+    assert annotate.count("required") == 1

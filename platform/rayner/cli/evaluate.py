@@ -27,7 +27,7 @@ from rayner.cli.tables import print_evaluation
 def evaluate(
     checkpoint: Checkpoint,
     corpus: Annotated[
-        list[Path], typer.Argument(metavar="CORPUS...", parser=given_path, help="Corpora with gold mentions.")
+        list[Path], typer.Argument(metavar="CORPUS", parser=given_path, help="Corpora with gold mentions.")
     ],
     format: ScoredFormat = "auto",
     types: Types = None,
