@@ -92,6 +92,19 @@ def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
     assert dict(read_corpus(tmp_path).ignored) == {"file of another kind": 1}
 
 
+def test_files_of_another_kind_are_named_where_they_are_left_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, content in (("labelled/a.jsonl", '{"text": "Ann"}\n'), ("raw/b.txt", "Ann ran.\n")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content)
+    assert len(find_units([tmp_path / "labelled", tmp_path / "raw"])) == 1
+    assert f"left aside, as no jsonl: {tmp_path / 'raw/b.txt'}" in caplog.text
+    caplog.clear()
+    assert len(find_units(tmp_path / "labelled")) == 1
+    assert not caplog.text
+
+
 def test_units_are_one_a_file_with_names_of_their_own(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / f"{name}.txt").write_text("Ann\tB-PER\n")

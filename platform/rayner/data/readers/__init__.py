@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
+from rayner.files.uris import with_uris
 
 __all__ = [
     "FORMATS",
@@ -34,13 +36,20 @@ __all__ = [
     "read_unmerged",
 ]
 
+log = logging.getLogger(__name__)
+
 
 def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     """The units of files and folders, in the order of their paths, ready for one parallel task each.
 
-    The paths may be of several formats, but not the files of one folder.
+    The paths may be of several formats, but not the files of one folder. The log names files of another kind.
     """
-    return _units(_groups(paths, format))
+    groups = _groups(paths, format)
+    for name, group in groups.items():
+        if aside := other_files(group, name):
+            more = f" and {len(aside) - 1} more files" if len(aside) > 1 else ""
+            log.warning("left aside, as no %s: %s%s", name, with_uris(str(aside[0])), more)
+    return _units(groups)
 
 
 def find_parts(unit: Unit) -> list[Unit]:

@@ -157,7 +157,10 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
 
 def other_files(listings: Sequence[Listing], format: str) -> list[Path]:
     """The files of folders that `files_for` leaves aside for their suffix."""
-    return sorted(set(_all_files(listings)) - set(files_for(listings, format)))
+    kept = files_for(listings, format)
+    if sum(len(listing.files) for listing in listings) == len(kept):
+        return []
+    return sorted(set(_all_files(listings)).difference(kept))
 
 
 def _all_files(listings: Sequence[Listing]) -> Iterable[Path]:
