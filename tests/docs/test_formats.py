@@ -50,7 +50,9 @@ def test_a_sample_of_a_corpus_is_read(format: str, parts: list[Block], tmp_path:
 def test_a_sample_of_a_knowledge_base_is_read(format: str, parts: list[Block], tmp_path: Path) -> None:
     (path,) = write(tmp_path, parts).iterdir()
     assert detect_format(path) == format
-    assert len(read_knowledge_base(path).entities) == int(told(parts[-1])["entities"])
+    base, counts = read_knowledge_base(path), told(parts[-1])
+    assert len(base.entities) == int(counts["entities"])
+    assert sum(1 + len(entity.aliases) for entity in base.entities) == int(counts["names"])
 
 
 @pytest.mark.parametrize(("format", "parts"), samples("mentions"), ids=lambda value: str(value)[:20])
