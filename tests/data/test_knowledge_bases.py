@@ -96,6 +96,7 @@ def test_a_table_with_a_column_of_aliases(file):
     assert base.entities == [Entity("1", "a, b", ("x", "y")), Entity("2", "c")]
     assert base.formats == ("columns",)
     assert base.ignored == {"column note": 1}
+    assert not base.repaired  # an empty cell is no alias
     assert base.places == [f"{path}:2", f"{path}:3"]
 
 

@@ -133,7 +133,7 @@ def _nearest(wanted: Sequence[str], present: Sequence[str]) -> str:
 
 
 def _parted(value: Any) -> Any:
-    return value.split(SEPARATOR) if isinstance(value, str) else value or []
+    return value.split(SEPARATOR) if value and isinstance(value, str) else value or []
 
 
 def _id(value: Any) -> Any:
