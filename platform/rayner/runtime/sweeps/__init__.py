@@ -1,1 +1,1 @@
-"""All of `rayner tune`; `run.sweep` is the call."""
+"""All of `rayner tune`; `sweep.sweep` is the call."""
