@@ -88,6 +88,8 @@ def _rows(
         default = field.default if given is None else getattr(given, name)
         inner = _settings_of(field)
         if inner is not None and get_origin(field.annotation) in (None, Union, UnionType):
+            if NoneType in get_args(field.annotation):
+                yield f"`{key}`", "its keys or null", _default(field, default), _cell(field.description or "")
             yield from _rows(inner, key, default if isinstance(default, Settings) else None)
             continue
         if inner is not None and inner is not TypeSettings:

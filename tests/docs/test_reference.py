@@ -46,6 +46,13 @@ def test_a_key_of_every_depth_is_on_the_page() -> None:
     assert "| `windows.length` | integer, at least 8 | `384` |" in page.split("## coreference")[1]
 
 
+def test_a_part_that_a_recipe_may_leave_out_says_so() -> None:
+    recognizer = PAGES["recipes"]().split("\n## recognizer")[1].split("\n## ")[0]
+    added, checkpoint = (recognizer.index(f"| `{key}` |") for key in ("added", "added.checkpoint"))
+    assert added < checkpoint
+    assert "| `self_training` | its keys or null | `null` | With it, a second stage" in recognizer
+
+
 def test_an_argument_of_several_and_what_must_be_given_are_told() -> None:
     page = PAGES["commands"]()
     assert "    rayner evaluate CHECKPOINT CORPUS... [OPTIONS]\n" in page

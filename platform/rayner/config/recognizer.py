@@ -14,7 +14,7 @@ class BiEncoderSettings(Settings):
     """The bi-encoder of papers/000, sections 2.1 and 4."""
 
     encoders: Literal["separate", "shared"] = "separate"
-    """One encoder for texts and types, or two."""
+    """An encoder for texts and another for types, or one for both."""
     train_type_encoder: bool = True
     """Whether the type encoder learns; if not, it reads each type once, and only its projections learn."""
     type_encoding: Literal["guideline", "keyword", "atomic", "prototype"] = "guideline"
