@@ -22,4 +22,5 @@ def test_the_page_of_a_run_lies_in_its_folder_or_where_it_is_said(run, trained, 
 def test_a_folder_without_a_run_is_named(run, tmp_path):
     status, out, err = run("report", tmp_path)
     assert (status, out) == (2, "")
-    assert err.startswith(f"error: {tmp_path}: no training run; ")
+    assert err.startswith(f"error: {tmp_path}: no training run, sweep or evaluation; ")
+    assert all(f"`rayner {command}`" in err for command in ("train", "tune", "evaluate"))

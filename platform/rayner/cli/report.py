@@ -14,7 +14,10 @@ from rayner.files.uris import with_uris
 
 def report(
     run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", parser=given_path, help="The folder of a run or of a sweep.")
+        Path,
+        typer.Argument(
+            metavar="RUN", parser=given_path, help="The folder of a run, a sweep or an evaluation."
+        ),
     ],
     out: Annotated[
         Path | None,

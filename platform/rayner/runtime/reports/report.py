@@ -19,7 +19,8 @@ from rayner.tasks.registry import tasks
 
 
 def report(run: Path, out: Path | None = None) -> Path:
-    """Write the report of a run or a sweep; parts whose files are absent are left out, with the reason.
+    """Write the report of a run, a sweep or an evaluation; parts whose files are absent are left out, with
+    the reason.
 
     Args:
         run: the folder that `rayner train --out`, `rayner tune --out` or `rayner evaluate --out` wrote.
@@ -29,7 +30,7 @@ def report(run: Path, out: Path | None = None) -> Path:
         The page.
 
     Raises:
-        InputError: the folder holds nothing of a training run.
+        InputError: the folder holds nothing of these.
     """
     if (uri := uri_of(run)) is not None:
         if out is None:
@@ -57,7 +58,8 @@ def _report(run: Path) -> str:
         except Absent as reason:
             absent[name] = str(reason)
     if not parts:
-        raise InputError(str(run), "no training run", "name the folder that `rayner train --out` wrote")
+        hint = "name the --out of `rayner train`, `rayner tune` or `rayner evaluate`"
+        raise InputError(str(run), "no training run, sweep or evaluation", hint)
     return _render(run, parts, absent, kind)
 
 
