@@ -258,8 +258,8 @@ def resolve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="rules, ranking:RUN/best, coreferee, fastcoref or maverick (:MODEL; these three were never "
-            "run with weights). Of two or more, only links on which two agree are kept.",
+            help="At least one of rules, ranking:RUN/best, coreferee, fastcoref and maverick (:MODEL; these "
+            "three were never run with weights). Of two or more, only links on which two agree are kept.",
         ),
     ] = None,
     heads: Annotated[
