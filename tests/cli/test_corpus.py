@@ -33,6 +33,11 @@ def test_convert_and_check(run, examples, tmp_path):
     status, printed, _ = run("corpus", "convert", out, "--out", tmp_path / "again", "--workers", 0)
     assert status == 0
     assert f"rayner corpus check {tmp_path / 'again'}" in printed
+    spaced = tmp_path / "my corpus"
+    status, printed, _ = run("corpus", "convert", out, "--out", spaced, "--workers", 0)
+    assert status == 0
+    # A command that is printed to be run next is one that a shell takes.
+    assert f"rayner corpus check '{spaced}'" in printed
 
 
 def test_label_puts_the_dictionarys_mentions_in_place_of_the_corpus_own_and_scores_them(

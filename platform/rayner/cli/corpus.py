@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary, visible
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 
@@ -50,7 +50,7 @@ def convert(
         from rayner.runtime.corpora.convert import convert
 
         counts = convert(inputs, out, format, workers, fresh, to)
-    following = [] if to == "docbin" else [f"rayner corpus check {out}"]
+    following = [] if to == "docbin" else [command("rayner", "corpus", "check", out)]
     print_result(counts, as_json, lambda counts: print_summary(counts, following))
 
 
@@ -119,7 +119,7 @@ def label(
     def show(counts: dict[str, Any]) -> None:
         if "per_type" in counts:
             print_metrics(counts, "Labels against the corpus's own mentions")
-        print_summary(counts, [f"rayner corpus check {out}"])
+        print_summary(counts, [command("rayner", "corpus", "check", out)])
 
     print_result(counts, as_json, show)
 

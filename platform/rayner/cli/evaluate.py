@@ -20,7 +20,7 @@ from rayner.cli.options import (
     Workers,
     given_path,
 )
-from rayner.cli.printing import logs_on_stderr, print_result
+from rayner.cli.printing import command, logs_on_stderr, print_result
 from rayner.cli.tables import print_evaluation
 
 
@@ -57,5 +57,5 @@ def evaluate(
         metrics = evaluate(checkpoint, corpus, **how, out=out)
 
     title = f"{checkpoint} on {', '.join(map(str, corpus))}"
-    commands = [] if out is None else [f"rayner report {out}"]
+    commands = [] if out is None else [command("rayner", "report", out)]
     print_result(metrics, as_json, lambda metrics: print_evaluation(metrics, title, commands))

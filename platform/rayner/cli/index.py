@@ -18,7 +18,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary, visible
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible
 from rayner.cli.tables import percent
 
 SHOWN = 20
@@ -82,8 +82,8 @@ def build(
         )
 
     def show(built: dict[str, Any]) -> None:
-        check = [f"rayner kb check {' '.join(map(str, files))}"] if built["rejected"] else []
-        _show(built, [*check, f"rayner standardize {checkpoint} --index {out} FILE"])
+        check = [command("rayner", "kb", "check", *files)] if built["rejected"] else []
+        _show(built, [*check, command("rayner", "standardize", checkpoint, "--index", out, "FILE")])
 
     print_result(result, as_json, show)
 
@@ -108,7 +108,7 @@ def add(
         from rayner.runtime.linking.indexes import add
 
         result = add(index, files, checkpoint=checkpoint, format=format, columns=columns)
-    print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
+    print_result(result, as_json, lambda changed: _show(changed, [command("rayner", "index", "list", index)]))
 
 
 @app.command("remove")
@@ -122,7 +122,7 @@ def remove(
         from rayner.runtime.linking.indexes import remove
 
         result = remove(index, ids)
-    print_result(result, as_json, lambda changed: _show(changed, [f"rayner index list {index}"]))
+    print_result(result, as_json, lambda changed: _show(changed, [command("rayner", "index", "list", index)]))
 
 
 @app.command("list")

@@ -16,7 +16,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
 
 Inputs = Annotated[
@@ -46,7 +46,8 @@ def convert(
         from rayner.runtime.linking.knowledge_bases import convert
 
         counts = convert(inputs, out, format, columns, max_aliases)
-    print_result(counts, as_json, lambda counts: print_summary(_flat(counts), [f"rayner kb check {out}"]))
+    checked = command("rayner", "kb", "check", out)
+    print_result(counts, as_json, lambda counts: print_summary(_flat(counts), [checked]))
 
 
 @app.command("check")
@@ -85,7 +86,7 @@ def candidates(
         from rayner.runtime.linking.reranking import write_candidates
 
         found = write_candidates(checkpoint, out, candidates=candidates, mentions_only=mentions_only)
-    hint = f"rayner train RECIPE --set pairs.train=[{out}] --out RANKER"
+    hint = command("rayner", "train", "RECIPE", "--set", f"pairs.train=[{out}]", "--out", "RANKER")
     print_result(found, as_json, lambda found: print_summary(found, [hint]))
 
 
@@ -120,7 +121,9 @@ def _show_reranker(found: dict[str, Any]) -> None:
         if before is not None
     }
     rest = {name: value for name, value in found.items() if name not in ("before", "after")}
-    print_summary(compared | rest, [f"rayner standardize {found['out']} FILE --index INDEX"])
+    print_summary(
+        compared | rest, [command("rayner", "standardize", found["out"], "FILE", "--index", "INDEX")]
+    )
 
 
 def _flat(counts: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import math
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -109,6 +110,11 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
         console.print(
             Text(("" if i else "next:").ljust(width), style="bold") + Text(with_uris(command)), soft_wrap=True
         )
+
+
+def command(*words: object) -> str:
+    """A command to run next, as a shell takes it: folders may have spaces in their names."""
+    return shlex.join(map(str, words))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.text import Text
 from rayner.cli.linking_tables import linking_table
 from rayner.cli.marked import colours_of, label_of, marked_text
 from rayner.cli.options import Json, Overrides, given_output
-from rayner.cli.printing import json_line, logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import command, json_line, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import numbers_table, scores_table
 
 _OF_AN_ANSWER = ("start", "end", "text", "type", "types", "entity_id", "name", "probability")
@@ -86,8 +85,8 @@ def show(result: Mapping[str, Any]) -> None:
     pipeline = paths["pipeline"]
     annotated = {name: result["annotated"][name] for name in ("documents", "mentions", "linked")}
     facts = {**paths, "annotated": annotated, "seconds": result["seconds"]}
-    report = shlex.join(["rayner", "report", str(paths["checkpoint"].parent)])
-    mine = f"rayner annotate {pipeline} YOUR_TEXTS --out annotated"
+    report = command("rayner", "report", paths["checkpoint"].parent)
+    mine = command("rayner", "annotate", pipeline, "YOUR_TEXTS", "--out", "annotated")
     print_summary(facts, [report, mine, "rayner corpus convert YOUR_FILES --out YOUR_CORPUS"])
 
 

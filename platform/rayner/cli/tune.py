@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import given_output, given_path
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import percent
 from rayner.runtime.run_folder import run_folder
 
@@ -137,7 +137,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
         "checkpoint": winner["checkpoint"] or "none",
         "seconds": result["seconds"],
     }
-    commands = [f"rayner report {folder}", f"rayner train {result['best']}"]
+    commands = [command("rayner", "report", folder), command("rayner", "train", result["best"])]
     print_summary(facts, commands)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def model_card(recipe: BaseRecipe, words: Card, metrics: Mapping[str, Any]) -> s
 
 def commands_for(words: Card, checkpoint: str) -> list[str]:
     """What to do with a checkpoint."""
-    return [command.replace(FOLDER, checkpoint) for command in words.commands]
+    return [command.replace(FOLDER, shlex.quote(checkpoint)) for command in words.commands]
 
 
 def _listed(paths: Sequence[str]) -> str:
