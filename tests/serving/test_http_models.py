@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 import rayner
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
-from rayner.serving.metrics import NoMeter
+from rayner.serving.metrics import NoMeter, RayMeter
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import (
@@ -202,3 +202,30 @@ def test_what_is_counted_tells_models_apart(folder: Path) -> None:
         ("standardize", ""),
         ("recognize", "only"),
     ]
+
+
+def test_each_look_at_a_replica_says_again_which_models_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray drops a gauge that was not set for some seconds."""
+    gauges: dict[str, dict[str, float]] = {}
+
+    class Kept:
+        def __init__(self, name: str, *_: Any) -> None:
+            self._values = gauges.setdefault(name, {})
+
+        def set(self, value: float, tags: dict[str, str] | None = None) -> None:
+            self._values[(tags or {}).get("version", "")] = value
+
+        inc = observe = lambda *_: None
+
+    for name in ("Counter", "Gauge", "Histogram"):
+        monkeypatch.setattr(f"ray.serve.metrics.{name}", Kept)
+    service = Service(ApplicationSettings(), RayMeter(), "cpu")
+    asyncio.run(service.load(settings_of(folder, checkpoint="first")))
+    asyncio.run(service.load(settings_of(folder, checkpoint="second")))
+    models = gauges["rayner_model"]
+    assert models == {version_of(folder / "first"): 0, version_of(folder / "second"): 1}
+    models.clear()
+    service.check()
+    assert models == {version_of(folder / "second"): 1}

@@ -31,6 +31,10 @@ class Meter(Protocol):
         """New models came in, or did not."""
         ...
 
+    def answering(self, versions: Mapping[str, str]) -> None:
+        """These models answer now; to be said again and again."""
+        ...
+
 
 class NoMeter:
     """Counts nothing."""
@@ -47,6 +51,9 @@ class NoMeter:
         """Nothing."""
 
     def swapped(self, versions: Mapping[str, str], *, failed: bool) -> None:
+        """Nothing."""
+
+    def answering(self, versions: Mapping[str, str]) -> None:
         """Nothing."""
 
 
@@ -98,6 +105,10 @@ class RayMeter:
         self._swaps.inc(1, {"outcome": "failed" if failed else "done"})
         for model, version in self._versions.items():
             self._models.set(0, {"model": model, "version": version})
+        self.answering(versions)
+        self._versions = dict(versions)
+
+    def answering(self, versions: Mapping[str, str]) -> None:
+        """These models answer now. Ray drops a gauge that was not set for some seconds."""
         for model, version in versions.items():
             self._models.set(1, {"model": model, "version": version})
-        self._versions = dict(versions)

@@ -124,8 +124,8 @@ class Service:
         return await asyncio.to_thread(load_models, settings, type_sets, self._models, self._device)
 
     def check(self) -> None:
-        """Raise NotReady unless there are models and they answer in time."""
-        self.models  # noqa: B018
+        """Raise NotReady unless there are models and they answer in time; their versions are metrics."""
+        self._meter.answering(self.models.flat_versions())
         self._reader.check(self.settings.replicas.stuck_after)
 
     def describe(self) -> ModelsReply:
