@@ -96,10 +96,11 @@ def test_what_json_lacks_becomes_null_or_a_string(capsys):
 
 
 def test_the_summary_lines_up_and_ends_with_the_next_command(capsys):
-    facts = {"documents": 3, "types": {"PER": 2, "LOC": 1}, "metrics": {"f1": 0.5}}
+    facts = {"documents": 3, "types": {"PER": 2, "LOC": 1}, "metrics": {"f1": 0.5}, "heads": ["a", "b"]}
     print_summary(facts, ["rayner train [RECIPE]"])
     out = capsys.readouterr().out.splitlines()
-    assert out == ["documents: 3", "types:     PER 2, LOC 1", "next:      rayner train [RECIPE]"]
+    next_command = "next:      rayner train [RECIPE]"
+    assert out == ["documents: 3", "types:     PER 2, LOC 1", "heads:     a, b", next_command]
 
 
 @pytest.mark.parametrize("inside", ["", "/below"])

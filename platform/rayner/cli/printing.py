@@ -103,7 +103,8 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
     facts = {n: fact for n, fact in facts.items() if n not in _SHOWN_OTHERWISE and fact != {}}
     width = max([len("next"), *map(len, facts)]) + 2
     for name, value in facts.items():
-        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
+        parts = [f"{k} {v}" for k, v in value.items()] if isinstance(value, Mapping) else value
+        text = ", ".join(map(str, parts)) if isinstance(parts, list) else str(value)
         told = Text(visible(text, True))
         console.print(Text(f"{name}:".ljust(width), style="bold") + told, soft_wrap=True)
     for i, command in enumerate(next_commands):
