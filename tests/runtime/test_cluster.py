@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from rayner.errors import RaynerError
+from rayner.runtime.cluster import ensure_ray
 
 WORK = """
 import ray
@@ -32,3 +36,16 @@ def test_a_ray_of_this_machine_starts_works_and_ends_without_a_word(tmp_path: Pa
         [sys.executable, "-c", WORK], env=known, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
+
+
+def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def slow(**_: Any) -> None:
+        raise Exception("The current node timed out during startup. This could happen because ...")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", slow)
+    with pytest.raises(RaynerError, match="did not start on this machine within 30 s; try again"):
+        ensure_ray()

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rayner.errors import RaynerError
+
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
 _TRAINABLE = "ray.tune.trainable.trainable"
@@ -28,6 +30,9 @@ def ensure_ray() -> None:
     """Join the cluster that RAY_ADDRESS names (a job's own, within a job), else start one on this machine.
 
     Does nothing where this process has a cluster already.
+
+    Raises:
+        RaynerError: this machine has too much else to do.
     """
     import ray
     from ray._private.ray_constants import WORKER_PROCESS_SETUP_HOOK_ENV_VAR
@@ -45,7 +50,14 @@ def ensure_ray() -> None:
     # In the environment rather than in a runtime environment, which the workers that Ray starts ahead lack:
     # each actor would wait for a process of its own.
     with _environment({"PYTHONPATH": path, WORKER_PROCESS_SETUP_HOOK_ENV_VAR: f"{__name__}.quieten"}):
-        ray.init(address="local", include_dashboard=False, logging_level=logging.WARNING)
+        try:
+            ray.init(address="local", include_dashboard=False, logging_level=logging.WARNING)
+        except Exception as error:
+            # Of no class of its own: Ray gives its processes 30 s.
+            if "timed out during startup" not in str(error):
+                raise
+            hint = "try again when this machine has less to do"
+            raise RaynerError(f"Ray did not start on this machine within 30 s; {hint}") from error
 
 
 def _asks_for_something(record: logging.LogRecord) -> bool:
