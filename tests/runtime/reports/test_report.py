@@ -347,6 +347,22 @@ def test_metrics_of_another_task_are_listed(tmp_path):
     assert "Left out: best/metrics.json holds no scores by type" in text
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_metrics_of_another_shape_are_left_out_and_say_why(own_run):
+    path = own_run / "best" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    name = next(iter(metrics["per_type"]))
+    for changed, where in (
+        ([metrics], " is not a JSON object"),
+        ({**metrics, "per_type": [name]}, ": per_type: Input"),
+        ({**metrics, "per_type": {name: {"f1": "0.9", "support": 3}}}, f": per_type.{name}.f1: Input"),
+        ({**metrics, "intervals": [0.1, 0.2]}, ": intervals: Input"),
+        ({**metrics, "intervals": {"per_type": {name: {"f1": 3}}}}, f": intervals.per_type.{name}.f1: Input"),
+    ):
+        path.write_text(json.dumps(changed))
+        assert f"Left out: best/metrics.json{where}" in read(report(own_run)).text
+
+
 def test_the_report_lies_in_the_run_unless_told_otherwise(run):
     assert report(run) == run / "report.html"
 

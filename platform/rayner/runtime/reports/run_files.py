@@ -5,15 +5,41 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from pydantic import BaseModel, Field, Strict, ValidationError
 
 from rayner.config.recipe_files import YAML_ERRORS
 from rayner.data.schema import Document, documents_from_table
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, EVALUATION, METRICS, PIPELINE
+
+_Number = Annotated[float, Strict()]
+_Interval = tuple[_Number, _Number] | None
+
+
+class _OfType(BaseModel, extra="allow"):
+    """Scores of a type; the others are of its task."""
+
+    __pydantic_extra__: dict[str, _Number] = Field(init=False)
+    support: _Number
+    f1: _Number
+
+
+class _Intervals(BaseModel, extra="allow"):
+    __pydantic_extra__: dict[str, _Interval | dict[str, Any]] = Field(init=False)
+    confidence: _Number | None = None
+    resamples: int | None = None
+    per_type: dict[str, dict[str, _Interval] | None] | None = None
+
+
+class _Metrics(BaseModel):
+    """What reports of all tasks take for granted of a file that anybody may have written."""
+
+    per_type: dict[str, _OfType] | None = None
+    intervals: _Intervals | None = None
 
 
 class Absent(Exception):
@@ -53,7 +79,7 @@ def read_metrics(run: Path) -> dict[str, Any]:
     """The metrics of the best checkpoint, or of the evaluation.
 
     Raises:
-        Absent: as `read_text`, or it is not a JSON object.
+        Absent: as `read_text`, or it is no JSON object of scores.
     """
     name = metrics_file(run)
     try:
@@ -62,6 +88,11 @@ def read_metrics(run: Path) -> dict[str, Any]:
         raise Absent(f"{name} is not JSON: {error}") from None
     if not isinstance(metrics, dict):
         raise Absent(f"{name} is not a JSON object")
+    try:
+        _Metrics.model_validate(metrics)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Absent(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     return metrics
 
 
