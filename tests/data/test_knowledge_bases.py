@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.knowledge_bases import Columns, detect_format, read_knowledge_base, write_knowledge_base
+from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.schema import Entity
 
 SOME = [
@@ -264,3 +267,16 @@ def test_the_format_is_named(file):
     assert detect_format(file("a", '{"entity_id": "1", "name": "x"}\n')) == "jsonl"
     assert detect_format(file("b", "name,id\nx,1\n")) == "columns"
     assert detect_format(file("c", "1\tx\n")) == "pairs"
+
+
+@pytest.mark.parametrize("repeats", ["never", "names"])
+def test_rows_of_one_id_cost_as_much_as_rows_of_many(repeats: Literal["never", "names"]) -> None:
+    def seconds(ids: int) -> float:
+        builder, begun = Builder(), time.process_time()
+        for row in range(6000):
+            builder.add(str(row % ids), "gout", "here", aliases=[f"gout {row}"], repeats=repeats)
+        assert sum(len(entry.aliases) for entry in builder.entries.values()) == 6000
+        assert not builder.rejects
+        return time.process_time() - begun
+
+    assert seconds(1) < 10 * seconds(6000)

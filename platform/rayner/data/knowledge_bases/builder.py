@@ -49,6 +49,8 @@ class _Entry:
     description: str | None = None
     parents: dict[str, None] = field(default_factory=dict)
     other_ids: dict[str, None] = field(default_factory=dict)
+    folded: set[str] | None = None
+    """The name and the aliases in one case, from the second row on that has a name of its own."""
 
 
 @dataclass(slots=True)
@@ -142,9 +144,10 @@ class Builder:
         expected = repeats == "names" or (repeats == "rows" and name == entry.name)
         if expected or name is None or entry.name is None:
             return True
-        of_first = {text.casefold() for text in (entry.name, *entry.aliases)}
+        if entry.folded is None:
+            entry.folded = {text.casefold() for text in (entry.name, *entry.aliases)}
         of_second = {text.casefold() for text in (name, *names)}
-        if name.casefold() in of_first or entry.name.casefold() in of_second:
+        if name.casefold() in entry.folded or entry.name.casefold() in of_second:
             self.repeats.append(Repeat(entity_id, where, entry.where))
             self._repair("id that occurs twice merged")
             return True
@@ -164,8 +167,11 @@ class Builder:
             entry.name = name
         elif name is not None and name != entry.name:
             names = [name, *names]
-        self._repair("duplicate alias dropped", len(names) - len(set(names) - entry.aliases.keys()))
-        entry.aliases.update(dict.fromkeys(names))
+        new = dict.fromkeys(alias for alias in names if alias not in entry.aliases)
+        self._repair("duplicate alias dropped", len(names) - len(new))
+        entry.aliases.update(new)
+        if entry.folded is not None:
+            entry.folded.update(alias.casefold() for alias in new)
         type, description = (type or "").strip(), (description or "").strip()
         self._ignore("second type", bool(type and entry.type and type != entry.type))
         second = description and entry.description and description != entry.description
