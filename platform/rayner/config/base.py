@@ -16,6 +16,8 @@ from pydantic import (
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
+MOST_SEEDS = 2**63
+"""A recipe's seed is below this."""
 Precision = Literal["float32", "bfloat16", "float16"]
 AskedPrecision = Literal["float32", "bfloat16", "float16", "auto"] | None
 """`auto`: the one that is faster here; None: what the device takes by default, float32 on a CPU, bfloat16 on
@@ -137,7 +139,7 @@ class BaseRecipe(Settings):
 
     task: str
     """The task: which system is trained."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    seed: Annotated[int, Field(ge=0, lt=MOST_SEEDS)] = 1
     """Of all that is drawn: initial weights, order, dropout, splits."""
     encoder: str = "all-MiniLM-L6-v2"
     """A Hugging Face id, a local folder, the name of the encoder that the extra `offline` brings, or a

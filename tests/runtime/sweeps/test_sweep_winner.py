@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from rayner.config import BaseRecipe
 from rayner.config.recipe_files import with_settings
 from rayner.runtime.sweeps import winner
-from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.plan import Plan, run_names
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Trial
@@ -57,6 +60,27 @@ def test_a_loss_that_is_no_number_begins_again_with_another_seed(
     before = weights_written(plan)
     assert winner._train(plan, plan.recipe) == found
     assert weights_written(plan) == before
+
+
+def test_after_the_last_seed_comes_the_first(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = 2**63 - 1
+    recipe = with_settings(plan.recipe, {"seed": last}, "recipe")
+    settings = plan.settings.model_copy(update={"seeds": 2})
+    assert run_names(recipe, settings) == [(f"seed{last}", 0, last), ("seed0", 0, 0)]
+    diverge(monkeypatch, last)
+    found = winner._train(replace(plan, recipe=recipe, settings=settings), recipe)
+    assert found["seed"] == load_recipe(plan.out / "winner/recipe.yaml").seed == 999
+    trained: list[int] = []
+
+    def train(_: Plan, recipe: BaseRecipe, *_rest: object) -> dict[str, Any]:
+        trained.append(recipe.seed)
+        return {"metrics": {}, "checkpoint": None}
+
+    monkeypatch.setattr(winner, "_train_on_a_node", train)
+    again = replace(plan, recipe=recipe, settings=settings.model_copy(update={"workers": 0}))
+    corpora, best = SimpleNamespace(rest={}, held_out=None), SimpleNamespace(settings={})
+    winner._train_again(again, corpora, best, None)  # type: ignore[arg-type]
+    assert trained == [1]
 
 
 def test_a_loss_that_is_never_a_number_is_recorded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.config.base import MOST_SEEDS
 from rayner.config.recipe_files import parse_settings, with_settings
 from rayner.errors import InputError
 from rayner.runtime.sweeps.sampling import single_values, trial_name
@@ -96,9 +97,14 @@ def plan_of(out: Path) -> Plan:
     return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd(), fixed=fixed)
 
 
+def later_seed(seed: int, number: int) -> int:
+    """The seed so many after another one; after the last one that a recipe may have comes 0."""
+    return (seed + number) % MOST_SEEDS
+
+
 def run_names(recipe: BaseRecipe, settings: SweepSettings) -> list[tuple[str, int, int]]:
     """The name, fold and seed of each run of a trial, in order."""
-    seeds = range(recipe.seed, recipe.seed + settings.seeds)
+    seeds = [later_seed(recipe.seed, number) for number in range(settings.seeds)]
     if not settings.folds:
         return [(f"seed{seed}", 0, seed) for seed in seeds]
     return [(f"fold{fold}-seed{seed}", fold, seed) for fold in range(settings.folds) for seed in seeds]

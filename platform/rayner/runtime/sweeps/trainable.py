@@ -18,7 +18,7 @@ from rayner.files.locks import locked
 from rayner.files.run_checkpoints import LAST
 from rayner.runtime.faults import lost_errors
 from rayner.runtime.shared_folder import check_visible
-from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.plan import Plan, later_seed
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
 from rayner.runtime.sweeps.trials import (
@@ -166,7 +166,7 @@ def _train(
     """Whether the run came to its end, and does not pause."""
     failures = failures_of(out.parent)
     diverged = sum(failure["diverged"] for failure in failures)
-    seed = changes["seed"] + SEED_AFTER_DIVERGING * diverged
+    seed = later_seed(changes["seed"], SEED_AFTER_DIVERGING * diverged)
     recipe = plan.recipe_of(settings, {**changes, "seed": seed})
     scaling, workers = recipe.scaling, plan.settings.workers
     if workers:

@@ -17,7 +17,7 @@ from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.files.locks import locked
 from rayner.runtime.elsewhere import Needs, work_elsewhere
 from rayner.runtime.sweeps.corpora import Changes, Corpora
-from rayner.runtime.sweeps.plan import TRIALS, Plan
+from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import link_to_parent
@@ -123,7 +123,7 @@ def _row(trial: Trial, objectives: Sequence[str]) -> dict[str, Any]:
 
 
 def _train_again(plan: Plan, corpora: Corpora, best: Trial, resources: TrialResources) -> dict[str, Any]:
-    seed = plan.recipe.seed + plan.settings.seeds
+    seed = later_seed(plan.recipe.seed, plan.settings.seeds)
     recipe = plan.recipe_of(best.settings, {**corpora.rest, "seed": seed})
     log.info("training the best settings once more, with the seed %d", seed)
     trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, resources)
@@ -166,7 +166,8 @@ def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     out = plan.out / WINNER
     link_to_parent(plan.mlflow_parent, out)
     seeds = [
-        recipe.seed + SEED_AFTER_DIVERGING * attempt for attempt in range(plan.settings.max_failures + 1)
+        later_seed(recipe.seed, SEED_AFTER_DIVERGING * attempt)
+        for attempt in range(plan.settings.max_failures + 1)
     ]
     attempts = [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
     # Another launch may have come as far as a later seed, or have found other settings better.
