@@ -16,8 +16,11 @@ import yaml
 import rayner
 from rayner.data.schema import Context, Document
 from rayner.data.writers.jsonl import json_row
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import Pipeline
 from tests.serving.checkpoints import PLACES, TEXTS, recognizer_folder, standardizer_folder
+from tests.tasks.small_recipes import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +147,14 @@ def test_a_wrong_argument_is_one_line(run, pipeline, tmp_path):
         status, out, err = run("predict", *arguments)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert named in err
+
+
+def test_a_model_of_coreference_is_told_what_it_is_for(run, tmp_path):
+    task = train_task(parse_recipe(SMALL["coreference"](tmp_path), "test"))
+    save_checkpoint(tmp_path / "best", task.recipe, task, task.build(), {})
+    status, out, err = run("predict", tmp_path / "best", "Ada saw Ada.")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"rayner corpus resolve TEXTS --resolver rules --resolver ranking:{tmp_path / 'best'} --out" in err
 
 
 @pytest.fixture

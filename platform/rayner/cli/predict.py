@@ -72,8 +72,13 @@ def predict(
         settings = read_pipeline(checkpoint, options, precision)
         is_standardizer = not settings.is_file and settings.stages[0].record.stage == "entities"
         if not is_standardizer and not settings.finds_mentions:
-            what = f"a {settings.stages[0].record.name} finds nothing in a text by itself"
+            record = settings.stages[0].record
+            what = f"a {record.name} finds nothing in a text by itself"
             hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
+            if record.kind.name == "coreference":
+                resolvers = f"--resolver rules --resolver ranking:{checkpoint}"
+                what = f"a {record.name} finds chains, and no typed mentions"
+                hint = f"rayner corpus resolve TEXTS {resolvers} --out DIR"
             raise InputError(str(checkpoint), what, hint)
         with without_collection():
             pipeline = settings.pipeline()
