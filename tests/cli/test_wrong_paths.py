@@ -50,6 +50,19 @@ def test_an_output_folder_that_is_a_file_is_refused(run, examples, tmp_path, ins
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_where_nothing_can_be_made_is_told_in_a_line(run, trained, examples):
+    corpus = examples / "test.jsonl"
+    for command in (
+        ("train", examples / "recipe.yaml", "--set", f"corpus.train=[{examples}]"),
+        ("evaluate", trained / "best", corpus),
+        ("corpus", "contexts", corpus),
+        ("report", trained),
+    ):
+        status, out, err = run(*command, "--out", "/proc/rayner/out")
+        assert (status, out) == (2, ""), err
+        assert err.splitlines()[-1].startswith("error: /proc"), err
+
+
 def test_a_folder_in_the_place_of_a_file_is_told_what_file_to_name(run, trained, examples, tmp_path):
     folder = tmp_path / "empty"
     folder.mkdir()

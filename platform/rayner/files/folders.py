@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rayner.errors import InputError, storage_error
+from rayner.files.whole import make_folder
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -27,7 +28,8 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
     partial, new, old = (_beside(folder, stage) for stage in ("partial", "new", "old"))
     try:
         settle_folder(folder)
-        partial.mkdir(parents=True)
+        make_folder(partial.parent)
+        partial.mkdir()
         write(partial)
         _flush(partial)
         partial.rename(new)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from rayner.errors import InputError
+
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 
 
@@ -33,10 +35,24 @@ def drop_partials(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        InputError: nothing can be made there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:
+        # Folders above are no reason: in /proc the system answers so.
+        hint = "name a place that can be written to"
+        raise InputError(str(folder), "no folder can be made there", hint) from None
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` once the writing has succeeded."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     partial = path.with_name(partial_name(path.name))
     try:
         yield partial

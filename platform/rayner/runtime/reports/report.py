@@ -9,6 +9,7 @@ from typing import Any
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.uris import uri_of
+from rayner.files.whole import make_folder
 from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
@@ -41,7 +42,7 @@ def report(run: Path, out: Path | None = None) -> Path:
     out = run / "report.html" if out is None else Path(out)
     text = _report(run)
     with file_at(out) as page:
-        page.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(page.parent)
         page.write_text(text, encoding="utf-8")
     return out
 

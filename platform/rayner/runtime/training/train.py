@@ -116,7 +116,6 @@ def _train_in(
     watch: Tracker | None,
     epochs: int | None,
 ) -> dict[str, Any] | None:
-    out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".lock", "trains in this folder"):
         if fresh:
             _clear(out)
