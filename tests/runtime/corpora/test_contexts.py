@@ -17,6 +17,8 @@ from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.runtime.corpora import labelled_contexts as module
 from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
+from rayner.runtime.corpora.convert import convert
+from rayner.runtime.corpora.kept_parts import PARTS as CONVERTED
 from rayner.supervision.context_rows import ContextRow, read_context_rows
 from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import generate_usable
@@ -339,3 +341,16 @@ def test_rows_of_real_novels_train_no_evaluation(corpora: Path, tmp_path: Path) 
     rows = rows_of(tmp_path / "out")
     assert (result["rows"], result["relevant"], result["left_out"]) == (212, 106, 38)
     assert len(rows) == 212
+
+
+def test_unfinished_work_of_another_command_is_not_taken_for_ones_own(books: Path, tmp_path: Path) -> None:
+    for parts, command in (
+        (module.PARTS, lambda out: convert([books], out)),
+        (CONVERTED, lambda out: contexts([books], out, Generated())),
+    ):
+        out = tmp_path / parts.strip(".")
+        (out / parts).mkdir(parents=True)
+        (out / parts / "some.jsonl").write_text("hours of work")
+        with pytest.raises(CorpusError, match="not from here"):
+            command(out)
+        assert (out / parts / "some.jsonl").exists()

@@ -23,7 +23,7 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
 
-PARTS = ".parts"
+PARTS = ".gains"
 PART_CHARACTERS = 200_000
 """Of documents that an extractor labels at a time."""
 
