@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+
+import pytest
+
+from rayner.data.corpus_check import MOST_COMPARED, type_findings
 from rayner.data.schema import Document, Mention
 from tests.corpus_in_memory import check_in_memory as check
 
@@ -118,3 +123,22 @@ def test_a_type_that_the_recipe_spells_otherwise_is_named() -> None:
     [finding] = [f for f in findings if f.kind == "type without description"]
     assert "'Person' is not among the recipe's" in finding.what
     assert finding.hint == "is it the recipe's 'Persn'?"
+
+
+def test_of_very_many_types_not_all_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def near(name: str, names: list[str], n: int) -> list[str]:
+        compared.extend(names)
+        return [names[0]]
+
+    monkeypatch.setattr(difflib, "get_close_matches", near)
+    used = {f"/place/{number}": "here" for number in range(2000)}
+    found = [*type_findings({f"/person/{number}": "a person" for number in range(1000)}, used)]
+    hints = [one.hint for one in found if one.kind == "type without description"]
+    assert (len(hints), hints[0], hints[-1]) == (
+        2000,
+        "is it the recipe's '/person/0'?",
+        "describe it in the recipe's types",
+    )
+    assert len(compared) == MOST_COMPARED

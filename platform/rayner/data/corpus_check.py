@@ -26,6 +26,10 @@ _OVERLAPPING: Mapping[Overlap, tuple[str, str]] = {
 }
 
 
+MOST_COMPARED = 100_000
+"""Pairs of names that are compared for the nearest one; more would take minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong: an `error` spoils training or evaluation, a `warning` may be meant so, a
@@ -180,13 +184,14 @@ def type_findings(types: Mapping[str, str | None], used: Mapping[str, str]) -> I
     Args:
         used: the types that occur, and where each one is first.
     """
-    unused = [name for name in types if name not in used]
+    unused, sought = [name for name in types if name not in used], 0
     for type_, where in used.items():
         if type_ == UNKNOWN:
             continue
         if type_ not in types:
             what = f"the type {type_!r} is not among the recipe's (first in {where})"
-            near = difflib.get_close_matches(type_, unused, n=1)
+            near = difflib.get_close_matches(type_, unused, n=1) if sought < MOST_COMPARED else []
+            sought += len(unused)
             hint = f"is it the recipe's {near[0]!r}?" if near else "describe it in the recipe's types"
             yield Finding("type without description", "error", type_, what, hint)
         elif not types[type_]:
