@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import obstore
 import pyarrow.parquet as pq
@@ -127,3 +128,15 @@ def test_a_corpus_that_was_put_in_place_is_read_by_its_names(
     assert [path.rpartition("-")[2] for path in read] == ["1.jsonl"]
     one = run(f"{corpus}/1.jsonl", f"{out}-one")
     assert (one["documents"], one["rejected"]) == (len(TEXTS), 0)
+
+
+def test_a_uri_with_an_empty_part_is_refused_at_once(
+    storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = write_jsonl(tmp_path / "0.jsonl", TEXTS, "0-").read_bytes()
+    put = Request(f"{storage.url}/{BUCKET}/{FOLDER}/empty//0.jsonl", content, method="PUT")
+    urlopen(put, timeout=10).close()
+    for given in (f"{HOME}/empty//0.jsonl", f"{HOME}/empty"):
+        with pytest.raises(InputError, match=r"empty//0.jsonl: .*empty"):
+            annotate(Capitals(), [given], tmp_path / "out", workers=0)
+    assert "try" not in caplog.text

@@ -17,7 +17,7 @@ from pyarrow import fs
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
 from rayner.data.readers.detect import OF_A_CONVERSION
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
 from rayner.files.places import Place, check_name, place_of
 
@@ -70,12 +70,13 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
 
     Raises:
         CorpusError: an input that is not there, or not of a format that is annotated.
-        InputError: a URI that cannot be reached, or a name that is not UTF-8.
+        InputError: a URI that cannot be reached or has an empty part, or a name that is not UTF-8.
     """
     found: dict[str, _File] = {}
     aside = 0
     for given in inputs:
         place = place_of(given)
+        _check_parts(place.shown)
         for file in _files(place):
             if file.name and (_is_aside(file.name) or _format(file.place.shown) is None):
                 aside += not _is_aside(file.name)
@@ -86,11 +87,18 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
                 )
             else:
                 check_name(file.place.shown)
+                _check_parts(file.place.shown)
                 found.setdefault(file.place.shown, file)
     if not found:
         hint = _CONVERT if aside else "name a file or a folder that holds some"
         raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", hint)
     return _named(list(found.values())), aside
+
+
+def _check_parts(shown: str) -> None:
+    if "//" in shown.partition("://")[2]:
+        # Storage may hold such a key, and what reads storage knows no such path.
+        raise InputError(shown, "has an empty part between two slashes", "rename the object")
 
 
 def cut_shards(sources: Iterable[Source]) -> list[Shard]:
