@@ -63,6 +63,8 @@ def predict(
     with logs_on_stderr():
         with without_collection():
             from rayner.config.recipe_files import load_types
+            from rayner.tasks.checkpoint import read_recipe
+            from rayner.tasks.kinds.base import FOLDER
             from rayner.tasks.stages import read_pipeline
 
         _check(texts or (), checkpoint)
@@ -75,10 +77,10 @@ def predict(
             record = settings.stages[0].record
             what = f"a {record.name} finds nothing in a text by itself"
             hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
-            if record.kind.name == "coreference":
-                resolvers = f"--resolver rules --resolver ranking:{checkpoint}"
-                what = f"a {record.name} finds chains, and no typed mentions"
-                hint = f"rayner corpus resolve TEXTS {resolvers} --out DIR"
+            folder = settings.stages[0].checkpoint
+            for command in record.kind.card(read_recipe(folder)).commands:
+                if command.startswith("rayner corpus"):
+                    hint = f"what it is for is {command.replace(FOLDER, str(folder))}"
             raise InputError(str(checkpoint), what, hint)
         with without_collection():
             pipeline = settings.pipeline()
