@@ -63,8 +63,8 @@ def predict(
     with logs_on_stderr():
         with without_collection():
             from rayner.config.recipe_files import load_types
+            from rayner.tasks.card import commands_for
             from rayner.tasks.checkpoint import read_recipe
-            from rayner.tasks.kinds.base import FOLDER
             from rayner.tasks.stages import read_pipeline
 
         _check(texts or (), checkpoint)
@@ -78,9 +78,9 @@ def predict(
             what = f"a {record.name} finds nothing in a text by itself"
             hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
             folder = settings.stages[0].checkpoint
-            for command in record.kind.card(read_recipe(folder)).commands:
+            for command in commands_for(record.kind.card(read_recipe(folder)), str(folder)):
                 if command.startswith("rayner corpus"):
-                    hint = f"what it is for is {command.replace(FOLDER, str(folder))}"
+                    hint = f"what it is for is {command}"
             raise InputError(str(checkpoint), what, hint)
         with without_collection():
             pipeline = settings.pipeline()

@@ -67,7 +67,7 @@ class RayMeter:
     def __init__(self) -> None:
         from ray.serve.metrics import Counter, Gauge, Histogram
 
-        # Ray writes that it takes one key.
+        # Any, as Ray's annotation allows one key alone.
         of: Any = ("endpoint", "model")
         self._items = Counter("rayner_items", "documents or mentions asked for", of)
         self._windows = Counter("rayner_windows", "windows read for requests", of)
