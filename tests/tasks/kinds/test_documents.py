@@ -58,8 +58,8 @@ def test_what_a_folder_was_annotated_for_holds_for_its_files(corpora: Path) -> N
 
 def test_what_a_file_was_annotated_for_holds_in_a_folder_at_a_uri(corpora: Path, storage: Storage) -> None:
     for path in corpora.rglob("*.jsonl"):
-        obstore.put(storage.store(), f"annotated/{path.relative_to(corpora).as_posix()}", path)
-    home = f"s3://{BUCKET}/annotated"
+        obstore.put(storage.store(), f"annotated_for_types/{path.relative_to(corpora).as_posix()}", path)
+    home = f"s3://{BUCKET}/annotated_for_types"
     annotated = {f"{home}/songs.jsonl": ["PER"], f"{home}/others": ["LOC"]}
     recipe = recognizer(corpus={"train": [f"{home}/news.jsonl", *annotated], "annotated": annotated}).recipe
     whole = {"news": None, "songs": ("PER",), "others/songs": ("LOC",)}
