@@ -46,6 +46,13 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 # Tests report to nobody, and what counts for that is an actor a cluster.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
+
+QUIET_RAY = {
+    "LOG_NAME_UPDATE_INTERVAL_S": "3600",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
+    "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+}
+"""Nobody reads the load of the node or the logs of workers, whose files Ray lists ten times a second."""
 NICENESS = 10
 """Of processes with tests without Ray."""
 GROUPS = ("a cluster of nodes", "the common cluster", "own clusters", "workers without Ray")
@@ -131,11 +138,10 @@ def ray_cluster(s3_server: Storage, tmp_path_factory: pytest.TempPathFactory) ->
     import ray
 
     from tests.object_storage import environment
-    from tests.ray_nodes import QUIET
 
     with pytest.MonkeyPatch.context() as patch:
         local = str(tmp_path_factory.mktemp("workers"))
-        for name, value in {**QUIET, **environment(s3_server.url), "RAYNER_LOCAL": local}.items():
+        for name, value in {**QUIET_RAY, **environment(s3_server.url), "RAYNER_LOCAL": local}.items():
             patch.setenv(name, value)
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield

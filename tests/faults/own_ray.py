@@ -20,7 +20,6 @@ import psutil
 from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException, ServerUnavailable
 
-from tests.ray_nodes import QUIET
 from tests.waiting import wait_for
 
 
@@ -60,8 +59,7 @@ def own_head(
     # Short, because the paths of Unix sockets are; not below /tmp/ray, which other clusters use.
     folder = Path(tempfile.mkdtemp(prefix="ry"))
     gcs, dashboard, client, agent = (port or free_port(), *(free_port() for _ in range(3)))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    known = {**kept, **QUIET, **(environment or {})}
+    known = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | dict(environment or {})
     command = [
         *(python, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
         *("--node-ip-address", "127.0.0.1", "--port", str(gcs), "--temp-dir", str(folder)),
