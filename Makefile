@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --no-compile -c constraints.txt torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(BIN)/python -m pip install --no-compile -c constraints.txt -e ".[$(EXTRAS)]"
-	@# On all cores, where pip has one. Some files are for other versions of Python.
+	@# On all cores: pip compiles on one. What fails is for other versions of Python.
 	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(BIN)/../lib || true
 	touch $@
 
