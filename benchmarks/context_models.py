@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.context_material import drawn, is_of_novels, learned_by, learned_from, sentence_documents
-from benchmarks.typing_runs import train
+from benchmarks.trainings import RECIPES, train
 from rayner.config import ContextSettings
 from rayner.data.schema import Document
 from rayner.data.writers.jsonl import write_jsonl
@@ -54,7 +54,7 @@ def train_ranker(novels: Sequence[Document], runs: Path) -> Path:
         of_novels = is_of_novels(rows, novels)
         for file, wanted in ((kept, False), (left, True)):
             _write(file, [row for row, of_novel in zip(rows, of_novels, strict=True) if of_novel is wanted])
-    train("ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
+    train(RECIPES / "ranker_synthetic.yaml", out, [f"pairs.train=[{kept}]"])
     return out
 
 
@@ -76,7 +76,7 @@ def train_own_ranker(fold: int, seed: int, novels: Sequence[Document], runs: Pat
     for file, chosen in zip(parts, parts_of(found), strict=True):
         _write(file, chosen)
     changes = ["pairs.dev_fraction=0", f"pairs.train=[{train_rows}]", f"pairs.dev=[{dev_rows}]"]
-    train("ranker_synthetic.yaml", out, [*changes, f"seed={seed}"])
+    train(RECIPES / "ranker_synthetic.yaml", out, [*changes, f"seed={seed}"])
     return out
 
 
@@ -144,5 +144,5 @@ def _recognizer(kind: str, out: Path, learned: Sequence[Document], seed: int) ->
         ]
         write_jsonl(copies, corpus)
     changes = [*EXTRACTOR, *EXTRACTORS[kind], f"corpus.train=[{corpus}]", f"seed={seed}"]
-    train("recognizer_litbank_context.yaml", out, changes)
+    train(RECIPES / "recognizer_litbank_context.yaml", out, changes)
     return out

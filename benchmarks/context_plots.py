@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.context_results import BOOK
+from benchmarks.figures import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "docs/results/context_novels.json"
 IMAGE = ROOT / "docs/images/contexts.png"
 SOURCES = {"from the chapter": False, "from the whole novel": True}

@@ -15,12 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,19 +24,16 @@ import numpy as np
 import torch
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out, keep_origin, measured, origin_of, record
+from benchmarks.figures import add_out, measured, origin_of, record
 from benchmarks.gaussian_material import TYPES, material, words_of
 from benchmarks.results_page import table as tables
-from rayner.data.readers import read_corpus
-from rayner.errors import RaynerError
-from rayner.tasks.base import Predictor
+from benchmarks.span_counts import counts_of, f1, interval, resampled
+from benchmarks.trainings import RECIPES, train
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.gaussian.task import GaussianOptions
-from rayner.tasks.predict import predict
 from rayner.tasks.registry import train_task
 
-ROOT = Path(__file__).resolve().parents[1]
-RECIPE = ROOT / "jobs" / "recipes" / "gaussian_livingner.yaml"
+RECIPE = RECIPES / "gaussian_livingner.yaml"
 PRETRAINING_EPOCHS, TAGGER_EPOCHS = 3, 5
 PRETRAINING = (
     "corpus.annotated={}",
@@ -53,7 +46,6 @@ TAGGER = ("training.tokens_per_step=512", "training.learning_rate=2e-4")
 WAYS = ("encoder as it is", "pre-trained", "more epochs")
 SCORED = "counts.json"
 NEIGHBOURS = "neighbours.json"
-RESAMPLES = 2000
 CONDITIONS = """all-MiniLM-L6-v2 (English; papers/004 has Spanish BERT and XLM-R). Parts are drawn by a
 hash. LivingNER: 200 sentences of its re-split validation file to learn from, 1,000 others to score; its
 documents are not told, so that sentences of one case may be in both, but no text is; sentences of 30
@@ -90,20 +82,6 @@ def more_epochs(files: Mapping[str, Mapping[str, Path]], corpus: str) -> int:
     return TAGGER_EPOCHS + math.ceil(PRETRAINING_EPOCHS * mixed / words_of(files[corpus]["train"]))
 
 
-def train(recipe: Path, out: Path, changes: Sequence[str]) -> None:
-    """Train, or go on with, a run in a process of its own with one thread."""
-    if (out / "result.json").exists():
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "rayner.cli", "train", str(recipe), "--out", str(out)]
-    command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
-    with out.with_suffix(".log").open("a") as log:
-        if subprocess.run(command, env=environment, stdout=log, stderr=log).returncode:
-            raise RaynerError(f"{out}: the training failed; see {out.with_suffix('.log')}")
-    keep_origin(out)
-
-
 def pretrained(seed: int, files: Mapping[str, Mapping[str, Path]], runs: Path) -> Path:
     """The checkpoint of the pre-training with a seed."""
     out = runs / f"pretraining_{seed}"
@@ -125,28 +103,9 @@ def neighbours(seed: int, files: Mapping[str, Mapping[str, Path]], runs: Path) -
     for corpus, parts in files.items():
         options = GaussianOptions(support=parts["train"])
         for when, (of, model) in models.items():
-            counts = counts_of(of.predictor(model, options), parts["dev"], TYPES[corpus])
+            counts = counts_of(of.predictor(model, options), [parts["dev"]], TYPES[corpus])
             scores.setdefault(corpus, {})[when] = float(f1(counts.sum(0)))
     (out / NEIGHBOURS).write_text(json.dumps(scores), encoding="utf-8")
-
-
-def counts_of(
-    predictor: Predictor[Any, Any, Any, Any] | None, file: Path, types: Sequence[str]
-) -> np.ndarray:
-    """Right, predicted and gold mentions of each document: int [documents, 3]."""
-    assert predictor is not None
-    gold = list(read_corpus([file]).documents)
-    bare = [replace(document, mentions=()) for document in gold]
-    pairs = [
-        [{(m.start, m.end, m.type) for m in d.mentions if m.type in types} for d in both]
-        for both in zip(gold, predict(predictor, bare), strict=True)
-    ]
-    return np.array([[len(right & found), len(found), len(right)] for right, found in pairs])
-
-
-def f1(counts: np.ndarray) -> np.ndarray:
-    """[..., 3] of right, predicted and gold mentions -> [...]"""
-    return 2 * counts[..., 0] / np.maximum(1, counts[..., 1] + counts[..., 2])
 
 
 def score(run: Run, files: Mapping[str, Mapping[str, Path]], runs: Path) -> None:
@@ -166,7 +125,7 @@ def score(run: Run, files: Mapping[str, Mapping[str, Path]], runs: Path) -> None
     recipe.write_text(json.dumps(described), encoding="utf-8")
     train(recipe, out, changes)
     loaded = load_checkpoint(out / "best")
-    counts = counts_of(loaded.predictor(), parts["test"], TYPES[run.corpus])
+    counts = counts_of(loaded.predictor(), [parts["test"]], TYPES[run.corpus])
     (out / SCORED).write_text(json.dumps(counts.tolist()), encoding="utf-8")
 
 
@@ -195,7 +154,7 @@ def rows(plan: Sequence[Run], files: Mapping[str, Mapping[str, Path]], runs: Pat
             total = of_way.sum((0, 1))
             row: dict[str, Any] = {"corpus": corpus, "way": way, "words_read": read[way]}
             row |= {"seeds": len(seeds), "f1": statistics.mean(by_seed)}
-            row["f1_interval"] = _interval(_resampled(of_way))
+            row["f1_interval"] = interval(resampled(of_way))
             if len(seeds) > 1:
                 row["f1_deviation"] = statistics.stdev(by_seed)
             row |= {"precision": total[0] / max(1, total[1]), "recall": total[0] / max(1, total[2])}
@@ -207,7 +166,7 @@ def rows(plan: Sequence[Run], files: Mapping[str, Mapping[str, Path]], runs: Pat
                 if both and way != other:
                     ours, theirs = (np.stack([counts[w, seed] for seed in both]) for w in (way, other))
                     row[key] = float(f1(ours.sum(1)).mean() - f1(theirs.sum(1)).mean())
-                    row[f"{key}_interval"] = _interval(_resampled(ours) - _resampled(theirs))
+                    row[f"{key}_interval"] = interval(resampled(ours) - resampled(theirs))
             table.append(row)
     for corpus in TYPES:
         found = [
@@ -221,17 +180,6 @@ def rows(plan: Sequence[Run], files: Mapping[str, Mapping[str, Path]], runs: Pat
                 row["dev_f1_deviation"] = statistics.stdev(values)
             table.append(row)
     return table
-
-
-def _resampled(counts: np.ndarray) -> np.ndarray:
-    """F1, the mean over seeds, of the same draws of documents for all ways; counts [seeds, documents, 3]."""
-    rng, documents = np.random.default_rng(0), counts.shape[1]
-    draws = (rng.integers(0, documents, documents) for _ in range(RESAMPLES))
-    return np.stack([f1(counts[:, draw].sum(1)).mean() for draw in draws])
-
-
-def _interval(values: np.ndarray) -> list[float]:
-    return np.percentile(values, [2.5, 97.5]).tolist()
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import torch
 from torch import nn
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.figures import ROOT, add_out_folder, keep_origin, measured, origin_of, record
 from benchmarks.linking_material import Material, load_material
 from benchmarks.linking_runs import FIGURES, LINKED, SCORES, SETTINGS, WAYS, Run, gains, rows
 from benchmarks.results_page import table as tables
@@ -48,7 +48,6 @@ from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.strings import hold_out, with_mentions
 from rayner.tasks.standardizer.task import StandardizerTask
 
-ROOT = Path(__file__).resolve().parents[1]
 TRIALS = {"esappmod": 5, "ncbi": 1, "bc5cdr": 1}
 """How many of the five folds are asked: diseases train too long for all."""
 TITLES = {

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.figures import commits_of
+from benchmarks.figures import ROOT, commits_of
 from benchmarks.linking_in_documents import interval
 
-ROOT = Path(__file__).resolve().parents[1]
 LINKED = ("top1", "top3", "top5", "mrr")
 SCORES = (*LINKED, "nil_auc", "nil_auc_entities", "nil_auc_strangers")
 FIGURES, SETTINGS = "figures.json", "settings"

@@ -19,10 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.figures import ROOT, add_out_folder, keep_origin, measured, origin_of, record
 from benchmarks.results_page import table as tables
 
-ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "jobs" / "recipes"
 CORPORA = {
     "ncbi": "NCBI-disease",

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Row, add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.figures import ROOT, Row, add_out_folder, keep_origin, measured, origin_of, record
 from benchmarks.results_page import table as tables
 from benchmarks.tuning_figures import FIGURES, Figure
 from rayner.config import BaseRecipe
@@ -33,7 +33,6 @@ from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.trials import Trial, rank_of, read_lines, read_trials
 from rayner.tasks.registry import load_recipe, task_of
 
-ROOT = Path(__file__).resolve().parents[1]
 SCHEDULERS = {"asha": "ASHA", "halving": "successive halving"}
 MOST_ROWS = 20
 BEST_ROWS = 5

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.trainings import RECIPES
 from rayner.tasks.registry import load_recipe
-
-RECIPES = Path(__file__).resolve().parents[1] / "jobs" / "recipes"
 
 
 class TypedCorpus(NamedTuple):
@@ -41,12 +40,12 @@ def ufet() -> TypedCorpus:
 
 def gum() -> TypedCorpus:
     """All mentions of GUM, nested ones too, of ten types."""
-    return _of_documents("GUM", _chains_folder("gum"), ".conll")
+    return _of_documents("GUM", _parts(_chains_folder("gum"), ".conll"))
 
 
 def litbank() -> TypedCorpus:
     """All mentions of LitBank, nested ones too, of six types."""
-    return _of_documents("LitBank", _chains_folder("litbank").parent / "entities_tsv", ".tsv")
+    return _of_documents("LitBank", books())
 
 
 CORPORA: Mapping[str, Callable[[], TypedCorpus]] = {"ufet": ufet, "gum": gum, "litbank": litbank}
@@ -57,15 +56,23 @@ def _chains_folder(name: str) -> Path:
     return Path(os.path.expandvars(next(path for path in corpus.train if name in path)))
 
 
-def _of_documents(title: str, folder: Path, suffix: str) -> TypedCorpus:
+def books() -> tuple[list[Path], list[Path]]:
+    """The files of LitBank's mentions: to learn from, and to ask about."""
+    return _parts(_chains_folder("litbank").parent / "entities_tsv", ".tsv")
+
+
+def _parts(folder: Path, suffix: str) -> tuple[list[Path], list[Path]]:
     held_out = {Path(path).stem for path in load_recipe(RECIPES / "chains_litbank.yaml").corpus.dev}
     files = sorted(folder.glob(f"*{suffix}"))
-    asked = [path for path in files if path.stem in held_out]
-    learned = [str(path) for path in files if path.stem not in held_out]
+    return [p for p in files if p.stem not in held_out], [p for p in files if p.stem in held_out]
+
+
+def _of_documents(title: str, parts: tuple[Sequence[Path], Sequence[Path]]) -> TypedCorpus:
+    learned, asked = parts
     changes = (
         "types=auto",
         "type_list=null",
-        f"corpus.train={json.dumps(learned)}",
+        f"corpus.train={json.dumps([str(path) for path in learned])}",
         "corpus.dev=[]",
         "corpus.dev_fraction=0.2",
     )

@@ -6,8 +6,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.figures import Row, keep_origin, origin_of, record
+from benchmarks.figures import Row, origin_of, record
 from benchmarks.results_page import table as tables
+from benchmarks.trainings import RECIPES, train
 from benchmarks.typing_corpora import TypedCorpus
 from rayner.errors import RaynerError
 from rayner.metrics.typed_mentions import typed_items
@@ -25,8 +24,6 @@ from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe, task_of
 
-ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ROOT / "jobs" / "recipes"
 RATES = ("1e-3", "3e-3", "1e-2")
 """The head's learning rates that are tried where the encoder is frozen."""
 MODES: Mapping[str, Sequence[str]] = {
@@ -94,26 +91,10 @@ class Cut(NamedTuple):
         return f"corpus.train={json.dumps(train)}", f"corpus.dev={json.dumps(dev)}"
 
 
-def train(recipe: str, out: Path, changes: Sequence[str]) -> dict[str, Any]:
-    """Train, or go on with, a run in a process of its own with one thread; what it prints."""
-    if (out / "result.json").exists():
-        return json.loads((out / "result.json").read_text("utf-8"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "rayner.cli", "train", str(RECIPES / recipe), "--out", str(out)]
-    command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
-    with out.with_suffix(".log").open("a") as log:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
-    if done.returncode:
-        raise RaynerError(f"{out}: the training failed; see {out.with_suffix('.log')}")
-    keep_origin(out)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def pretrain(out: Path, changes: Sequence[str], cut: Cut) -> str:
     """Train, or go on with, an encoder on chains; the folder of its end, not of its best step, as
     pre-trainings that are compared have as many steps."""
-    train("chains_litbank.yaml", out, (*changes, *cut.documents(), *cut.pretraining))
+    train(RECIPES / "chains_litbank.yaml", out, (*changes, *cut.documents(), *cut.pretraining))
     return str(out / "last")
 
 
@@ -125,7 +106,7 @@ def score(out: Path, corpus: TypedCorpus, changes: Sequence[str], tries: Sequenc
     tried = []
     for number, settings in enumerate(tries):
         printed = train(
-            "typer_ufet.yaml", out / str(number), (*corpus.learning, *TYPING, *settings, *changes)
+            RECIPES / "typer_ufet.yaml", out / str(number), (*corpus.learning, *TYPING, *settings, *changes)
         )
         tried.append((printed["metrics"]["macro_f1"], number))
     best = max(tried)[1]
