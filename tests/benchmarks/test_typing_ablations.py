@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import typing_ablations
+from benchmarks.trainings import RECIPES
 from benchmarks.typing_ablations import ABLATIONS
-from benchmarks.typing_runs import RECIPES, SCORED
+from benchmarks.typing_runs import SCORED
 from rayner.tasks.registry import load_recipe
 
 
