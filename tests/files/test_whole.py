@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from rayner.errors import InputError
 from rayner.files.folders import is_left_over, place_folder, remove_folder, replace_folder
 from rayner.files.whole import drop_partials, is_partial, partial_name, text_file, whole_file, write_json
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_place_without_files_is_told_in_one_line() -> None:
+    for path in (Path("/proc/page.html"), Path("/proc/below/page.html")):
+        with pytest.raises(InputError, match="/proc.* can be made there; name a place"):
+            write_json(path, {})
 
 
 def test_a_file_takes_its_place_when_all_went_well(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from rayner.errors import InputError
 
+_PLACE_HINT = "name a place that can be written to"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 
 
@@ -45,17 +46,25 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError:
         # Folders above are no reason: in /proc the system answers so.
-        hint = "name a place that can be written to"
-        raise InputError(str(folder), "no folder can be made there", hint) from None
+        raise InputError(str(folder), "no folder can be made there", _PLACE_HINT) from None
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` once the writing has succeeded."""
+    """A path to write to, which takes the place of `path` once the writing has succeeded.
+
+    Raises:
+        InputError: nothing can be made there.
+    """
     make_folder(path.parent)
     partial = path.with_name(partial_name(path.name))
     try:
         yield partial
+    except FileNotFoundError as error:
+        if error.filename != str(partial):
+            raise
+        raise InputError(str(path), "no file can be made there", _PLACE_HINT) from None
+    else:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
