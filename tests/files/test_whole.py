@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_place_without_files_is_told_in_one_line() -> None:
     for path in (Path("/proc/page.html"), Path("/proc/below/page.html")):
-        with pytest.raises(InputError, match="/proc.* can be made there; name a place"):
+        with pytest.raises(InputError, match=r"/proc.* can be made there; name a place"):
             write_json(path, {})
 
 

@@ -1,4 +1,4 @@
-"""The end of a service."""
+"""The end of a service, and its file that is read again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 import ray
 from ray import serve
 
+from rayner.serving.application_settings import ServeSettings
 from rayner.serving.launch import Served, _reload
+from tests.serving.checkpoints import recognizer_folder
 
 
 def test_an_application_that_does_not_go_keeps_nobody(
@@ -43,3 +45,19 @@ def test_whatever_is_wrong_with_a_file_that_is_read_again_ends_no_service(
     _reload(Served(), path, lambda: False)
     assert message in caplog.text
     assert "what ran goes on" in caplog.text
+
+
+def test_each_reading_of_a_file_makes_replicas_look_at_the_same_paths_again(tmp_path: Path) -> None:
+    class Recorded(Served):
+        def deploy(self, settings: ServeSettings, interrupted: object = None) -> bool:
+            deployed.append(settings)
+            return True
+
+    deployed: list[ServeSettings] = []
+    path = tmp_path / "serve.yaml"
+    path.write_text(f"checkpoint: {recognizer_folder(tmp_path / 'recognizer')}\nrevision: new", "utf-8")
+    served = Recorded()
+    for _ in range(2):
+        _reload(served, path, lambda: False)
+    assert [settings.revision for settings in deployed] == ["new (reading 1)", "new (reading 2)"]
+    assert len({settings.checkpoint for settings in deployed}) == 1

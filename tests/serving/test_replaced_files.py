@@ -86,6 +86,22 @@ def test_a_checkpoint_that_is_replaced_while_it_is_loaded(tmp_path: Path, changi
     assert all(torch.equal(value, expected[name]) for name, value in stage.loaded.model.state_dict().items())
 
 
+@pytest.mark.parametrize("in_file", [True, False])
+def test_files_that_are_replaced_afterwards_are_not_what_answers(tmp_path: Path, in_file: bool) -> None:
+    folder = recognizer_folder(tmp_path / "recognizer")
+    _, index = standardizer_folder(tmp_path / "kb", ENTITIES)
+    stages = [{"checkpoint": "recognizer"}, {"checkpoint": "kb/best", "index": "kb/index"}]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    models = loaded(ModelSettings(checkpoint=str(tmp_path / "pipeline.yaml" if in_file else folder)))
+    before = models.describe(None)
+    assert before.stages[0].version == version_of(folder)
+    recognizer_folder(folder, 10)
+    remove_entities(index, ["noether"])
+    assert models.describe(None) == before
+    shutil.rmtree(folder)
+    assert models.describe(None) == before
+
+
 def test_a_stage_of_its_own_is_known_by_what_it_has(tmp_path: Path, changing: Any) -> None:
     standardizer_folder(tmp_path / "kb", ENTITIES)
     recognizer_folder(tmp_path / "recognizer")

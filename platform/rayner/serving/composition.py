@@ -19,7 +19,7 @@ from rayner.serving.models import Models
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.remote_stages import Ask, RemoteStage, StageAbout
 from rayner.serving.schemas import KnowledgeBaseVersions
-from rayner.serving.served_pipelines import pipeline_settings, served_model, served_pipeline
+from rayner.serving.served_pipelines import about_stages, pipeline_settings, served_model, served_pipeline
 from rayner.serving.served_stages import ServedStage
 from rayner.tasks.checkpoint import Checkpoint, read_recipe
 from rayner.tasks.registry import train_task
@@ -93,6 +93,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
     if names != [*asks]:
         what = f"the deployments are {', '.join(asks)}, and {models.checkpoint} has {', '.join(names)}"
         raise RecipeError("stages", what, "write `checkpoint` into `args`, and deploy again")
+    described = await asyncio.to_thread(about_stages, pipeline)
     keys = await asyncio.to_thread(lambda: [key_of(one, models.precision) for one in pipeline.stages])
     abouts = [await _about(name, asks[name], key) for name, key in zip(names, keys, strict=True)]
     check_types(pipeline.stages, abouts)
@@ -110,7 +111,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
         loaded = Checkpoint(recipe, train_task(recipe), nn.Module(), setting.checkpoint)
         stages.append(ServedStage(setting, about.version, loaded, remote))
         caches.append(cache)
-    served = served_pipeline(pipeline, pipeline.version, stages, caches, links)
+    served = served_pipeline(pipeline, pipeline.version, described, stages, caches, links)
     bases: dict[str, ServedKnowledgeBase] = {}
     for base in links:
         bases[name_of(base.settings, bases)] = base

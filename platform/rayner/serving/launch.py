@@ -36,9 +36,9 @@ _PAUSE = 0.25
 def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict[str, Any]:
     """Serve what a YAML file describes until SIGINT or SIGTERM; SIGHUP reads the file again.
 
-    A change of models is swapped in without a failed request; a change of anything else but `http` replaces
-    the replicas, some at a time. A file that is wrong changes nothing. Other applications of a cluster stay
-    as they are.
+    A change of models, or of the files behind the same paths, is swapped in without a failed request; a
+    change of anything else but `http` replaces the replicas, some at a time. A file that is wrong changes
+    nothing. Other applications of a cluster stay as they are.
 
     Args:
         name: the application's, by which Serve knows it.
@@ -139,6 +139,7 @@ class Served:
     _own_ray: bool = False
     _memory: Mapping[str, float] | None = None
     _names: Sequence[str] = ()
+    _readings: int = 0
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Start the application, or bring the running one to these settings; returns when it runs.
@@ -176,6 +177,13 @@ class Served:
         # Not `deploy_apps`, which takes away every other application that was deployed from a file.
         serve.run_many([target], wait_for_applications_running=False)
         return _wait(self.name, interrupted)
+
+    def read_again(self, settings: ServeSettings) -> ServeSettings:
+        """The settings, with which replicas look at the same paths again: Serve would not tell them of
+        settings that are as before."""
+        self._readings += 1
+        revision = f"{settings.revision} (reading {self._readings})".strip()
+        return settings.model_copy(update={"revision": revision})
 
     def stop(self) -> None:
         """Take away what this process started, and nothing else."""
@@ -281,7 +289,7 @@ def _reason(messages: list[str]) -> str:
 def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None:
     then = "what ran goes on"
     try:
-        settings = checked(path)
+        settings = served.read_again(checked(path))
         if settings.stages:
             then = "while stages have different models, requests are answered 503"
         if served.deploy(settings, interrupted):

@@ -35,12 +35,14 @@ class ServedPipeline:
 
     Args:
         version: of all that answers.
+        about: each stage of the settings as it was loaded; the settings tell of the files as they are now.
         stages: in order, without those that link to a knowledge base.
         links: those, in order.
     """
 
     settings: PipelineSettings
     version: str
+    about: Sequence[StageOut]
     stages: Sequence[ServedStage]
     recognizer: AskedStage | None
     typer: AskedStage | None
@@ -93,10 +95,7 @@ class ServedModel:
         """For `GET /v1/models`."""
         recognizer = self.pipeline.recognizer
         return ModelOut(
-            stages=[
-                StageOut(stage=str(s.record.stage), task=s.record.name, version=s.version)
-                for s in self.pipeline.settings.stages
-            ],
+            stages=[*self.pipeline.about],
             recognizer=recognizer.describe() if recognizer else None,
             linked=list(self.linked) if recognizer else [],
         )
@@ -181,7 +180,7 @@ def load_stages(
     Raises:
         InputError: what cannot be loaded.
     """
-    version = settings.version
+    version, about = settings.version, about_stages(settings)
     pipeline = settings.pipeline(device, load)
     stages: list[ServedStage] = []
     links: list[ServedKnowledgeBase] = []
@@ -198,14 +197,23 @@ def load_stages(
     caches = [
         stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages
     ]
-    served = served_pipeline(settings, version, stages, caches, links)
+    served = served_pipeline(settings, version, about, stages, caches, links)
     list(predict(pipeline.predictor, [_FIRST]))
     return served
+
+
+def about_stages(settings: PipelineSettings) -> list[StageOut]:
+    """The stages, by the files that are there now."""
+    return [
+        StageOut(stage=str(one.record.stage), task=one.record.name, version=one.version)
+        for one in settings.stages
+    ]
 
 
 def served_pipeline(
     settings: PipelineSettings,
     version: str,
+    about: Sequence[StageOut],
     stages: Sequence[ServedStage],
     predictors: Sequence[PredictorCache[Options]],
     links: Sequence[ServedKnowledgeBase],
@@ -217,4 +225,4 @@ def served_pipeline(
     """
     asked = {stage.name: AskedStage(stage, own) for stage, own in zip(stages, predictors, strict=True)}
     finds, types = (asked.get(STAGE[name]) for name in ("mentions", "types"))
-    return ServedPipeline(settings, version, stages, finds, types, links)
+    return ServedPipeline(settings, version, about, stages, finds, types, links)
