@@ -16,6 +16,7 @@ from rayner.runtime.corpora.convert import convert
 from rayner.runtime.corpora.rank import rank
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
+from rayner.tasks.uncertainty import Uncertainty
 from tests.pickled_actors import each_pickled
 from tests.tasks.small import built, corpus, tagger, trained
 from tests.tasks.small_pairs import ranker_recipe
@@ -53,6 +54,20 @@ def test_what_is_strange_comes_first_and_each_document_once(
     assert sum(row["words"] for row in rows) == result["words"]
     again = rank([texts], checkpoint)
     assert again["first"] == rows
+
+
+def test_a_document_without_words_comes_last(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The entropy of a narrow Gaussian is below 0, the score of a document of which there is nothing to say.
+    certain = [Uncertainty(0.0, 0), Uncertainty(-2.0, 3), Uncertainty(-1.0, 3)]
+    monkeypatch.setattr(
+        module, "_answers", lambda _, documents: [certain[n] for n, _ in enumerate(documents)]
+    )
+    documents = [Document("void", ""), Document("sure", "Ada slept well."), Document("less", "Zorn saw Qwx.")]
+    write_jsonl(documents, tmp_path / "in/a.jsonl")
+    first = rank([tmp_path / "in"], checkpoint)["first"]
+    assert [row["document_id"] for row in first] == ["less", "sure", "void"]
 
 
 def test_unlike_documents_of_one_id_are_rejected(checkpoint: Path, tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def rank(
 ) -> dict[str, Any]:
     """Documents by the mean uncertainty of a checkpoint about their words, the most uncertain first.
 
-    Their own mentions are not looked at. Documents of equal score keep the order in which they were read.
+    Their own mentions are not looked at. Documents of equal score keep the order in which they were read;
+    those without a word come last.
     The uncertainty of a word is, by the checkpoint's task: see `uncertainty` of `TaggerTask`,
     `RecognizerTask` and `GaussianTask`; why the mean, `UncertaintyPredictor`.
 
@@ -101,7 +102,8 @@ def _rank(
     if not np.isfinite(scores).all():
         what = f"its uncertainty about {corpus.ids[int(np.isfinite(scores).argmin())]!r} is no number"
         raise CheckpointError(str(checkpoint), what, "train it again, with a lower learning rate")
-    order = np.argsort(-scores, kind="stable")
+    # Last what has no word to annotate: its 0 would come before narrow Gaussians, whose entropy is negative.
+    order = np.lexsort((-scores, np.array([not one.words for one in found])))
     rows = [
         {"document_id": corpus.ids[i], "rank": place, "score": found[i].score, "words": found[i].words}
         for place, i in enumerate(order.tolist(), 1)
