@@ -12,6 +12,7 @@ import pytest
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document
 from rayner.errors import CheckpointError
+from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
 from rayner.tasks.document_windows import gold_of
@@ -95,6 +96,11 @@ def test_a_row_is_relevant_not_or_unclear() -> None:
         return None if row is None else row.relevant
 
     assert [relevant(x) for x in (-0.5, 0.0, 0.05, 0.1, 0.5)] == [False, False, None, True, True]
+    # What leaves all as it was helps nobody, however little is asked for.
+    assert [Gain("s", "c", gain, ("e",), "g").row(0.0) for gain in (0.0, 1e-9)] == [
+        ContextRow("s", "c", False, ("e",), "g"),
+        ContextRow("s", "c", True, ("e",), "g"),
+    ]
 
 
 def test_checkpoints_that_cannot_label(tmp_path: Path) -> None:

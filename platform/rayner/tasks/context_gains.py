@@ -53,7 +53,7 @@ class Gain:
         """A row for a ranker; None where the context neither helps by `minimum` nor leaves all as it was."""
         if 0 < self.gain < minimum:
             return None
-        return ContextRow(self.sentence, self.context, self.gain >= minimum, self.entities, self.group)
+        return ContextRow(self.sentence, self.context, self.gain > 0, self.entities, self.group)
 
 
 class GoldWindow(NamedTuple):
