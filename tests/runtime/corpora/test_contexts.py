@@ -24,6 +24,7 @@ from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import generate_usable
 from rayner.supervision.leakage import without_leaks
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.context_gains import Gain
 from tests.pickled_actors import each_pickled
 from tests.supervision.misbehaving_endpoint import Question, endpoint_that
 from tests.tasks.small import built, marked, tagger
@@ -305,6 +306,33 @@ def test_labels_of_an_extractor_go_on_where_they_stopped(
     assert len(labelled) == 1
     assert rows_of(tmp_path / "out") == rows
     assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+
+
+@pytest.mark.parametrize(("gains", "relevant"), [((1, 1, 1, 0), 1), ((1, 0, 0, 0), 1), ((1, 1, 0, 0), 2)])
+def test_as_many_contexts_help_as_do_not(
+    books: Path,
+    tmp_path: Path,
+    extractor: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gains: tuple[int, ...],
+    relevant: int,
+) -> None:
+    def known(checkpoint: Any, documents: list[Document], settings: ContextSettings) -> list[Gain]:
+        group = documents[0].document_id
+        return [Gain(f"sentence {n}", f"context {n}", gain, (), group) for n, gain in enumerate(gains)]
+
+    monkeypatch.setattr(module, "context_gains", known)
+    result = contexts([books / "moby.jsonl"], tmp_path / "out", Labelled(extractor))
+    assert (result["relevant"], result["rows"]) == (relevant, 2 * relevant)
+    assert result["counts"]["relevant"] == sum(gains)
+
+
+def test_contexts_that_all_help_teach_nothing(
+    books: Path, tmp_path: Path, extractor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "context_gains", lambda *_: [Gain("a", "b", 1.0, (), "g")])
+    with pytest.raises(CorpusError, match=r"contexts 1, relevant 1; .*both .*--minimum-gain"):
+        contexts([books / "moby.jsonl"], tmp_path / "out", Labelled(extractor))
 
 
 def test_an_actor_labels_as_this_process(

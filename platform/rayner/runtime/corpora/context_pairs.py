@@ -146,6 +146,8 @@ def _contexts(
         )
         endpoint = source.endpoint if isinstance(source, Generated) else None
         hint = "name a corpus whose sentences have mentions"
+        if counts["contexts"]:
+            hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
         if endpoint and counts["requests"]:
             if isinstance(endpoint, Endpoint) and not counts["answered"]:
                 hint = "see whether the endpoint runs, and run the same command again"

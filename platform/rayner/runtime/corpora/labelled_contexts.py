@@ -52,7 +52,8 @@ def labelled_rows(
     workers: int,
     counts: Counter[str],
 ) -> list[ContextRow]:
-    """The rows of a corpus; documents that are labelled are not labelled again, unless `fresh`.
+    """The rows of a corpus, as many relevant as not; documents that are labelled are not labelled again,
+    unless `fresh`.
 
     Args:
         counts: gets what became of the contexts, by what it is.
@@ -88,7 +89,7 @@ def labelled_rows(
     counts["contexts"] = len(gains)
     counts["relevant"], counts["not relevant"] = len(helpful), len(others)
     counts["unclear"] = len(rows) - len(helpful) - len(others)
-    return [*helpful, *_balanced(others, helpful, seed)]
+    return [*_balanced(helpful, others, seed), *_balanced(others, helpful, seed)]
 
 
 _Part = tuple[Path, list[Document]]
@@ -116,12 +117,14 @@ def _each(
     return each_on_actors(partial(_labeller, source), parts, workers, needs, [source.checkpoint])
 
 
-def _balanced(others: Sequence[ContextRow], helpful: Sequence[ContextRow], seed: int) -> list[ContextRow]:
-    """As many of the others, those of the same sentences first."""
-    sentences = {(row.sentence, row.group) for row in helpful}
-    order = np.random.default_rng(seed).permutation(len(others)).tolist()
-    order.sort(key=lambda place: (others[place].sentence, others[place].group) not in sentences)
-    return [others[place] for place in order[: len(helpful)]]
+def _balanced(rows: Sequence[ContextRow], others: Sequence[ContextRow], seed: int) -> Sequence[ContextRow]:
+    """Of the rows no more than there are others: those of the same sentences first, drawn by the seed."""
+    if len(rows) <= len(others):
+        return rows
+    sentences = {(row.sentence, row.group) for row in others}
+    order = np.random.default_rng(seed).permutation(len(rows)).tolist()
+    order.sort(key=lambda place: (rows[place].sentence, rows[place].group) not in sentences)
+    return [rows[place] for place in order[: len(others)]]
 
 
 def _together(documents: Iterable[Document]) -> Iterator[list[Document]]:
