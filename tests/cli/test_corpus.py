@@ -157,6 +157,9 @@ def test_contexts_of_templates(run, examples, tmp_path):
         (["--checkpoint", ".", "--endpoint", "https://host/v1", "--model", "m"], "leave --endpoint"),
         (["--checkpoint", ".", "--method", "nearest"], "--method: methods.0"),
         (["--checkpoint", "."], "checkpoint"),
+        (["--method", "bm25"], "--method: "),
+        (["--minimum-gain", "0.1"], "--minimum-gain: "),
+        (["--candidates", "8", "--endpoint", "https://host/v1", "--model", "m"], "--candidates: "),
     ],
 )
 def test_contexts_that_cannot_be_had_are_one_line(run, examples, tmp_path, options, what):

@@ -178,12 +178,17 @@ def contexts(
         ),
     ] = None,
     candidates: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Contexts by each method and sentence.")
-    ] = 4,
+        int | None,
+        typer.Option(min=1, metavar="N", help="Contexts by each method and sentence; by default 4."),
+    ] = None,
     minimum_gain: Annotated[
-        float,
-        typer.Option(min=0.0, metavar="X", help="Rise of the mentions' probability that makes one relevant."),
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="X",
+            help="Rise of the mentions' probability that makes one relevant; by default 0.01.",
+        ),
+    ] = None,
     leave_out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -213,15 +218,20 @@ def contexts(
         if vllm and (endpoint or model or send):
             what = "names the model and sends nothing"
             raise InputError("--vllm", what, "leave --endpoint, --model and --send out")
+        of_labels = {"--method": methods, "--candidates": candidates, "--minimum-gain": minimum_gain}
+        given = [option for option, value in of_labels.items() if value is not None]
+        if given and not checkpoint:
+            what = "is for contexts that a --checkpoint labels"
+            raise InputError(given[0], what, "name one, or leave the option out")
         if workers and not (checkpoint or vllm):
             what = "is for a --checkpoint or a model in --vllm"
             raise InputError("--workers", what, "leave it out, or name one")
         if (endpoint is None) != (model is None) or (send and endpoint is None):
             raise InputError("--endpoint", "goes with --model, and --send with both", "give what is missing")
         if checkpoint:
-            values = {"methods": methods or ["bm25"], "count": candidates, "seed": seed}
+            values = {"methods": methods or ["bm25"], "count": candidates or 4, "seed": seed}
             settings = parse_settings(ContextSettings, values, "--method")
-            source = Labelled(checkpoint, settings, minimum_gain)
+            source = Labelled(checkpoint, settings, 0.01 if minimum_gain is None else minimum_gain)
         else:
             asked = endpoint and Endpoint(
                 endpoint,
