@@ -80,6 +80,18 @@ def test_a_diverse_choice_has_a_context_for_each_name() -> None:
     assert diverse == ["Ada met nobody here.", smith]
 
 
+def test_where_not_all_have_room_the_order_of_a_diverse_choice_counts() -> None:
+    kurt = "A smith of the old town by the sea was called Kurt."
+    text = f"Ada met Kurt. Ada met nobody here. Ada met nobody there. It rained. {kurt}"
+    diverse = settings(methods=("bm25",), count=3, candidates=4, choice="diverse", diversity=0.1)
+    answer = ContextStage(diverse).finish(Document("d", text), [], [])
+    assert answer.sentence_contexts is not None
+    assert len(answer.sentence_contexts[0]) == 3
+    room = WindowSettings(length=128, overlap=4, context=60)
+    read = bytes(text_windows(answer, room, tokenize, 0, SEPARATOR)[0].after.tolist()).decode()
+    assert read == "|Adametnobodyhere.AsmithoftheoldtownbytheseawascalledKurt."
+
+
 def test_of_one_sentence_there_is_no_context_and_of_none_no_window() -> None:
     assert chosen(Document("d", "Ada came home."), count=5, methods=("before", "after", "random")) == [[]]
     assert chosen(Document("d", "  "), count=5) == []

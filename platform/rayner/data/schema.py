@@ -60,7 +60,8 @@ class Context:
     """Another text that is read with a document, before or after it, and how relevant it is (None: unknown).
 
     It helps to decide about the document's own text; nothing is found in it. `start` and `end` say where in
-    the document it is; None where it is not from there.
+    the document it is; None where it is not from there. Where not all have room, those of the lowest `turn`
+    are read, which is not stored; None: those of the highest score.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Context:
     before: bool = True
     start: int | None = None
     end: int | None = None
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,12 +168,12 @@ def _sentences(
 def _contexts(
     contexts: Sequence[Context], budget: int, ids_of: Callable[[str], list[int]], separator: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The sub-words of contexts before and after, the most relevant ones that fit; of one that alone is too
-    long, the part that is next to the document."""
+    """The sub-words of contexts before and after: of those that fit, the first by turn, else by score; of one
+    that alone is too long, the part that is next to the document."""
     budget -= len({context.before for context in contexts})
     if budget <= 0 or not contexts:
         return _NOTHING, _NOTHING
-    order = sorted(range(len(contexts)), key=lambda i: -(contexts[i].score or 0.0))
+    order = sorted(range(len(contexts)), key=lambda i: (contexts[i].turn or 0, -(contexts[i].score or 0.0)))
     taken: dict[int, list[int]] = {}
     for index in order:
         ids, left = ids_of(contexts[index].text), budget - sum(map(len, taken.values()))

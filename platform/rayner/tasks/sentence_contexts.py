@@ -140,13 +140,18 @@ class ContextStage:
                 (pair for pair in scored if pair[1] > settings.minimum), key=lambda pair: -pair[1]
             )
         places: Sequence[int] = range(min(settings.count, len(ordered)))
+        turns: dict[int, int] = {}
         if settings.choice == "diverse":
             words = [frozenset(found.sentences.words[one.sentence]) for one, _ in ordered]
             relevance = [score for _, score in ordered]
             places = diverse(relevance, words, names, settings.count, settings.diversity)
+            turns = {ordered[place][0].sentence: turn for turn, place in enumerate(places)}
         texts, spans = found.sentences.texts, found.document.sentences or ()
         chosen = sorted((ordered[place][0].sentence, ordered[place][1]) for place in places)
-        return tuple(Context(texts[place], score, place < sentence, *spans[place]) for place, score in chosen)
+        return tuple(
+            Context(texts[place], score, place < sentence, *spans[place], turns.get(place))
+            for place, score in chosen
+        )
 
     def _names(self, found: Candidates) -> Sequence[AbstractSet[str]]:
         """Of each sentence, the nouns that are not written small: what may be a mention."""
