@@ -45,7 +45,9 @@ def test_a_vector_depends_on_no_other_text_and_long_texts_are_read_from_their_be
     assert np.allclose(found[0], mean, atol=1e-5)
 
 
-def test_a_checkpoint_finds_the_contexts_that_it_was_trained_with(tmp_path: Path) -> None:
+def test_a_checkpoint_finds_the_contexts_that_it_was_trained_with(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Training changes the encoder of the model, and by it would change the contexts."""
     task = tagger(windows=WINDOWS, context={"methods": ["dense"], "count": 2})
     learned_with = task.contexts
@@ -55,6 +57,8 @@ def test_a_checkpoint_finds_the_contexts_that_it_was_trained_with(tmp_path: Path
     save_checkpoint(tmp_path / "best", task.recipe, task, trained(task, corpus(), 20), {})
     loaded = load_checkpoint(tmp_path / "best", "cpu")
     assert loaded.task.contexts.of(BOOK) == before
+    # Nobody is told that weights are missing, which the encoder does not have.
+    assert capfd.readouterr().err == ""
     save_checkpoint(tmp_path / "again", loaded.recipe, loaded.task, loaded.model, {})
     shutil.rmtree(tmp_path / "best")
     assert load_checkpoint(tmp_path / "again", "cpu").task.contexts.of(BOOK) == before

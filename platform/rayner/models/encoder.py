@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from rayner.config.base import Precision
 from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.files.run_checkpoints import MANIFEST
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast
 from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, needs_code, verified_embedded_weights
@@ -130,6 +131,9 @@ def load_encoder(name: str) -> Encoder:
             return _with_weights(encoder, weights, "")
         # Checkpoints of format 1 have all weights in one file.
         return _with_weights(encoder, source.folder / WEIGHTS, "text_encoder.model.")
+    if (source.folder.parent / MANIFEST).is_file() and (source.folder / WEIGHTS).is_file():
+        # A further encoder of a checkpoint: transformers would say that weights of a pooler are missing.
+        return _with_weights(encoder_from_config(source.folder), source.folder / WEIGHTS, "")
     return _pretrained(source)
 
 
