@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.supervision.context_prompts import (
     ACTION,
     DESCRIPTION,
@@ -80,6 +80,12 @@ def test_one_request_for_each_distinct_entity_string() -> None:
     assert context_requests(source_sentences(documents)) == requests
     of_places = context_requests(source_sentences(documents), [MOVEMENT])
     assert [r.entity for r in of_places] == ["Nantucket"]
+
+
+def test_nothing_is_asked_about_what_may_be_no_mention() -> None:
+    source = document("Ahab saw Moby.", ("Ahab", "PER"), ("Moby", UNKNOWN))
+    (request,) = context_requests(source_sentences([source]))
+    assert (request.entity, request.entities) == ("Ahab", ("Ahab", "Moby"))
 
 
 def test_what_comes_before_changes_no_kind() -> None:

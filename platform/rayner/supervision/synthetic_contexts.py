@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.data.sentences import sentences_of
 from rayner.supervision.context_prompts import KINDS, ContextKind, kinds_of
 from rayner.supervision.context_rows import ContextRow
@@ -74,7 +74,7 @@ def context_requests(
     for sentence in sentences:
         entities = tuple(dict.fromkeys(text for text, _ in sentence.mentions))
         for entity, type_ in sentence.mentions:
-            fitting = kinds_of(type_, kinds)
+            fitting = kinds_of(type_, kinds) if type_ != UNKNOWN else []
             if entity and entity not in requests and fitting:
                 kind = fitting[_drawn(entity, type_, seed) % len(fitting)]
                 requests[entity] = ContextRequest(
