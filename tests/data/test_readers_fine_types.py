@@ -125,3 +125,11 @@ def test_names_form_a_hierarchy() -> None:
     assert list(ancestors("/person")) == list(ancestors("person")) == list(ancestors("/")) == []
     assert spoken("/person/soccer_player") == "person soccer player"
     assert spoken("/") == "/"
+
+
+def test_a_line_that_is_wrong_does_not_make_a_file_of_them_a_text(tmp_path: Path) -> None:
+    found = read_corpus(lines(tmp_path / "a.txt", TAB.replace("1", "one"), TAB, TAB, TAB))
+    assert (len(found.documents), [reject.where[-8:] for reject in found.rejects]) == (3, ["/a.txt:1"])
+    text = "Scores\t1\tof the game\t2 : 1\nand more\nand more\n"
+    (document,) = read_corpus(lines(tmp_path / "b.txt", text.strip())).documents
+    assert document.text == text
