@@ -40,7 +40,9 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
         for axes, (title, lines, marker) in zip(side_by_side(figure, len(panels)), panels, strict=True):
             for i, (name, (x, y)) in enumerate(lines.items()):
                 style = DASHES[i // len(SERIES) % len(DASHES)]
-                axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=marker, markersize=4)
+                # A short run has one point, of which there is no line.
+                seen = marker or ("o" if len(x) == 1 else "")
+                axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=seen, markersize=4)
             axes.set(title=title, xlabel="step")
             whole_axis(axes.xaxis, 5)
             if title == "dev":
