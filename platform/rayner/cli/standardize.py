@@ -15,6 +15,7 @@ from rayner.cli.options import (
     Json,
     NilShare,
     OperatingPoint,
+    Precision,
     Standardizer,
     given_file,
     given_output,
@@ -46,6 +47,7 @@ def standardize(
         float,
         typer.Option(min=0, max=1, metavar="X", help="Least mean similarity of the names in one proposal."),
     ] = 0.4,
+    precision: Precision = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", parser=given_output, help="A file for the answers, as JSON lines."),
@@ -65,6 +67,7 @@ def standardize(
             nil_share=nil_share,
             proposals=propose,
             least_similarity=least_similarity,
+            precision=precision,
             out=out,
         )
     print_result(result, as_json, _show)

@@ -117,6 +117,15 @@ def test_the_share_of_nil_moves_answers_and_what_is_no_share_is_refused(
         assert f"'{share}' is no share: a number between 0 and 1" in " ".join(err.replace("│", "").split())
 
 
+def test_the_precision_of_answers_can_be_asked_for(run: Path, command: Any, mentions: Path) -> None:
+    arguments = ("standardize", mentions, "--index", run / "index", "--json")
+    found = {p: lines(command(*arguments, "--precision", p)[1])[-1] for p in ("float32", "bfloat16")}
+    assert {name: one["compute_precision"] for name, one in found.items()} == {name: name for name in found}
+    scores = [[row["score"] for row in one["answers"]] for one in found.values()]
+    assert scores[0] != scores[1]
+    assert lines(command(*arguments)[1])[-1]["answers"] == found["float32"]["answers"]
+
+
 def test_answers_go_to_a_file_and_counts_to_standard_output(
     run: Path, command: Any, mentions: Path, tmp_path: Path
 ):

@@ -11,12 +11,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rayner.config.base import AskedPrecision
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import file_at
 from rayner.metrics.nil import check_nil_share
+from rayner.models.precision_choice import precision_of
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
 from rayner.tasks.standardizer.options import StandardizerOptions
@@ -38,6 +40,7 @@ def standardize(
     least_similarity: float = LEAST_SIMILARITY,
     out: Path | None = None,
     device: str | None = None,
+    precision: AskedPrecision = None,
 ) -> dict[str, Any]:
     """Answer the mentions of a file, one answer a row, in order.
 
@@ -49,21 +52,23 @@ def standardize(
         proposals: list candidate new entities, clustered from what was judged NIL, in place of the answers.
         least_similarity: within a proposal.
         out: a file for the rows, also at a URI, as JSON lines; without it they are in the result.
+        precision: what the encoder computes in.
 
     Returns:
-        `mentions`, `linked`, `nil`, `unread`: counts; `seconds` of the answering; `out` or the rows as
-        `answers` or `proposals`.
+        `mentions`, `linked`, `nil`, `unread`: counts; `compute_precision`; `seconds` of the answering; `out`
+        or the rows as `answers` or `proposals`.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
         InputError: the index does not fit it, an operating point, a share of NIL or proposals without a
-            calibration, a share outside [0, 1], or an `out` that cannot be written or is the input.
+            calibration, a share outside [0, 1], a precision that the device lacks, or an `out` that cannot
+            be written or is the input.
         CorpusError: the file cannot be read, or has no row.
     """
     if out is not None:
         _check_out(out, path)
     given = _not_empty(read_mention_rows(path), path)
-    task, model = load_standardizer(checkpoint, device)
+    task, model = load_standardizer(checkpoint, device, precision)
     if nil_share is not None:
         check_nil_share(nil_share)
     options = StandardizerOptions(
@@ -85,7 +90,8 @@ def standardize(
         result: dict[str, Any] = {name: list(rows)}
     else:
         result = {"out": uri_of(out) or str(out), name: _write(rows, out)}
-    return {**counts, "seconds": round(time.perf_counter() - begin, 3), **result}
+    seconds = round(time.perf_counter() - begin, 3)
+    return {**counts, "compute_precision": precision_of(model), "seconds": seconds, **result}
 
 
 def _answers(standardizer: Standardizer, given: Iterable[MentionRow], counts: Counter[str]) -> Iterator[Row]:
