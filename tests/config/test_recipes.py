@@ -70,6 +70,8 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"types": []}, "types: "),
         ({"types": {"PER": "people"}}, "types: "),
         ({"types": 3}, "types: "),
+        ({"types": ["PER"]}, r"types\.0: 'PER' has no keys; write `name: ...`, and beside it"),
+        ({"training": 3}, r"training: 3 has no keys; it may have .*epochs"),
         ({"training": {"epochs": "many"}}, r"training\.epochs: .*integer"),
         ({"training": {"epochs": 0}}, r"training\.epochs: .*greater than 0"),
         ({"training": {"epochs": True}}, r"training\.epochs: true is no number"),

@@ -260,17 +260,39 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         return RecipeError(place, "unknown key", f"did you mean {near!r}?" if near else "remove it")
     if first["type"] == "missing":
         return RecipeError(place, "is missing")
+    if first["type"] == "model_type":
+        # Pydantic's words name our class.
+        return RecipeError(place, f"{first['input']!r:.60} has no keys", _keys_hint(recipe, location))
     return RecipeError(place, first["msg"].removeprefix("Value error, "))
 
 
+def _keys_hint(recipe: type[BaseModel], location: Sequence[str]) -> str:
+    model = _model_at(recipe, location)
+    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    others = ", ".join(name for name in model.model_fields if name not in needed)
+    if not needed:
+        return f"it may have {others}"
+    return f"write {' and '.join(f'`{name}: ...`' for name in needed)}, and beside it, if wanted, {others}"
+
+
 def _keys_at(model: type[BaseModel], location: Sequence[str]) -> list[str]:
+    return list(_model_at(model, location).model_fields)
+
+
+def _model_at(model: type[BaseModel], location: Sequence[str]) -> type[BaseModel]:
     for part in location:
         field = model.model_fields.get(part)
         if field is None:
             continue
-        inner = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        inner = _within(field.annotation)
         model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), model)
-    return list(model.model_fields)
+    return model
+
+
+def _within(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _within(inner)
 
 
 def _nearest(word: str, known: Sequence[str] | Mapping[str, Any]) -> str | None:

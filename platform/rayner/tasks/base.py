@@ -133,12 +133,12 @@ class Options(Settings):
             return cls.model_validate(given)
         except ValidationError as error:
             found = explain(error, cls, "options")
-            if found.what == "unknown key":
+            where = found.where.removeprefix("options: ")
+            if found.what == "unknown key" and "." not in where:
                 known = ", ".join(cls.model_fields)
                 hint = f"its options are {known}" if known else "it has none: leave it out"
-                where = found.where.removeprefix("options: ")
                 raise InputError(where, f"is no option of a {task}", hint) from None
-            raise InputError(found.where.removeprefix("options: "), found.what, found.hint) from None
+            raise InputError(where, found.what, found.hint) from None
 
     def paths(self) -> set[str]:
         """The names of the options that are files or folders."""

@@ -113,3 +113,18 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
     for name, weight in learned.text_encoder.named_parameters():
         assert torch.equal(weight, model.text_encoder.get_parameter(name))
     assert found(other, model, corpus())[0].text == corpus()[0].text
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        (["LAW"], r"^types\.0: 'LAW' has no keys; write `name: \.\.\.`"),
+        (
+            [{"name": "LAW", "descripton": "acts"}],
+            r"^types\.0\.descripton: unknown key; did you mean 'descript",
+        ),
+    ],
+)
+def test_types_that_are_none_are_named_with_what_they_may_have(types: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        RecognizerOptions.of({"types": types}, "recognizer")
