@@ -12,7 +12,7 @@ import yaml
 from rayner.config.recipe_files import dump_recipe
 from rayner.errors import InputError, RecipeError
 from rayner.tasks.registry import parse_recipe
-from rayner.tasks.stages import ORDER, read_pipeline
+from rayner.tasks.stages import ORDER, checkpoint_in, read_pipeline
 from tests.tasks.small import recognizer, tagger
 from tests.tasks.small_pairs import ranker_recipe
 
@@ -51,6 +51,24 @@ def written(folder: Path, stages: Sequence[str]) -> Path:
 def test_stages_that_add_to_each_other(folder: Path, stages: Sequence[str]) -> None:
     read = read_pipeline(written(folder, stages))
     assert [stage.checkpoint.name for stage in read.stages] == list(stages)
+
+
+def test_what_is_about_one_stage_takes_its_checkpoint_of_the_file(folder: Path) -> None:
+    path = written(folder, ORDER)
+    assert [checkpoint_in(path, name).name for name in ORDER] == list(ORDER)
+    assert checkpoint_in(folder / "mentions", "mentions") == folder / "mentions"
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        (("mentions",), "has no stage of entities, and one is wanted; name the checkpoint itself"),
+        (("mentions", "entities", "entities"), "has 2 stages of entities, and one is wanted"),
+    ],
+)
+def test_a_file_without_one_such_stage_is_refused(folder: Path, stages: Sequence[str], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        checkpoint_in(written(folder, stages), "entities")
 
 
 def test_a_stage_that_would_link_no_type_is_refused(folder: Path) -> None:

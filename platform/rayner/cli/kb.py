@@ -95,7 +95,9 @@ def rerank(
     checkpoint: Standardizer,
     ranker: Annotated[
         Path,
-        typer.Argument(metavar="RANKER", parser=given_path, help="RUN or RUN/best of a ranker."),
+        typer.Argument(
+            metavar="RANKER", parser=given_path, help="RUN, RUN/best or a pipeline file, of a ranker."
+        ),
     ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the new checkpoint.")

@@ -79,7 +79,9 @@ Checkpoint = Annotated[
 ]
 Standardizer = Annotated[
     Path,
-    typer.Argument(metavar="CHECKPOINT", parser=given_path, help="RUN or RUN/best of a standardizer."),
+    typer.Argument(
+        metavar="CHECKPOINT", parser=given_path, help="RUN, RUN/best or a pipeline file, of a standardizer."
+    ),
 ]
 Types = Annotated[
     Path | None,

@@ -35,9 +35,17 @@ def standardize(
         ),
     ],
     index: Annotated[
-        Path, typer.Option(metavar="DIR", parser=given_path, help="The folder of `rayner index build`.")
-    ],
-    top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Candidates per mention.")] = 5,
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            parser=given_path,
+            help="The folder of `rayner index build`; of a pipeline file, in place of its own.",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Candidates per mention; 5, or what a pipeline file says."),
+    ] = None,
     operating_point: OperatingPoint = None,
     nil_share: NilShare = None,
     propose: Annotated[

@@ -46,7 +46,9 @@ def train(
         given = [f"training.precision={precision}"] if precision else []
         described = load_recipe(recipe, [*(overrides or []), *given])
         if add_types is not None:
-            described = adding_types(described, add_types)
+            from rayner.tasks.stages import checkpoint_in
+
+            described = adding_types(described, checkpoint_in(add_types, "mentions"))
         result = train(described, folder, fresh=fresh, workers=workers)
 
     def show(result: dict) -> None:

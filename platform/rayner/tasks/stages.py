@@ -277,6 +277,27 @@ def read_pipeline(
     return PipelineSettings(stages, is_file=True, precision=precision)
 
 
+def one_stage(path: str | Path, name: str) -> StageSettings | None:
+    """Of a pipeline file, its one stage of that name, for what is about that stage alone; None of a folder.
+
+    Raises:
+        CheckpointError, RecipeError: as `read_pipeline`; the file has none, or several.
+    """
+    if not local(checkpoint_of(path)).is_file():
+        return None
+    found = [stage for stage in read_pipeline(path).stages if stage.record.stage == name]
+    if len(found) != 1:
+        what = f"has {len(found) or 'no'} stage{'s' if found else ''} of {name}, and one is wanted"
+        raise RecipeError(str(path), what, "name the checkpoint itself, such as RUN/best")
+    return found[0]
+
+
+def checkpoint_in(path: str | Path, name: str) -> Path:
+    """The checkpoint of `one_stage`, or the folder as it is; raises as that."""
+    stage = one_stage(path, name)
+    return Path(path) if stage is None else stage.checkpoint
+
+
 def load_pipeline(
     path: str | Path, device: str | None = None, precision: AskedPrecision = None, **options: Any
 ) -> Pipeline:

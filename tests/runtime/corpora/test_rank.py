@@ -70,6 +70,15 @@ def test_a_document_without_words_comes_last(
     assert [row["document_id"] for row in first] == ["less", "sure", "void"]
 
 
+def test_a_pipeline_file_is_taken_for_its_stage_of_mentions(
+    checkpoint: Path, texts: Path, tmp_path: Path
+) -> None:
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(f"stages: [{{checkpoint: {checkpoint}}}]")
+    found, known = (rank([texts], given) for given in (pipeline, checkpoint))
+    assert {**found, "seconds": 0} == {**known, "seconds": 0}
+
+
 def test_unlike_documents_of_one_id_are_rejected(checkpoint: Path, tmp_path: Path) -> None:
     write_jsonl([Document("d0", "Ada slept.")], tmp_path / "in/a.jsonl")
     write_jsonl([Document("d0", "Another text.")], tmp_path / "in/b.jsonl")

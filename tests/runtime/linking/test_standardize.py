@@ -103,6 +103,35 @@ def test_each_row_has_an_answer_in_order(run: Path, command: Any, mentions: Path
     assert rows[5] == {**rows[0], "line": 6}
 
 
+def test_a_pipeline_file_is_taken_for_its_stage_of_entities(
+    run: Path, command: Any, mentions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    finder = recognizer()
+    save_checkpoint(tmp_path / "finder", finder.recipe, finder, trained(finder, corpus()), {})
+    pipeline = tmp_path / "pipeline.yaml"
+    stages = [
+        {"checkpoint": str(tmp_path / "finder")},
+        {"checkpoint": str(run / "run"), "index": str(run / "index"), "top_k": 2},
+    ]
+    pipeline.write_text(json.dumps({"stages": stages}))
+
+    def printed(*arguments: Any) -> str:
+        with pytest.raises(SystemExit) as exited:
+            cli.main([*map(str, arguments)])
+        shown = capsys.readouterr()
+        assert exited.value.code == 0, shown.err
+        return shown.out
+
+    _, expected, _ = command("standardize", mentions, "--index", run / "index", "--top-k", 2)
+    assert printed("standardize", pipeline, mentions) == expected
+    printed("index", "build", pipeline, run / "kb.jsonl", "--out", tmp_path / "index")
+    _, expected, _ = command("standardize", mentions, "--index", tmp_path / "index")
+    asked = ("--index", tmp_path / "index", "--top-k", 5)
+    assert printed("standardize", pipeline, mentions, *asked) == expected
+    (status, _, error) = command("standardize", mentions)
+    assert (status, error) == (2, "error: --index: is not given; name the folder of `rayner index build`\n")
+
+
 def test_the_share_of_nil_moves_answers_and_what_is_no_share_is_refused(
     run: Path, command: Any, mentions: Path
 ) -> None:

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from rayner.runtime.corpora.context_sources import CountedCorpus
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+from rayner.tasks.stages import checkpoint_in
 
 PARTS = ".gains"
 PART_CHARACTERS = 200_000
@@ -61,6 +62,7 @@ def labelled_rows(
     Raises:
         CheckpointError: a checkpoint that cannot label contexts.
     """
+    source = replace(source, checkpoint=checkpoint_in(source.checkpoint, "mentions"))
     folder = out / PARTS
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)

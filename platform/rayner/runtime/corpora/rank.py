@@ -29,6 +29,7 @@ from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.registry import train_task
+from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
@@ -68,6 +69,7 @@ def rank(
             command.
         InputError: `out` is a file or cannot be written, which is seen before any work.
     """
+    checkpoint = checkpoint_in(checkpoint, "mentions")
     if out is None:
         return _rank(paths, checkpoint, None, format, workers)
     check_apart(paths, out)

@@ -31,6 +31,7 @@ from rayner.retrieval.index_folder import (
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.progress import track
+from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.strings import with_mentions_of
 
@@ -74,6 +75,7 @@ def build(
         InputError: another process is writing it.
     """
     begin = time.perf_counter()
+    checkpoint = checkpoint_in(checkpoint, "entities")
     with worked_on(out, DOING) as (folder, _):
         # Also at a URI, before the work, which would be lost.
         check_target(folder)
@@ -125,7 +127,8 @@ def add(
     """
     begin = time.perf_counter()
     known = describe_index(index)
-    folder = checkpoint or Path(known["origin"].get("checkpoint", ""))
+    named = checkpoint and checkpoint_in(checkpoint, "entities")
+    folder = named or Path(known["origin"].get("checkpoint", ""))
     if not is_there(folder):
         what = "built the index and is not there any more"
         raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")

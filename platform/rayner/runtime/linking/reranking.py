@@ -24,6 +24,7 @@ from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST
 from rayner.tasks.context_rankers import check_ranker
 from rayner.tasks.predict import predict
+from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.standardizer.candidate_rows import candidate_rows
 from rayner.tasks.standardizer.reranking import CANDIDATES, FEWEST_CANDIDATES, RERANKER
 from rayner.tasks.standardizer.strings import load_entity_strings
@@ -120,7 +121,7 @@ def add_reranker(
     if candidates < FEWEST_CANDIDATES:
         what = f"is {candidates}, and {FEWEST_CANDIDATES} are scored in evaluations"
         raise InputError("--candidates", what, f"name {FEWEST_CANDIDATES} or more")
-    folder = local(checkpoint_of(ranker))
+    folder = local(checkpoint_of(checkpoint_in(ranker, "contexts")))
     check_ranker(folder)
     if not (folder / MANIFEST).exists():
         what = "is a model of transformers, which ranks contexts alone"

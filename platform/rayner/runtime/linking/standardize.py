@@ -21,8 +21,9 @@ from rayner.metrics.nil import check_nil_share
 from rayner.models.precision_choice import precision_of
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.tasks.predict import predict
+from rayner.tasks.stages import one_stage
 from rayner.tasks.standardizer.options import StandardizerOptions
-from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, TOP_K, NilChoice, Standardizer
+from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, NilChoice, Standardizer
 from rayner.tasks.standardizer.propose import LEAST_SIMILARITY, propose
 
 Row = dict[str, Any]
@@ -30,10 +31,10 @@ Row = dict[str, Any]
 
 def standardize(
     checkpoint: Path,
-    index: Path,
+    index: Path | None,
     path: Path,
     *,
-    top_k: int = TOP_K,
+    top_k: int | None = None,
     operating_point: NilChoice | None = None,
     nil_share: float | None = None,
     proposals: bool = False,
@@ -47,6 +48,8 @@ def standardize(
     A row that cannot be read has an answer too, NIL with the reason.
 
     Args:
+        checkpoint: of a standardizer; or a pipeline file, whose stage of entities says what is not said here.
+        index: None only with a pipeline file.
         path: one mention a line, or JSON lines or a table with `mention`.
         nil_share: how many of the mentions have no entity; by default as the recipe says.
         proposals: list candidate new entities, clustered from what was judged NIL, in place of the answers.
@@ -71,9 +74,12 @@ def standardize(
     task, model = load_standardizer(checkpoint, device, precision)
     if nil_share is not None:
         check_nil_share(nil_share)
-    options = StandardizerOptions(
-        index=index, top_k=top_k, operating_point=operating_point, nil_share=nil_share
-    )
+    stage = one_stage(checkpoint, "entities")
+    if stage is None and index is None:
+        raise InputError("--index", "is not given", "name the folder of `rayner index build`")
+    of_file = {} if stage is None else dict(stage.options)
+    asked = {"index": index, "top_k": top_k, "operating_point": operating_point, "nil_share": nil_share}
+    options = StandardizerOptions(**(of_file | {k: v for k, v in asked.items() if v is not None}))
     standardizer = task.predictor(model, options)
     if proposals and standardizer.never_nil:
         what = "clusters what is judged NIL, and without a threshold nothing is"
