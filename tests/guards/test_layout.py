@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -71,6 +72,13 @@ def test_no_module_is_long(root):
     ]
     lengths = {str(p.relative_to(root)): len(p.read_text(encoding="utf-8").splitlines()) for p in files}
     assert {path: n for path, n in lengths.items() if n > 350} == {}
+
+
+def test_no_test_imports_another(root):
+    """What several use lies in a module beside them: tests that are imported are run by what imports them."""
+    imported = re.compile(r"^\s*(from|import) tests\.([\w.]+\.)?test_", re.MULTILINE)
+    paths = sorted((root / "tests").rglob("*.py"))
+    assert [path.name for path in paths if imported.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_no_module_defines_a_constant_twice(root):

@@ -22,7 +22,7 @@ from rayner.errors import CheckpointError, InputError
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, TEXTS, ranker_folder, recognizer_folder, standardizer_folder
-from tests.tasks.gaussian.test_gaussian import SUPPORT, gaussian, learned
+from tests.tasks.gaussian.small_gaussian import SUPPORT, gaussian, learned
 from tests.tasks.small import corpus, tagger, trained
 
 pytestmark = pytest.mark.skipif(find_spec("spacy") is None, reason="the extra spacy is not installed")

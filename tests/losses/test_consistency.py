@@ -4,7 +4,7 @@ import torch
 
 from rayner.losses.consistency import divergence
 from rayner.losses.span_contrast import SpanTargets
-from tests.losses.test_span_contrast import LENGTH, TYPES, WIDTHS, WINDOWS, random_scores, some_targets
+from tests.losses.drawn_spans import LENGTH, TYPES, WIDTHS, WINDOWS, random_scores, some_targets
 
 
 def by_definition(one, other, targets: SpanTargets) -> torch.Tensor:

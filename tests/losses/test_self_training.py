@@ -11,7 +11,7 @@ from torch import Tensor
 from rayner.config import ContrastSettings
 from rayner.losses.self_training import distillation, left_open, teacher_labels
 from rayner.losses.span_contrast import SpanScores, SpanTargets, span_contrast
-from tests.losses.test_span_contrast import LENGTH, TYPES, WIDTHS, WINDOWS, random_scores, some_targets
+from tests.losses.drawn_spans import LENGTH, TYPES, WIDTHS, WINDOWS, random_scores, some_targets
 
 KNOWN = torch.tensor([[True, True], [False, True], [True, True]])
 

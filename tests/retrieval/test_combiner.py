@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rayner.data.schema import Entity
 from rayner.retrieval.build import build_index
 from rayner.retrieval.combiner import Combiner, features
+from tests.retrieval.by_definition import PLAIN, bases, names, slow
 from tests.retrieval.letters import Letters
-from tests.retrieval.test_entity_index import PLAIN, bases, names, slow
 
 COMBINER = Combiner(dense=2.0, lexical=3.0, dense_margin=0.5, lexical_margin=1.5, intercept=-1.0)
 scores = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0])

@@ -13,10 +13,9 @@ from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.positives import pairs
-from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.models.encoder import load_encoder
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
-from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.gaussian import neighbours
 from rayner.tasks.gaussian.neighbours import encoded
@@ -25,15 +24,8 @@ from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import load_pipeline, read_pipeline
 from tests.runtime.training.several_workers import tiny_recipe
-from tests.tasks.small import BASE, built, collated, corpus, spans
-
-TOKENIZER = load_tokenizer("random:32x2")
-PROGRESS = Progress(0, 10, 0, 1)
-
-
-def gaussian(**changes: Any) -> GaussianTask:
-    values = {**BASE, **changes, "task": "gaussian", "model": {"dropout": 0, "embedding_size": 16}}
-    return GaussianTask(parse_recipe(values, "test"), TOKENIZER)
+from tests.tasks.gaussian.small_gaussian import PROGRESS, SUPPORT, gaussian, learned
+from tests.tasks.small import built, collated, corpus, spans
 
 
 def contrasted(task: GaussianTask, model: Any, documents: list[Document]) -> tuple[torch.Tensor, int]:
@@ -127,21 +119,6 @@ def test_several_corpora_of_other_types_and_languages_are_mixed(tmp_path: Path) 
         gaussian(corpus={"train": [str(one)], "annotated": {"two": ["PER"]}})
 
 
-def learned(task: GaussianTask, documents: list[Document], steps: int) -> Any:
-    model, batch = built(task).train(), collated(task, documents)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        output = task.forward(model, batch, PROGRESS)
-        assert output.vectors is not None
-        assert output.keys is not None
-        own = torch.arange(len(output.vectors))
-        total, count = task.contrast(output.vectors, output.vectors, output.keys, own, PROGRESS)["contrast"]
-        (total / count).backward()
-        optimizer.step()
-    return model.eval()
-
-
 def test_neighbours_find_the_mentions_that_it_learned() -> None:
     task = gaussian()
     # The same texts twice: a document's own words are never its neighbours.
@@ -229,9 +206,6 @@ def test_support_is_read_back_as_written(tmp_path: Path) -> None:
     again = type(task.support).load(tmp_path)
     assert again is not None
     assert all(np.array_equal(a, b) for a, b in zip(task.support, again, strict=True))
-
-
-SUPPORT = ("[DISH:Paella] arrived in [VESSEL:a pan] .", "Nobody ate [DISH:soup] twice .")
 
 
 @pytest.fixture(scope="module")
