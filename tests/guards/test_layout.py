@@ -74,6 +74,12 @@ def test_no_module_is_long(root):
     assert {path: n for path, n in lengths.items() if n > 350} == {}
 
 
+def test_tests_lie_as_the_package_does(root):
+    package, tests = root / "platform/rayner", root / "tests"
+    folders = [path.parent.relative_to(package) for path in package.rglob("__init__.py")]
+    assert [str(folder) for folder in folders if not any((tests / folder).glob("**/test_*.py"))] == []
+
+
 def test_no_test_imports_another(root):
     """What several use lies in a module beside them: tests that are imported are run by what imports them."""
     imported = re.compile(r"^\s*(from|import) tests\.([\w.]+\.)?test_", re.MULTILINE)
