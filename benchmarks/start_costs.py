@@ -84,7 +84,7 @@ def _received(folder: Path, items: list[Any]) -> list[Any]:
 
 def drive(folder: Path) -> None:
     """What `rayner train --workers 2` does, with marks."""
-    from rayner.runtime import cluster, pipeline
+    from rayner.runtime import cluster, parallel
     from rayner.runtime.training import ray_workers
     from rayner.runtime.training import train as training
     from rayner.tasks.registry import load_recipe
@@ -110,7 +110,7 @@ def drive(folder: Path) -> None:
         mark(folder, "returned")
         return state
 
-    cluster.ensure_ray = pipeline.ensure_ray = ray_workers.ensure_ray = joining
+    cluster.ensure_ray = parallel.ensure_ray = ray_workers.ensure_ray = joining
     training.find_units, ray_workers.work_on_cluster = finding, fitting
     training.train_task = lambda recipe: marked(train_task(recipe), folder)
     training.train(load_recipe(RECIPE, SETTINGS), folder / "run", workers=2)

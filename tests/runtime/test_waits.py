@@ -18,7 +18,7 @@ from rayner.runtime import elsewhere
 from rayner.runtime.annotation.execution import Pool, run_on_ray
 from rayner.runtime.corpora.kept_parts import Part
 from rayner.runtime.elsewhere import WAIT_VARIABLE
-from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.parallel import parallel_map
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.serving import launch
 from tests.ray_work import Holder, end

@@ -20,7 +20,7 @@ from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
-from rayner.serving.reading import Reader
+from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import Ask, RemoteStage, by_one_set_of_models
 from rayner.serving.replies import (
     annotate_reply,

@@ -14,7 +14,7 @@ from rayner.serving.composition import composed_pipeline, key_of
 from rayner.serving.knowledge import Choice
 from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.predictors import AnyPredictor
-from rayner.serving.reading import Reader
+from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
 from rayner.serving.served_pipelines import load_stages, of_one_version
 from rayner.tasks.base import Options

@@ -13,7 +13,7 @@ from rayner.data.readers import Unit, find_units
 from rayner.errors import FileError, InputError, RaynerError, StorageError
 from rayner.files import fetching
 from rayner.files.places import place_of
-from rayner.runtime import faults, pipeline
+from rayner.runtime import faults, parallel
 from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import convert
 from tests.object_storage import BUCKET, Storage
@@ -77,7 +77,7 @@ def test_what_is_made_for_a_uri_is_made_on_this_node(
 ) -> None:
     """Other nodes have a RAYNER_LOCAL of their own, where nobody would look for their parts."""
     told: list[bool] = []
-    original: Callable[..., Any] = pipeline.parallel_map
+    original: Callable[..., Any] = parallel.parallel_map
 
     def mapped(*arguments: Any, here: bool = False, **options: Any) -> Any:
         told.append(here)

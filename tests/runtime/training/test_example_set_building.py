@@ -13,7 +13,7 @@ from rayner.data import example_shards, scans
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import fingerprint
 from rayner.errors import CheckpointError, CorpusError, FileError, RaynerError
-from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.parallel import parallel_map
 from rayner.runtime.training import example_building
 from rayner.runtime.training.example_building import build_examples, find_units, read_all
 from rayner.tasks.base import ParallelMap, Unit

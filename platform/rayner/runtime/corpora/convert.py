@@ -39,7 +39,7 @@ from rayner.runtime.corpora.kept_parts import (
     split_large,
     unchanged,
 )
-from rayner.runtime.pipeline import code_digest
+from rayner.runtime.parallel import code_digest
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary

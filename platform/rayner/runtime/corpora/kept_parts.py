@@ -37,7 +37,7 @@ from rayner.files.fetching import local
 from rayner.files.whole import whole_file
 from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
-from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
 from rayner.runtime.repeated_ids import by_block, repeated
 

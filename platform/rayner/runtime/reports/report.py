@@ -14,7 +14,7 @@ from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe
-from rayner.runtime.reports.sweep import sweep_report
+from rayner.runtime.reports.sweep_report import sweep_report
 from rayner.runtime.sweeps.plan import SWEEP
 from rayner.tasks.registry import tasks
 

@@ -24,7 +24,7 @@ from rayner.files.folders import place_folder
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
-from rayner.runtime.pipeline import parallel_map
+from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import RunTask, Unit
 
