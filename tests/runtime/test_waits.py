@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,14 @@ from rayner.runtime.corpora.kept_parts import Part
 from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.parallel import parallel_map
 from rayner.runtime.shared_folder import check_nodes, marker_file
+from rayner.runtime.sweeps.callback import WaitsForRoom
+from rayner.runtime.sweeps.space import load_space
+from rayner.runtime.sweeps.sweep import sweep
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.serving import launch
+from rayner.tasks.registry import parse_recipe
 from tests.ray_work import Holder, end
+from tests.runtime.training.several_workers import tiny_recipe
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
 
@@ -68,6 +75,39 @@ def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_pa
         InputError, match=r"no node has had room for cpus 2\.0 for 1\.5 s; free are 0 of 4 CPU"
     ):
         next(run_on_ray(annotator, [], tmp_path, Pool(1, 3, 2, 0)))
+
+
+def test_a_sweep_whose_trials_have_no_room_is_refused_in_time(
+    no_room: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "space.py").write_text("def space():\n    return {'training.epochs': [1]}\n")
+    recipe = parse_recipe(tiny_recipe(tmp_path, "tagger"), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), search="grid", max_concurrent=1)
+    refused = r"no node has had room for a trial \(1 CPU\) for 1\.5 s; free are 0 of 4 CPU"
+    with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused) as caught:
+        sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", settings)
+    assert "\n" not in str(caught.value)
+    assert "waiting for room for a trial (1 CPU); free are 0 of 4 CPU" in caplog.text
+    assert [*(tmp_path / "sweep/trials").glob("*/outcome.json")] == []
+
+
+def test_only_while_no_trial_runs_a_sweep_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WAIT_VARIABLE, "0")
+    waits = WaitsForRoom({"GPU": 0.5, "memory": 3 * 2**29})
+
+    def step(*states: str) -> None:
+        waits.on_step_begin(1, [SimpleNamespace(status=state) for state in states])
+
+    for states in (
+        ("PENDING",),
+        ("PENDING", "RUNNING"),
+        ("PENDING", "TERMINATED"),
+        ("TERMINATED",),
+        ("PENDING",),
+    ):
+        step(*states)
+    with pytest.raises(InputError, match=r"a trial \(0\.5 GPU, 1\.5 GiB of memory\) for 0 s"):
+        step("PENDING", "ERROR")
 
 
 def test_a_service_whose_replicas_never_run_is_refused_in_time(

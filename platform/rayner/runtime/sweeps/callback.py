@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from rayner.runtime.elsewhere import waiting
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
@@ -178,6 +179,40 @@ class SweepCallback(Callback):
     def _read(self, folder: Path) -> Trial:
         trial = self._known[folder.name] = read_trial(self._plan, folder)
         return trial
+
+
+class WaitsForRoom(Callback):
+    """Says what a sweep waits for while none of its trials runs, which Ray Tune does without a bound.
+
+    Args:
+        each: Ray resources of a trial.
+    """
+
+    def __init__(self, each: Mapping[str, float]) -> None:
+        shown = ", ".join(
+            f"{value / 2**30:g} GiB of memory" if name == "memory" else f"{value:g} {name}"
+            for name, value in each.items()
+        )
+        self._shown = f"a trial ({shown})"
+        self._waiting: Iterator[float] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_waiting": None}
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Look whether any trial runs.
+
+        Raises:
+            InputError: none has run for `RAYNER_WAIT_SECONDS`, as no node has had room.
+        """
+        states = {trial.status for trial in trials}
+        if "PENDING" not in states or "RUNNING" in states:
+            self._waiting = None
+            return
+        if self._waiting is None:
+            wanted, missing = f"room for {self._shown}", f"no node has had room for {self._shown}"
+            self._waiting = waiting(wanted, missing)
+        next(self._waiting)
 
 
 class NotSharedStopper(Stopper):

@@ -108,11 +108,12 @@ def launch(
 
     Raises:
         NotSharedError: a node does not see the folder of the sweep.
+        InputError: no trial has run for `RAYNER_WAIT_SECONDS`, as no node has had room.
     """
     from ray import tune
     from ray.tune.logger import JsonLoggerCallback
 
-    from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback
+    from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, WaitsForRoom
 
     settings = plan.settings
     search, samples = None, 1
@@ -142,7 +143,7 @@ def launch(
         run_config=tune.RunConfig(
             name=name,
             storage_path=str(storage),
-            callbacks=[callback, JsonLoggerCallback()],
+            callbacks=[callback, WaitsForRoom(resources.each), JsonLoggerCallback()],
             stop=NotSharedStopper(callback),
             failure_config=tune.FailureConfig(max_failures=settings.max_failures),
             verbose=0,
