@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import ray
 from rayner.data import scans
 from rayner.data.readers.base import Unit
 from rayner.errors import InputError, RaynerError
-from rayner.runtime import elsewhere
+from rayner.runtime import elsewhere, parallel
 from rayner.runtime.annotation.execution import Pool, run_on_ray
 from rayner.runtime.corpora.kept_parts import Part
 from rayner.runtime.elsewhere import WAIT_VARIABLE
@@ -67,6 +68,16 @@ def test_parts_that_have_no_cpu_are_refused_in_time(no_room: None, caplog: pytes
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused):
         list(parallel_map(abs, [1, 2]))
     assert "waiting for a node with room for cpus 1; free are 0 of 4 CPU" in caplog.text
+
+
+def test_parts_whose_nodes_all_went_are_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(parallel_map(abs, [-1], 1)) == [1]
+    monkeypatch.setenv(WAIT_VARIABLE, "1.5")
+    monkeypatch.setattr(parallel, "SECONDS_BETWEEN_LOOKS", 0.1)
+    # As where the tasks below have gone back to wait for a node.
+    monkeypatch.setattr(ray, "cluster_resources", dict)
+    with pytest.raises(InputError, match=r"no node has had room for cpus 1 for 1\.5 s; free are 0 of 0 CPU"):
+        list(parallel_map(time.sleep, [60] * 4, 4))
 
 
 def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_path: Any) -> None:

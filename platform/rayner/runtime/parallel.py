@@ -17,6 +17,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHOWN = 300
+SECONDS_BETWEEN_LOOKS = 10.0
+"""How often it is looked, while no part gets done, whether the cluster still has a CPU."""
 AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
@@ -36,7 +38,8 @@ def parallel_map(
 
     Raises:
         RaynerError: as `work` raised it; or the process of a part died each time that it was run.
-        InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`.
+        InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`, at the start or once all
+            nodes with CPUs went.
     """
     cpus = cpus_here if here else cluster_cpus
     # Tasks would wait for ever on a node without CPUs.
@@ -61,10 +64,17 @@ def parallel_map(
             # Parts may take long, and do not say when they begin.
             wait_for_room([started], Needs(cpus=1))
             # One at a time: the next part starts when one is done, however long the others take.
-            (done,), _ = ray.wait(list(running), num_returns=1)
+            ended: list[Any] = []
+            while not ended:
+                ended, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
+                if not ended and not ray.cluster_resources().get("CPU"):
+                    # All nodes went, with the parts that they had: others may come.
+                    started = first.remote()
+                    wait_for_room([started], Needs(cpus=1))
+            (done,) = ended
             part = running.pop(done)
             try:
-                result = ray.get(done)
+                result: Any = ray.get(done)
             except lost_errors() as error:
                 lost = f"{str(part)[:_SHOWN]}: the work lost its node or process each time"
                 raise RaynerError(f"{lost}, as when memory runs out: {first_line(error)}") from error
