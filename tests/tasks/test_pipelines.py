@@ -46,7 +46,15 @@ def written(folder: Path, stages: Sequence[str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "stages", [ORDER, ORDER[1:], ("mentions", "entities", "entities"), ("others",), ("mentions", "types")]
+    "stages",
+    [
+        ORDER,
+        ORDER[1:],
+        ("mentions", "entities", "entities"),
+        ("others",),
+        ("mentions", "types"),
+        ("types", "entities"),
+    ],
 )
 def test_stages_that_add_to_each_other(folder: Path, stages: Sequence[str]) -> None:
     read = read_pipeline(written(folder, stages))
@@ -116,7 +124,7 @@ def test_a_checkpoint_whose_name_is_too_long_is_named(folder: Path) -> None:
         (("types", "mentions"), "in the order types, mentions"),
         (("mentions", "contexts"), "in the order mentions, contexts"),
         (("mentions", "entities", "types"), "in the order mentions, entities, types"),
-        (("types",), "has no stage that finds mentions"),
+        (("contexts",), "no stage that reads them"),
         (("contexts", "others"), "no stage that reads them"),
     ],
 )

@@ -130,7 +130,7 @@ def pipeline_settings(path: str, precision: AskedPrecision = None) -> PipelineSe
         InputError: it cannot be read, or neither finds nor types mentions in texts.
     """
     settings = read_pipeline(path, precision=precision)
-    if not settings.finds_mentions and settings.stages[0].record.stage != "types":
+    if not {"mentions", "types"} & {stage.record.stage for stage in settings.stages}:
         what = f"a {settings.stages[0].record.name} neither finds nor types mentions in documents"
         raise CheckpointError(path, what, "name a recognizer, a tagger or a typer, or a pipeline file")
     return settings

@@ -230,7 +230,7 @@ def read_pipeline(
 
     A pipeline file is YAML: `stages`, a list, each with its `checkpoint` and the options of its task, such as
     `index` and `types` of a standardizer, and `context` in place of that of its recipe. Paths count from the
-    file's folder.
+    file's folder. Without a stage that finds mentions, documents bring their own.
 
     Args:
         options: in place of the checkpoint's defaults, by name; None means that it is not asked for.
@@ -265,9 +265,6 @@ def read_pipeline(
     if twice:
         what = f"has more than one stage of {twice[0]}"
         raise RecipeError(str(path), what, "keep one; only stages of entities may be several, one an index")
-    if "mentions" not in [stage.record.stage for stage in stages]:
-        what = "has no stage that finds mentions"
-        raise RecipeError(str(path), what, "begin with the checkpoint of a recognizer or a tagger")
     if order[0] == 0 and not any(_reads_contexts(stage) for stage in stages):
         what = "has a stage of contexts, and no stage that reads them"
         raise RecipeError(str(path), what, "train the others with windows.context, or leave it out")

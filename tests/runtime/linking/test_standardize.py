@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -340,8 +341,10 @@ def test_texts_go_straight_to_entities(run: Path, tmp_path: Path):
                 assert candidates == [found.entity_id for found in answer.candidates]
     with pytest.raises(RecipeError, match=r"stages\.1\.types: .* the types are LOC, ORG, PER"):
         rayner.load(piped({"checkpoint": found}, {**last, "types": ["Drug"]}))
-    with pytest.raises(RecipeError, match="no stage that finds mentions"):
-        rayner.load(piped(last))
+    (given,) = rayner.load(piped(last), "cpu").predict([replace(linked[0], mentions=alone[0].mentions)])
+    assert given.mentions == linked[0].mentions
+    with pytest.raises(InputError, match="no stage that finds mentions, by which a pipeline is scored; eval"):
+        evaluate(piped(last), run / "kb.jsonl")
     with pytest.raises(RecipeError, match="the order entities, mentions; write contexts, mentions"):
         rayner.load(piped(last, {"checkpoint": found}))
     with pytest.raises(RecipeError, match=r"stages\.0\.index: is no option of a recognizer"):

@@ -14,6 +14,7 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
+from rayner.errors import InputError
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.actors import each_on_actors, needs_of_worker
@@ -77,7 +78,8 @@ def evaluate(
 
     Raises:
         CheckpointError: the checkpoint cannot be used, or has nothing to answer.
-        InputError: an option that the task does not have, or that cannot be had.
+        InputError: an option that the task does not have, or that cannot be had, or a pipeline file without a
+            stage that finds mentions.
         CorpusError: the corpus cannot be read.
     """
     if out is None:
@@ -102,6 +104,9 @@ def _evaluate(
     out: Path | None = None,
 ) -> dict[str, Any]:
     settings = read_pipeline(checkpoint, options, precision)
+    if settings.is_file and not settings.finds_mentions:
+        what = "has no stage that finds mentions, by which a pipeline is scored"
+        raise InputError(str(checkpoint), what, "evaluate its checkpoints one by one")
     kind: Kind = Documents() if settings.is_file else settings.stages[0].record.kind
     if not settings.is_file and kind.evaluation_options:
         settings = read_pipeline(checkpoint, {**kind.evaluation_options, **(options or {})}, precision)
