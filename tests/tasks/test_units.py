@@ -22,6 +22,7 @@ from rayner.data.readers import files
 from rayner.data.schema import Document, chained, story_of
 from rayner.errors import CorpusError, FileError
 from rayner.tasks.base import Unit
+from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.splits import (
     Change,
     Split,
@@ -217,6 +218,23 @@ def test_a_corpus_without_documents_names_what_it_has(tmp_path: Path) -> None:
     for read in (split_documents, read_in_units):
         with pytest.raises(CorpusError, match=r"0.jsonl:1: not JSON .*; write one JSON object a line"):
             read(corpus, "train")
+
+
+@pytest.mark.parametrize("task", ["tagger", "typer"])
+def test_a_dev_without_a_mention_to_find_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, task: str
+) -> None:
+    for name, kind in {"train": "A", "dev": "B"}.items():
+        row = {"id": name, "text": f"Ada {name}", "mentions": [{"start": 0, "end": 3, "type": kind}]}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    train, dev = ([str(tmp_path / f"{name}.jsonl")] for name in ("train", "dev"))
+    values = {"task": task, "encoder": "random:8x1", "types": [{"name": "A"}]}
+    for is_told, of_dev in ((True, dev), (False, train), (False, [])):
+        found: Any = train_task(parse_recipe({**values, "corpus": {"train": train, "dev": of_dev}}, "test"))
+        caplog.clear()
+        assert list(found.items("train"))
+        assert bool(list(found.items("dev"))) == bool(of_dev)
+        assert ("corpus.dev has no mention of A" in caplog.text) == is_told
 
 
 def test_dev_needs_no_dictionary(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -16,6 +17,8 @@ from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
 
 R = TypeVar("R", bound=BaseRecipe)
+
+log = logging.getLogger(__name__)
 
 
 class CorpusTask(EncoderTask[R]):
@@ -51,6 +54,9 @@ class CorpusTask(EncoderTask[R]):
         found = self._found(split, mapper, cache)
         if split == "train":
             self.require(found)
+        elif found.units and (unseen := self.unseen(found)):
+            what = "corpus.dev has no mention of %s: all steps score alike there, and best/ is the first"
+            log.warning(what, ", ".join(list(unseen)[:10]))
         return found.units
 
     def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
@@ -75,6 +81,10 @@ class CorpusTask(EncoderTask[R]):
         Raises:
             CorpusError: it says what they have, and what they lack.
         """
+
+    def unseen(self, found: Documents) -> Collection[str]:
+        """All types, where documents of dev have a mention of none; else nothing."""
+        return ()
 
     def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> Documents:
         return document_units(

@@ -109,6 +109,10 @@ class TyperTask(CorpusTask[TyperRecipe]):
         """Refuse documents without a mention of any of the types."""
         self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
+    def unseen(self, found: Documents) -> Sequence[str]:
+        """All types, where documents have a mention of none."""
+        return self.names if found.fine_types.keys().isdisjoint(self.names) else ()
+
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer, windows, where a mention is read, types."""
         return {
