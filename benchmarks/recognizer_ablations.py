@@ -143,23 +143,26 @@ def main() -> None:
     parser.add_argument(
         "--table", action="store_true", help="print what is finished, train and write nothing"
     )
+    parser.add_argument("--finished", action="store_true", help="train nothing, and write what is finished")
     parser.add_argument("--json", action="store_true")
     add_out(parser, "recognizer_ablations")
     options = parser.parse_args()
     runs, (learned, asked) = options.runs.resolve(), books()
     torch.set_num_threads(1)
-    if not options.table:
+    if not (options.table or options.finished):
         for seed in options.seeds:
             for row in ROWS:
                 score(row, seed, runs, options.books, options.epochs)
     table = rows(options.seeds, runs)
     shown = measured(table, dict.fromkeys((*METRICS, "gain"), "%"), n=lambda row: row["seeds"])
     if not options.table:
-        outs = [_out(row, seed, runs) for row in ROWS for seed in options.seeds]
+        outs = {_out(row, seed, runs): " ".join(row) for row in ROWS for seed in options.seeds}
+        finished = [out for out in outs if (out / SCORED).exists()]
+        left = dict.fromkeys(name for out, name in outs.items() if out not in finished)
         record(
             "recognizer_ablations",
             options.out,
-            origin_of(outs),
+            origin_of(finished),
             title="Recognition: descriptions of types, and thresholds",
             section="Recognition",
             task="recognizer",
@@ -168,7 +171,8 @@ def main() -> None:
             f"them to choose by, for {options.epochs} epochs (the recipe has "
             f"{load_recipe(RECIPE).training.epochs}); {len(asked)} were asked. A keyword is a word such as "
             f"`vehicle`; a prototype is the first sentence of {WORDS[0]} to {WORDS[-1]} words with one "
-            "mention of the type. Gains are over the first row, the paper's method.",
+            "mention of the type. Gains are over the first row, the paper's method."
+            + (f" Not finished, and so not here: {', '.join(left)}." if left else ""),
             seeds=tuple(options.seeds),
             uncertainty="Intervals are of 95 %, over books, those of gain paired; ± is over seeds.",
             rows=shown,
