@@ -134,9 +134,10 @@ def test_a_uri_with_an_empty_part_is_refused_at_once(
     storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     content = write_jsonl(tmp_path / "0.jsonl", TEXTS, "0-").read_bytes()
-    put = Request(f"{storage.url}/{BUCKET}/{FOLDER}/empty//0.jsonl", content, method="PUT")
-    urlopen(put, timeout=10).close()
-    for given in (f"{HOME}/empty//0.jsonl", f"{HOME}/empty"):
+    # A bucket of its own: that of all tests could be listed no more.
+    for path, body in (("strange", None), ("strange/empty//0.jsonl", content)):
+        urlopen(Request(f"{storage.url}/{path}", body, method="PUT"), timeout=10).close()
+    for given in ("s3://strange/empty//0.jsonl", "s3://strange/empty"):
         with pytest.raises(InputError, match=r"empty//0.jsonl: .*empty"):
             annotate(Capitals(), [given], tmp_path / "out", workers=0)
     assert "try" not in caplog.text

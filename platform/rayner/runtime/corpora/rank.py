@@ -69,7 +69,6 @@ def rank(
             command.
         InputError: `out` is a file or cannot be written, which is seen before any work.
     """
-    checkpoint = checkpoint_in(checkpoint, "mentions")
     if out is None:
         return _rank(paths, checkpoint, None, format, workers)
     check_apart(paths, out)
@@ -85,6 +84,7 @@ def _rank(
     paths: Sequence[Path], checkpoint: Path, out: Path | None, format: str, workers: int
 ) -> dict[str, Any]:
     started = time.monotonic()
+    checkpoint = checkpoint_in(checkpoint, "mentions")
     recipe = _check_checkpoint(checkpoint)
     corpus = _Corpus(paths, format)
     if workers:

@@ -75,10 +75,10 @@ def build(
         InputError: another process is writing it.
     """
     begin = time.perf_counter()
-    checkpoint = checkpoint_in(checkpoint, "entities")
     with worked_on(out, DOING) as (folder, _):
         # Also at a URI, before the work, which would be lost.
         check_target(folder)
+        checkpoint = checkpoint_in(checkpoint, "entities")
         recipe, encode = _encoder(checkpoint, device, workers)
         changed = {"search": search, "max_aliases": max_aliases}
         settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
