@@ -18,6 +18,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.linking.indexes import build
+from rayner.runtime.linking.standardize import standardize
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.dev_answers import write_predictions
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
@@ -131,6 +132,9 @@ def test_a_pipeline_file_is_taken_for_its_stage_of_entities(
     assert printed("standardize", pipeline, mentions, *asked) == expected
     (status, _, error) = command("standardize", mentions)
     assert (status, error) == (2, "error: --index: is not given; name the folder of `rayner index build`\n")
+    # Before anything is loaded.
+    with pytest.raises(InputError, match="--index: is not given"):
+        standardize(tmp_path / "no checkpoint", None, mentions)
 
 
 def test_the_share_of_nil_moves_answers_and_what_is_no_share_is_refused(

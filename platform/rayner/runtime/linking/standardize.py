@@ -70,13 +70,13 @@ def standardize(
     """
     if out is not None:
         _check_out(out, path)
-    given = _not_empty(read_mention_rows(path), path)
-    task, model = load_standardizer(checkpoint, device, precision)
-    if nil_share is not None:
-        check_nil_share(nil_share)
     stage = one_stage(checkpoint, "entities")
     if stage is None and index is None:
         raise InputError("--index", "is not given", "name the folder of `rayner index build`")
+    given = _not_empty(read_mention_rows(path), path)
+    task, model = load_standardizer(stage.checkpoint if stage else checkpoint, device, precision)
+    if nil_share is not None:
+        check_nil_share(nil_share)
     of_file = {} if stage is None else dict(stage.options)
     asked = {"index": index, "top_k": top_k, "operating_point": operating_point, "nil_share": nil_share}
     options = StandardizerOptions(**(of_file | {k: v for k, v in asked.items() if v is not None}))
