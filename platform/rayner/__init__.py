@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RecipeError,
         StorageError,
     )
-    from rayner.tasks.base import Options
+    from rayner.tasks.predictor_options import Options
     from rayner.tasks.stages import Pipeline
     from rayner.tasks.standardizer.predictor import Answer
 
@@ -62,7 +62,7 @@ _MODULES = {
     "Document": "rayner.data.schema",
     "Entity": "rayner.data.schema",
     "Mention": "rayner.data.schema",
-    "Options": "rayner.tasks.base",
+    "Options": "rayner.tasks.predictor_options",
     "Pipeline": "rayner.tasks.stages",
     "Reading": "rayner.data.readers",
     "Type": "rayner.config.documents",

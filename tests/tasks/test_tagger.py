@@ -13,9 +13,10 @@ from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import InputError, RecipeError
 from rayner.metrics.calibration import best_temperature
-from rayner.tasks.base import Options, Progress
+from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.predict import predict
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.tags import Tags
 from tests.tasks.small import built, collated, corpus, found, marked, recognizer, spans, tagger, trained
 

@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from rayner.tasks.base import Options, Predictor
+from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.predictor_options import Options
 
 K = TypeVar("K")
 """Hashable."""

@@ -13,8 +13,8 @@ from rayner.data.schema import Document
 from rayner.serving.knowledge import Choice
 from rayner.serving.model_schemas import KnowledgeBaseOut
 from rayner.serving.problems import NotReady
-from rayner.tasks.base import Options
 from rayner.tasks.predict import Predicted
+from rayner.tasks.predictor_options import Options
 
 T = TypeVar("T")
 R = TypeVar("R")

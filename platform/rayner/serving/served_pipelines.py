@@ -15,9 +15,9 @@ from rayner.serving.knowledge import Choice, ServedKnowledgeBase, serve_knowledg
 from rayner.serving.model_schemas import ModelOut, StageOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
 from rayner.serving.served_stages import STAGE, AskedStage, ServedStage, chained
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.predict import predict, stages_of
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import with_contexts
 from rayner.tasks.stages import PipelineSettings, read_pipeline, suffix

@@ -10,8 +10,8 @@ from rayner.config import DocumentRecipe, TypeSettings
 from rayner.serving.model_schemas import RecognizerOut, TypeOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.remote_stages import RemoteStage
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.stage_settings import StageSettings
 
 STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "entities": "entities"}

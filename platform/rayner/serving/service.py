@@ -41,8 +41,8 @@ from rayner.serving.schemas import (
 from rayner.serving.served_pipelines import Asked, ServedModel, ServedPipeline
 from rayner.serving.served_stages import AskedStage, new_types
 from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
-from rayner.tasks.base import Options
 from rayner.tasks.predict import Predicted
+from rayner.tasks.predictor_options import Options
 
 log = logging.getLogger(__name__)
 

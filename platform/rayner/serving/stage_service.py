@@ -17,9 +17,9 @@ from rayner.serving.predictors import AnyPredictor
 from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
 from rayner.serving.served_pipelines import load_stages, of_one_version
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import Predicted, stages_of
+from rayner.tasks.predictor_options import Options
 
 
 class StageService:

@@ -6,17 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ValidationError
 from torch import Tensor, nn
 
-from rayner.config import Settings
-from rayner.config.recipe_files import explain
+from rayner.data.corpus_check import Finding
 from rayner.data.plans import Plan
-from rayner.errors import InputError
 
 Given = TypeVar("Given", contravariant=True)
 Example = TypeVar("Example")
@@ -117,42 +114,6 @@ class Progress:
     average: Mapping[str, Tensor] | None = None
 
 
-class Options(Settings):
-    """What a caller may ask of a predictor: each task has its own; without any there is nothing to ask."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], task: str) -> Options:
-        """The options in plain values; those that are None were not asked for.
-
-        Raises:
-            InputError: an option that the task does not have, with the nearest that it has, or a value of
-                the wrong kind.
-        """
-        given = {name: value for name, value in values.items() if value is not None}
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            found = explain(error, cls, "options")
-            where = found.where.removeprefix("options: ")
-            if found.what == "unknown key" and "." not in where:
-                known = ", ".join(cls.model_fields)
-                hint = f"its options are {known}" if known else "it has none: leave it out"
-                raise InputError(where, f"is no option of a {task}", hint) from None
-            raise InputError(where, found.what, found.hint) from None
-
-    def paths(self) -> set[str]:
-        """The names of the options that are files or folders."""
-        return {name for name in type(self).model_fields if isinstance(getattr(self, name), Path)}
-
-    def rooted(self, folder: Path) -> Self:
-        """The options with paths that count from the folder as absolute ones."""
-        return self.model_copy(update={name: folder / getattr(self, name) for name in self.paths()})
-
-    def versions(self) -> list[str]:
-        """What tells the files that are named from any others, beside the checkpoint's version."""
-        return []
-
-
 class TrainTask(Protocol[Given, Example, Batch]):
     """How a system learns: what is its own. `encoder_task.EncoderTask` gives defaults for all but four of
     these, and for what else the runtime asks of a task: see `RunTask`.
@@ -236,6 +197,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         examples_version: raised with every change of the code by which `examples` come out differently.
         patience_epoch: the first epoch, from 1, whose evaluations count against `training.patience`.
         checkpoint: the folder that the model was loaded from.
+        max_width: sub-words of the longest mention that the model can represent; None for any.
     """
 
     metric: Metric
@@ -243,6 +205,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
     examples_version: int
     patience_epoch: int
     checkpoint: Path | None
+    max_width: int | None
 
     @property
     def contrasts(self) -> bool:
@@ -261,6 +224,10 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
 
     def read(self, unit: Unit) -> Iterable[Any]:
         """The items of a unit, in order: as many as it has sizes."""
+        ...
+
+    def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
+        """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""
         ...
 
     def example_settings(self) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from rayner.errors import CheckpointError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision_choice import choose, precision_of, set_precision
-from rayner.tasks.base import Options, Predictor, RunTask
+from rayner.tasks.base import Predictor, RunTask
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
@@ -32,6 +32,7 @@ from rayner.tasks.checkpoint_files import (
     write_manifest,
 )
 from rayner.tasks.encoder_task import EncoderTask, load_trained
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.registry import Task, recipes, task_of, train_task
 
 METRICS = "metrics.json"

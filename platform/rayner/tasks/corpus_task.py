@@ -10,7 +10,9 @@ from typing import Literal, TypeVar
 
 from rayner.config import BaseRecipe
 from rayner.config.documents import CorpusSettings
+from rayner.data.corpus_check import Finding
 from rayner.data.schema import Document
+from rayner.errors import CorpusError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.encoder_task import EncoderTask
@@ -74,6 +76,14 @@ class CorpusTask(EncoderTask[R]):
             FileError: a file that cannot be read, or was changed since the units were found.
         """
         return read_documents(unit, self._change(unit.source.split))
+
+    def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
+        """What training would refuse: stories of dev are left out, by the recipe's own split too."""
+        if self.keeps_stories_apart:
+            try:
+                self.units("train", mapper)
+            except CorpusError as error:
+                yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
 
     def require(self, found: Documents) -> None:
         """Refuse documents of which nothing can be learned.

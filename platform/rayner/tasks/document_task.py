@@ -37,8 +37,6 @@ class DocumentTask(CorpusTask[R]):
     """A task that learns mentions in windows of documents."""
 
     examples_version = 3
-    max_width: int | None = None
-    """Sub-words of the longest mention that the model can represent; None for any."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)

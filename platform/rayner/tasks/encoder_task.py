@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
 from rayner.data import batches
+from rayner.data.corpus_check import Finding
 from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
 from rayner.errors import CheckpointError, InputError, storage_error
@@ -62,6 +63,8 @@ class EncoderTask(ABC, Generic[R]):
     earlier version made is not taken up again."""
     patience_epoch = 1
     """The first epoch, from 1, whose evaluations count against `training.patience`."""
+    max_width: int | None = None
+    """Sub-words of the longest mention that the model can represent; None for any."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         self.recipe = recipe
@@ -95,6 +98,10 @@ class EncoderTask(ABC, Generic[R]):
     def read(self, unit: Unit) -> Iterable[Any]:
         """The items of a unit, in order: as many as it has sizes."""
         return self.items(unit.source)
+
+    def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
+        """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""
+        return ()
 
     @abstractmethod
     def examples(self, items: Iterable[Any]) -> Iterator[dict[str, Any]]:

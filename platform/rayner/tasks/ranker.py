@@ -20,11 +20,12 @@ from rayner.losses.relevance import relevance_loss
 from rayner.models.ranker import CrossEncoder, fitted
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
+from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.pair_ranker import PairRanker
 from rayner.tasks.pair_splits import split_pairs
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 _BETWEEN = 1

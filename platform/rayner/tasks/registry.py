@@ -31,7 +31,7 @@ from rayner.config.gaussian import GaussianRecipe
 from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.base import Mode, Options, Predictor
+from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.chains.task import ChainsTask
 from rayner.tasks.coreference import CoreferenceTask
 from rayner.tasks.encoder_task import EncoderTask
@@ -44,6 +44,7 @@ from rayner.tasks.kinds.pairs import Pairs
 from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.kinds.typed_mentions import TypedMentions
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.ranker import RankerOptions, RankerTask
 from rayner.tasks.recognizer.added_types import with_added_types
 from rayner.tasks.recognizer.adding import recognizer_task

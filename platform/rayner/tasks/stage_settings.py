@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import RecipeError
-from rayner.tasks.base import Options
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.registry import Task, task_of, train_task
 from rayner.tasks.stage_contexts import StageContexts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from rayner.data.corpus_check import (
     type_findings,
 )
 from rayner.data.readers import Unit, find_units
-from rayner.errors import CorpusError, RecipeError
+from rayner.errors import RecipeError
 from rayner.runtime.corpora.kept_parts import (
     SMALL_BYTES,
     clashes_of,
@@ -78,7 +78,7 @@ def check(
         recipe.corpus.rename if recipe else {},
         "nested" if recipe and not typed else _overlap_of(typed),
         typed,
-        getattr(task, "max_width", None) if typed else None,
+        task.max_width if task and typed else None,
         f"{Path.cwd()}/" if given_here else "",
         given is not None and task_of(given).stage == "types",
     )
@@ -89,7 +89,8 @@ def check(
             summary.add(part, seen.rows(part.number), seen.told(part.number), again)
     # In a recipe, a type may stand for itself by its name.
     types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
-    own = [*_without_parents(getattr(task, "missing_parents", {})), *_without_stories(task, units, workers)]
+    files = scans.cut_parts(list(chain.from_iterable(units.values())))
+    own = list(task.findings(mapper_for(files, workers, SMALL_BYTES))) if task else []
     return summary.result(types, own)
 
 
@@ -252,23 +253,3 @@ def _overlap_of(recipe: DocumentRecipe | None) -> Overlap:
     if recipe is None:
         return "unknown"
     return getattr(getattr(recipe, "decoding", None), "overlap", "outer")
-
-
-def _without_parents(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    for above, below in missing.items():
-        more = f" and of {len(below) - 1} more" if len(below) > 1 else ""
-        what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
-        yield Finding("type without a parent", "warning", "types", what, "add it: else no answer holds it")
-
-
-def _without_stories(
-    task: Any, units: Mapping[str, Sequence[Unit]], workers: int | None
-) -> Iterator[Finding]:
-    """What training would refuse: of stories, those of dev are left out, by the recipe's own split too."""
-    if not getattr(task, "keeps_stories_apart", False):
-        return
-    files = scans.cut_parts(list(chain.from_iterable(units.values())))
-    try:
-        task.units("train", mapper_for(files, workers, SMALL_BYTES))
-    except CorpusError as error:
-        yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")

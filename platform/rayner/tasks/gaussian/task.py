@@ -22,10 +22,11 @@ from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.label_pairs import label_keys, label_pairs
 from rayner.models.encoder import Tokenizer
 from rayner.models.gaussian import GaussianEncoder
-from rayner.tasks.base import Options, Output, Parts, Progress
+from rayner.tasks.base import Output, Parts, Progress
 from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.gaussian.neighbours import Neighbours, Support, encoded, group_of
 from rayner.tasks.kinds.documents import documents_of
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.sharing import shares
 from rayner.tasks.tags import TagBatch, TagTask
 from rayner.tasks.uncertainty import OfWords

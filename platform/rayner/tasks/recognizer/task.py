@@ -26,9 +26,10 @@ from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.type_inputs import TypeInputs
-from rayner.tasks.base import Counts, Options, Output, Progress, Seed, Size
+from rayner.tasks.base import Counts, Output, Progress, Seed, Size
 from rayner.tasks.document_task import DocumentTask, bool_rows
 from rayner.tasks.document_windows import Gold, TextWindow, pad
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rayner.config.standardizer import NilShare
 from rayner.retrieval.index_folder import version_of_index
-from rayner.tasks.base import Options
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice
 
 

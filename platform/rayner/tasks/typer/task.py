@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rayner.config import TyperRecipe, Types, TypeSettings
 from rayner.data.batches import forwards, tokens_per_batch_of
+from rayner.data.corpus_check import Finding
 from rayner.data.fine_types import gold_types, spoken
 from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
@@ -21,10 +22,11 @@ from rayner.losses.typing import typing_loss
 from rayner.models.encoder import Tokenizer
 from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
-from rayner.tasks.base import Counts, Metric, Options, Output, Progress, Seed
+from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import known_types
 from rayner.tasks.predict import predict
+from rayner.tasks.predictor_options import Options
 from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
@@ -81,10 +83,13 @@ class TyperTask(CorpusTask[TyperRecipe]):
         """The types in their order."""
         return list(self.vocabulary)
 
-    @property
-    def missing_parents(self) -> Mapping[str, Sequence[str]]:
-        """Types above those that the recipe lists, and listed by it nowhere, each with those below it."""
-        return lacking(self.recipe, listed_types(self.recipe))
+    def findings(self, mapper: ParallelMap = map) -> Iterator[Finding]:
+        """Types above those that the recipe lists, and listed by it nowhere."""
+        for above, below in lacking(self.recipe, listed_types(self.recipe)).items():
+            more = f" and of {len(below) - 1} more" if len(below) > 1 else ""
+            what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
+            hint = "add it: else no answer holds it"
+            yield Finding("type without a parent", "warning", "types", what, hint)
 
     @cached_property
     def contexts(self) -> SentenceContexts | None:
