@@ -128,3 +128,15 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
 def test_types_that_are_none_are_named_with_what_they_may_have(types: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         RecognizerOptions.of({"types": types}, "recognizer")
+
+
+@pytest.mark.parametrize(("encoding", "lacks"), [("guideline", "description"), ("prototype", "prototypes")])
+def test_a_type_without_its_text_is_refused_before_examples_are_made(
+    tmp_path: Path, encoding: str, lacks: str
+) -> None:
+    file = tmp_path / "train.jsonl"
+    file.write_text('{"text": "Ada went.", "mentions": [{"start": 0, "end": 3, "type": "PERSON"}]}\n')
+    changes = {"corpus": {"train": [str(file)]}, "types": [{"name": "PERSON"}]}
+    with pytest.raises(InputError, match=f"PERSON: has no {lacks}"):
+        recognizer(**changes, model={"type_encoding": encoding}).units("train")
+    assert recognizer(**changes, model={"type_encoding": "keyword"}).units("train")

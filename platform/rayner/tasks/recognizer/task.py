@@ -35,7 +35,8 @@ from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.self_training import teacher_of
 from rayner.tasks.recognizer.step_types import of_every_type, of_types, one_text_each, rows_of, with_absent
-from rayner.tasks.recognizer.types import Threshold, new_types, type_inputs
+from rayner.tasks.recognizer.types import Threshold, check_texts, new_types, type_inputs
+from rayner.tasks.splits import Documents
 from rayner.tasks.uncertainty import OfWords
 
 R_DROP = "r_drop"
@@ -91,6 +92,12 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
     def calibration_fraction(self) -> float:
         """What the recipe says."""
         return self.recipe.calibration.fraction
+
+    def require(self, found: Documents) -> None:
+        """Refuse types without a text, too, before the examples are made."""
+        super().require(found)
+        types = (*self.recipe.types, *self.recipe.absent)
+        check_texts(types, self.recipe.model.type_encoding, self.tokenizer)
 
     def example_settings(self) -> Mapping[str, Any]:
         """The negatives, too: with all of them, mentions are gold that are too wide otherwise."""

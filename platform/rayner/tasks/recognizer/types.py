@@ -4,6 +4,7 @@ section 4, table 5), and which of them were never learned."""
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -58,6 +59,17 @@ def type_inputs(
         anchor=torch.tensor(anchors),
         type_index=torch.tensor(owners),
     )
+
+
+def check_texts(types: Sequence[TypeSettings], encoding: str, tokenizer: Tokenizer) -> None:
+    """Refuse a type that lacks the text of this kind; `atomic` needs none.
+
+    Raises:
+        RecipeError: the type.
+    """
+    if encoding != "atomic":
+        for settings in types:
+            deque(_texts(settings, encoding, tokenizer), maxlen=0)
 
 
 def new_types(recipe: RecognizerRecipe, names: Iterable[str]) -> dict[str, Threshold]:
