@@ -1,4 +1,4 @@
-"""An annotation on two nodes of a cluster loses one of them."""
+"""An annotation on two nodes of a cluster loses one of them, or all."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ annotate(Capitals(gate=Path(gate), pids=Path(pids)), [given], out, cpus=1.0, **p
 """
 
 
+def start(nodes: Nodes, folder: Path, workers: str, **environment: str) -> subprocess.Popen[bytes]:
+    given = [str(folder / name) for name in ("in", "out", "pids", "gate")]
+    with (folder / "driver.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", DRIVER, *given, workers],
+            env={**nodes.head.environment, "RAY_ADDRESS": nodes.head.gcs, **environment},
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("workers", "replaced"), [("2", False), ("1-2", True)])
@@ -37,14 +49,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
         write_jsonl(given / f"{name}.jsonl.gz", [text * 60 for text in TEXTS], name)
     here(given, tmp_path / "here")
     nodes.have(2)
-    with (tmp_path / "driver.log").open("wb") as log:
-        driver = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, *map(str, (given, out, pids, gate, workers))],
-            env=dict(nodes.head.environment) | {"RAY_ADDRESS": nodes.head.gcs},
-            cwd=tmp_path,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    driver = start(nodes, tmp_path, workers)
     try:
         wait_for(lambda: len(list(pids.iterdir())) == 2 and blocks_done(out) >= 2, process=driver)
         nodes.lose_one()
@@ -55,3 +60,21 @@ def test_a_lost_node_loses_and_doubles_nothing(
     finally:
         end(driver.pid)
     assert rows(out) == rows(tmp_path / "here")
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+def test_where_all_nodes_went_the_wait_has_a_bound(nodes: Nodes, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "pids").mkdir()
+    write_jsonl(tmp_path / "in" / "a.jsonl", [text * 60 for text in TEXTS], "a")
+    nodes.have(1)
+    driver = start(nodes, tmp_path, "1-2", RAYNER_WAIT_SECONDS="20")
+    try:
+        wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 1, process=driver)
+        nodes.end_all()
+        assert driver.wait(300) != 0
+    finally:
+        end(driver.pid)
+    said = (tmp_path / "driver.log").read_text()
+    assert "the cluster: no node has had room for cpus 0.99 for 20 s; free are 0 of 0 CPU" in said

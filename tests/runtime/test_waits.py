@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.serving import launch
 from rayner.tasks.registry import parse_recipe
-from tests.ray_work import Holder, end
+from tests.ray_work import Holder, end, sleep
 from tests.runtime.training.several_workers import tiny_recipe
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
@@ -77,7 +76,7 @@ def test_parts_whose_nodes_all_went_are_refused_in_time(monkeypatch: pytest.Monk
     # As where the tasks below have gone back to wait for a node.
     monkeypatch.setattr(ray, "cluster_resources", dict)
     with pytest.raises(InputError, match=r"no node has had room for cpus 1 for 1\.5 s; free are 0 of 0 CPU"):
-        list(parallel_map(time.sleep, [60] * 4, 4))
+        list(parallel_map(sleep, [60] * 4, 4))
 
 
 def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_path: Any) -> None:

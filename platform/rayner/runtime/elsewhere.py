@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 from rayner.errors import InputError, RaynerError
@@ -18,6 +20,8 @@ WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
 SECONDS_TO_WAIT = 1800
 """For a node with room, unless RAYNER_WAIT_SECONDS says otherwise: a cluster that grows takes minutes."""
 SECONDS_BETWEEN_LINES = 30
+SECONDS_BETWEEN_LOOKS = 10.0
+"""How often it is looked, while no result comes, whether the cluster still has room for the work."""
 ATTEMPTS = 4
 """How often the work is begun, if its node or process is lost each time."""
 
@@ -130,6 +134,50 @@ def wait_for_room(started: Sequence[Any], needs: Needs, times: int = 1) -> None:
     for pause in waiting(wanted, missing):
         if ray.wait([*started], timeout=pause)[0]:
             return
+
+
+def from_nodes(results: Iterable[T], needs: Needs) -> Iterator[T]:
+    """Results of work on nodes of the cluster, as they come; while none comes it is looked whether the
+    cluster still has what the work needs: all nodes may have gone, and others may come.
+
+    They are taken in a thread, for what waits for them (Ray Data) waits without a bound. It ends with the
+    results, with an error among them, or with the first result after nobody asks for more.
+
+    Raises:
+        InputError: there has been no room for `RAYNER_WAIT_SECONDS`.
+    """
+    import ray
+
+    taken: SimpleQueue[tuple[T, ...] | BaseException] = SimpleQueue()
+    is_left = Event()
+
+    def take() -> None:
+        try:
+            for result in results:
+                taken.put((result,))
+                if is_left.is_set():
+                    return
+            taken.put(())
+        except BaseException as error:
+            taken.put(error)
+
+    Thread(target=take, name="results of nodes", daemon=True).start()
+    try:
+        while True:
+            try:
+                found = taken.get(timeout=SECONDS_BETWEEN_LOOKS)
+            except Empty:
+                there = ray.cluster_resources()
+                if there.get("CPU", 0) < (needs.cpus or 0) or there.get("GPU", 0) < needs.gpus:
+                    wait_for_room([ray.remote(**needs.options())(empty_task).remote()], needs)
+                continue
+            if isinstance(found, BaseException):
+                raise found
+            if not found:
+                return
+            yield found[0]
+    finally:
+        is_left.set()
 
 
 def waiting(wanted: str, missing: str) -> Iterator[float]:

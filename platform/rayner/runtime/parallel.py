@@ -10,15 +10,13 @@ from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
 from rayner.runtime.cluster import ensure_ray, this_node
-from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
+from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room
 from rayner.runtime.faults import first_line, lost_errors
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHOWN = 300
-SECONDS_BETWEEN_LOOKS = 10.0
-"""How often it is looked, while no part gets done, whether the cluster still has a CPU."""
 AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 

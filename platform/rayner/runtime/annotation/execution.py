@@ -32,7 +32,7 @@ from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, rea
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
-from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
+from rayner.runtime.elsewhere import Needs, empty_task, from_nodes, wait_for_room
 from rayner.runtime.faults import WorkerFault
 from rayner.runtime.shared_folder import check_visible, marker_file
 
@@ -75,7 +75,8 @@ def run_on_ray(
 
     Raises:
         NotSharedError: a node that works does not see the folder of the output.
-        InputError: no node has had room for an actor for `RAYNER_WAIT_SECONDS`.
+        InputError: no node has had room for an actor for `RAYNER_WAIT_SECONDS`, at the start or once all
+            nodes went.
         RaynerError: as the model or the reading raised it, or a worker failed in another way.
     """
     import ray
@@ -120,11 +121,7 @@ def run_on_ray(
                 compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
             )
         try:
-            for row in blocks.iter_rows():
-                result = pickle.loads(row["block"])
-                if isinstance(result, RaynerError):
-                    raise result
-                yield result
+            yield from from_nodes(_ticks(blocks.iter_rows()), _each(pool, cpus))
         except RayError as error:
             cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
             raise RaynerError(
@@ -146,7 +143,7 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
     import ray
     from ray.util import placement_group, remove_placement_group
 
-    each = Needs(cpus, pool.gpus, max(pool.memory, default=None))
+    each = _each(pool, cpus)
     if pool.stages is None or not (cpus or pool.gpus):
         room = ray.remote(**each.options())(empty_task)
         wait_for_room([room.remote()], each)
@@ -158,6 +155,18 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
         wait_for_room([group.ready()], each, pool.stages * pool.least)
     finally:
         remove_placement_group(group)
+
+
+def _each(pool: Pool, cpus: float) -> Needs:
+    return Needs(cpus, pool.gpus, max(pool.memory, default=None))
+
+
+def _ticks(rows: Iterable[Mapping[str, Any]]) -> Iterator[Tick]:
+    for row in rows:
+        result = pickle.loads(row["block"])
+        if isinstance(result, RaynerError):
+            raise result
+        yield result
 
 
 class _Actor:
