@@ -56,6 +56,7 @@ def test_mentions_are_shown_nested_with_all_that_is_known_of_them(visits: Open, 
     texts = [mention["text"] for mention in reply["mentions"]]
     assert marked(page) == texts
     assert page.locator("#marked mark mark").count() > 0
+    expect(page.locator("#service")).to_contain_text("types: typer")
     assert page.locator("#marked").evaluate("e => e.textContent.length") > len(TEXT)
     linked = next(i for i, mention in enumerate(reply["mentions"]) if mention["candidates"])
     page.locator("#table .link").nth(linked).click()

@@ -284,11 +284,13 @@ def test_of_many_types_those_with_most_mentions_are_in_the_tables(own_run):
     path.write_text(json.dumps(metrics))
     columns = {"type": names, "margin": [0.1] * 1000, "gold": [n % 2 == 0 for n in range(1000)]}
     pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "candidates.parquet")
-    (own_run / "recipe.yaml").write_text(f"task: recognizer\ntypes: [{', '.join(names)}]\n")
+    recipe = {"task": "recognizer", "types": names, "corpus": {"train": [f"{n}.tsv" for n in range(40)]}}
+    (own_run / "recipe.yaml").write_text(json.dumps(recipe))
     made = report(own_run)
     page, shown = read(made), re.findall(r'<th scope="row">(type-\d{4})', made.read_text())
     assert shown == [*names[:-26:-1], *names[-25:]]
     assert "type-0024 and 975 more" in page.text
+    assert "5.tsv and 34 more" in page.text
     assert "the first 25 of 1000" in page.text
     assert "25 of 1000 types with most mentions" in " ".join(page.text.split())
 

@@ -89,7 +89,7 @@ def threshold_shift(curve: Mapping[str, np.ndarray], best: float) -> str:
             )
         axes.set(xlabel="shift of every threshold", ylim=(0, 1.09))
         percent_axis(axes.yaxis)
-        axes.legend(fontsize=9, loc="lower center", ncols=3)
+        figure.legend(loc="outside upper right", ncols=3, fontsize=9)
 
     return svg("Precision, recall and F1 against a shift of the thresholds", (WIDTH, 3.1), draw)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from rayner.runtime.reports.run_files import (
 )
 
 MOST_TYPES = 25
+MOST_FILES = 6
 MOST_DENSITIES = 9
 NAMES = {
     "f1": "F1",
@@ -61,7 +62,7 @@ def _setup(run: Path) -> Part:
     corpus = recipe.get("corpus")
     rows = {"task": recipe.get("task"), "encoder": recipe.get("encoder"), "seed": recipe.get("seed")}
     if isinstance(corpus, Mapping):
-        rows |= {name: ", ".join(map(str, _many(corpus.get(name)))) for name in ("train", "dev")}
+        rows |= {name: _first(_many(corpus.get(name)), MOST_FILES) for name in ("train", "dev")}
     for name, key in (
         ("knowledge_base", "paths"),
         ("mentions", "train"),
@@ -71,12 +72,11 @@ def _setup(run: Path) -> Part:
         section = recipe.get(name)
         if isinstance(section, Mapping):
             title = "knowledge base" if key == "paths" else f"{name}, {key}"
-            rows[title] = ", ".join(map(str, _many(section.get(key))))
+            rows[title] = _first(_many(section.get(key)), MOST_FILES)
     types = recipe.get("types")
     if isinstance(types, list):
-        names = [str(t.get("name") if isinstance(t, Mapping) else t) for t in types[:MOST_TYPES]]
-        more = len(types) - len(names)
-        rows["types"] = ", ".join(names) + (f" and {more:,} more" if more else "")
+        names = [t.get("name") if isinstance(t, Mapping) else t for t in types]
+        rows["types"] = _first(names, MOST_TYPES)
     return {"rows": {name: str(value) for name, value in rows.items() if value not in (None, "")}}
 
 
@@ -248,6 +248,11 @@ def _evaluated(run: Path) -> Part:
 def _points(rows: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
     known = [row for row in rows if isinstance(row.get(name), int | float)]
     return [row["step"] for row in known], [row[name] for row in known]
+
+
+def _first(names: Sequence[Any], most: int) -> str:
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _many(value: Any) -> list[Any]:

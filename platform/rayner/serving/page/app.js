@@ -44,7 +44,9 @@ function offer(found) {
 function offerModel() {
   const recognizer = model()?.recognizer;
   const bases = Object.keys(service.knowledge_bases);
+  const others = model()?.stages.filter(({stage}) => stage === "contexts" || stage === "types") ?? [];
   const words = [recognizer && `${recognizer.task}, ${counted(recognizer.types.length, "type")}`,
+    ...others.map(({stage, task}) => `${stage}: ${task}`),
     ...bases.map(base => `${base}: ${counted(service.knowledge_bases[base].entities, "entity", "entities")}`)];
   field("service").textContent = words.filter(Boolean).join(" · ");
   if (service.failed_change) field("service").textContent += " · the last change of models failed";
