@@ -15,6 +15,7 @@ from rayner.errors import InputError, RecipeError
 from rayner.serving.application import NAME, application_of, build, deployment_options
 from rayner.serving.application_settings import (
     ApplicationSettings,
+    HttpSettings,
     ModelSettings,
     ReplicaSettings,
     ServeSettings,
@@ -22,7 +23,7 @@ from rayner.serving.application_settings import (
     parse_settings,
 )
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
-from rayner.serving.launch import _wait, checked, serve_forever
+from rayner.serving.launch import _wait, checked, own_port, serve_forever
 from tests.serving.checkpoints import recognizer_folder
 
 
@@ -132,6 +133,20 @@ def test_an_address_that_cannot_be_had_is_told_before_ray_starts(tmp_path: Path)
             path.write_text(f"checkpoint: {tmp_path}/best\nhttp: {http}")
             with pytest.raises(InputError, match=what):
                 serve_forever(path)
+
+
+def test_of_two_services_that_start_at_once_one_is_told_that_the_other_has_the_port(tmp_path: Path) -> None:
+    path = tmp_path / "serve.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    path.write_text(f"checkpoint: {recognizer_folder(tmp_path / 'best')}\nhttp: {{port: {port}}}")
+    with own_port(HttpSettings(port=port)):
+        with own_port(HttpSettings(port=port, host="localhost")):
+            pass
+        with pytest.raises(InputError, match=f"another rayner serve is about to listen at 127.0.0.1:{port}"):
+            serve_forever(path)
+    with own_port(HttpSettings(port=port)):
+        pass
 
 
 def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

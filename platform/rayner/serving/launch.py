@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayner.errors import InputError, RaynerError
+from rayner.files.locks import taken
 from rayner.runtime.cluster import ensure_ray, is_one_machine
 from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
@@ -54,9 +56,14 @@ def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict
     """
     served = Served(name, checked_prefix(route_prefix))
     settings = checked(path)
-    check_port(settings.http)
     began = time.monotonic()
     address = f"http://{settings.http.host}:{settings.http.port}{served.route_prefix.rstrip('/')}"
+    with own_port(settings.http):
+        _serve(served, settings, path, address)
+    return {"address": address, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _serve(served: Served, settings: ServeSettings, path: Path, address: str) -> None:
     try:
         served.deploy(settings)
         # Not before: Ray puts handlers of its own in their place when it starts.
@@ -70,7 +77,6 @@ def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict
                     _reload(served, path, lambda: stop.is_set() or reload.is_set())
     finally:
         served.stop()
-    return {"address": address, "seconds": round(time.monotonic() - began, 1)}
 
 
 def checked_prefix(route_prefix: str) -> str:
@@ -111,14 +117,29 @@ def checked(path: Path) -> ServeSettings:
     return settings.model_copy(update={"require_key": settings.require_key or guarded})
 
 
-def check_port(http: HttpSettings) -> None:
-    """Find out before Ray starts whether the proxy can listen; on a cluster that is for its nodes to know.
+@contextmanager
+def own_port(http: HttpSettings) -> Iterator[None]:
+    """Find out before Ray starts whether the proxy can listen, and keep other services from the port, which
+    Ray's proxies would share; on a cluster that is for its nodes to know.
 
     Raises:
-        InputError: it cannot.
+        InputError: it cannot, or another service has the port.
     """
     if os.environ.get("RAY_ADDRESS"):
+        yield
         return
+    _check_listening(http)
+    # Each user's own: proxies of several users cannot share a port.
+    name = f"rayner-serve-{os.getuid()}-{http.host.replace(':', '.')}-{http.port}.lock"
+    lock = Path(tempfile.gettempdir()) / name
+    with lock.open("a") as file:
+        if not taken(file, lock):
+            what = f"another rayner serve is about to listen at {http.host}:{http.port}"
+            raise InputError("http", what, "name another host or port, or stop that one")
+        yield
+
+
+def _check_listening(http: HttpSettings) -> None:
     try:
         (family, *_, address), *_ = socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM)
         with socket.socket(family) as tried:
