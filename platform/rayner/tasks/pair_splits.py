@@ -34,17 +34,30 @@ def split_pairs(pairs: PairSettings, part: Literal["train", "dev"]) -> Sequence[
 
     Raises:
         RecipeError: a path that does not exist.
-        CorpusError: a file without pairs, or a split that would be empty.
+        CorpusError: a file without pairs, a split that would be empty, or training pairs that are all
+            relevant, or none of them.
     """
     if part == "dev" and pairs.dev:
         return read_pairs(corpus_paths(pairs.dev, "pairs.dev"))[0]
     if part == "dev" and not pairs.dev_fraction:
         return []
     rows = read_pairs(corpus_paths(pairs.train, "pairs.train"))[0]
-    if not pairs.dev_fraction:
-        return rows
-    fractions = {"train": 1 - pairs.dev_fraction, "dev": pairs.dev_fraction}
-    chosen = parts_of_pairs(rows, fractions, 0) == list(fractions).index(part)
+    if pairs.dev_fraction:
+        rows = _of_part(rows, part, pairs.dev_fraction)
+    if part == "train" and len(answers := {row.relevant for row in rows}) < 2:
+        what = f"{'all' if answers.pop() else 'none'} of its {len(rows)} pairs are relevant"
+        raise CorpusError("pairs.train", what, "give pairs of both kinds: a ranker learns to tell them apart")
+    return rows
+
+
+def _of_part(rows: Sequence[ContextRow], part: str, dev: float) -> Sequence[ContextRow]:
+    fractions = {"train": 1 - dev, "dev": dev}
+    try:
+        parts = parts_of_pairs(rows, fractions, 0)
+    except CorpusError as error:
+        hint = "give more pairs, another fraction, or a file of them as pairs.dev"
+        raise CorpusError("pairs.dev_fraction", error.what, hint) from None
+    chosen = parts == list(fractions).index(part)
     return [row for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
 
 
