@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rayner.data.readers import read_corpus
+from rayner.data.schema import Document
 from rayner.tasks.base import Predictor
 from rayner.tasks.predict import predict
 
@@ -19,13 +20,24 @@ RESAMPLES = 2000
 def counts_of(
     predictor: Predictor[Any, Any, Any, Any] | None, files: Sequence[Path], types: Sequence[str]
 ) -> np.ndarray:
-    """Right, predicted and gold mentions of each document: int [documents, 3]."""
+    """As `counts`, of what a predictor finds in the documents of files."""
+    return counts(*answers(predictor, files), types)
+
+
+def answers(
+    predictor: Predictor[Any, Any, Any, Any] | None, files: Sequence[Path]
+) -> tuple[list[Document], list[Document]]:
+    """The documents of files as they are, and as a predictor answers when it sees their texts alone."""
     assert predictor is not None
     gold = list(read_corpus(files).documents)
-    bare = [replace(document, mentions=()) for document in gold]
+    return gold, list(predict(predictor, [replace(document, mentions=()) for document in gold]))
+
+
+def counts(gold: Sequence[Document], predicted: Sequence[Document], types: Sequence[str]) -> np.ndarray:
+    """Right, predicted and gold mentions of each document: int [documents, 3]."""
     pairs = [
         [{(m.start, m.end, m.type) for m in d.mentions if m.type in types} for d in both]
-        for both in zip(gold, predict(predictor, bare), strict=True)
+        for both in zip(gold, predicted, strict=True)
     ]
     return np.array([[len(right & found), len(found), len(right)] for right, found in pairs])
 

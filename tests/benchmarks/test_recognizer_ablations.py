@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 
 from benchmarks import recognizer_ablations
-from benchmarks.recognizer_ablations import ROWS, SCORED, example_of
-from rayner.config.recognizer import BiEncoderSettings
+from benchmarks.recognizer_ablations import ERROR, PLAIN, RECIPE, SCORED, TABLES, example_of
 from rayner.data.schema import Document, Mention
+from rayner.tasks.registry import load_recipe
 
 
-def test_the_first_row_is_the_papers_method() -> None:
-    plain = BiEncoderSettings()
-    assert ROWS[0] == (plain.type_encoding, plain.threshold)
-    assert len({*ROWS}) == len(ROWS)
+@pytest.mark.parametrize("name", TABLES)
+def test_the_first_row_is_the_papers_method_and_each_other_one_differs_from_it(name: str) -> None:
+    table, paper = TABLES[name], load_recipe(RECIPE)
+    assert len({row.name for row in table.rows}) == len(table.rows)
+    for row in table.rows:
+        changed = [f"{key}={json.dumps(value)}" for key, value in row.changes.items()]
+        assert (load_recipe(RECIPE, changed) == paper) == (row.name == PLAIN), row
+    assert table.rows[0].name == PLAIN
 
 
 def test_an_example_is_a_sentence_of_a_fair_length_with_one_mention() -> None:
@@ -40,14 +44,17 @@ def test_an_example_is_a_sentence_of_a_fair_length_with_one_mention() -> None:
 
 
 def test_gains_are_over_the_first_row(tmp_path: Path) -> None:
-    counts = {(ROWS[0], 1): [[2, 2, 2], [2, 2, 2]], (ROWS[0], 2): [[2, 2, 2], [1, 2, 2]]}
-    counts |= {(ROWS[1], seed): [[1, 2, 2], [1, 2, 2]] for seed in (1, 2)}
-    for ((encoding, threshold), seed), found in counts.items():
-        out = tmp_path / f"{encoding}_{threshold}_{seed}"
+    table = TABLES["descriptions"].rows
+    counts = {(0, 1): [[2, 2, 2], [2, 2, 2]], (0, 2): [[2, 2, 2], [1, 2, 2]]}
+    counts |= {(1, seed): [[1, 2, 2], [1, 2, 2]] for seed in (1, 2)}
+    for (place, seed), found in counts.items():
+        out = tmp_path / f"{table[place].name}_{seed}"
         out.mkdir()
         (out / SCORED).write_text(json.dumps(found))
-    plain, learned = recognizer_ablations.rows([1, 2, 3], tmp_path)
+        (out / ERROR).write_text(json.dumps({"calibration_error": seed / 100} if place else {}))
+    plain, learned = recognizer_ablations.rows(table, [1, 2, 3], tmp_path)
     assert (plain["threshold"], plain["seeds"], plain["f1"]) == ("dynamic", 2, pytest.approx(0.875))
-    assert "gain" not in plain
+    assert not {"gain", "calibration_error"} & plain.keys()
     assert (learned["f1"], learned["gain"]) == (pytest.approx(0.5), pytest.approx(-0.375))
     assert learned["gain_interval"] == pytest.approx([-0.5, -0.25])
+    assert learned["calibration_error"] == pytest.approx(0.015)
