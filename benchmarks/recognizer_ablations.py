@@ -98,7 +98,7 @@ TABLES = {
         "recognizer_settings",
         "Recognition: settings beyond the paper",
         "With `calibration.fraction` that part of the documents teaches nothing else. Rows of `decoding` "
-        "take the training of the first one. `calibration_error` is that of the scores of the mentions found.",
+        "take the training of the first one. `calibration_error` is that of the scores of mentions found.",
         (
             _set(PLAIN, {}),
             _set("joint", {"decoding.joint": True}, PLAIN),
