@@ -95,19 +95,22 @@ def has_state_api() -> bool:
 
 
 @contextlib.contextmanager
-def quiet_ray_data(block_bytes: int | None = None) -> Iterator[None]:
+def quiet_ray_data(block_bytes: int | None = None, *callbacks: type) -> Iterator[None]:
     """Within it Ray Data shows no progress and says nothing but errors.
 
     Args:
         block_bytes: above which a block is divided; None leaves it as it is.
+        callbacks: of what is executed.
     """
     import ray
 
     context = ray.data.DataContext.get_current()
     before = context.target_max_block_size, context.enable_progress_bars
+    callbacks_before = context.custom_execution_callback_classes
     logger = logging.getLogger("ray.data")
     level = logger.level
     context.enable_progress_bars = False
+    context.custom_execution_callback_classes = [*callbacks_before, *callbacks]
     if block_bytes is not None:
         context.target_max_block_size = block_bytes
     logger.setLevel(logging.ERROR)
@@ -115,6 +118,7 @@ def quiet_ray_data(block_bytes: int | None = None) -> Iterator[None]:
         yield
     finally:
         context.target_max_block_size, context.enable_progress_bars = before
+        context.custom_execution_callback_classes = callbacks_before
         logger.setLevel(level)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
 from typing import Any, TypeVar
 
 from rayner.errors import InputError, RaynerError
@@ -48,6 +46,16 @@ class Needs:
             "accelerator_type": self.accelerator_type,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+    def in_words(self, times: int = 1) -> tuple[str, str]:
+        """What is wanted by who needs it so often at once, and what has not come, for `waiting`."""
+        options = self.options() or {"num_cpus": 1}
+        if self.memory is not None:
+            options["memory"] = f"{self.memory / 2**30:.1f} GiB"
+        shown = ", ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())
+        if times > 1:
+            return f"room for {times} x {shown}", f"there has been no room for {times} x {shown}"
+        return f"a node with room for {shown}", f"no node has had room for {shown}"
 
 
 def on_head() -> bool:
@@ -124,60 +132,9 @@ def wait_for_room(started: Sequence[Any], needs: Needs, times: int = 1) -> None:
     """
     import ray
 
-    options = needs.options() or {"num_cpus": 1}
-    if needs.memory is not None:
-        options["memory"] = f"{needs.memory / 2**30:.1f} GiB"
-    shown = ", ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())
-    wanted, missing = f"a node with room for {shown}", f"no node has had room for {shown}"
-    if times > 1:
-        wanted, missing = f"room for {times} x {shown}", f"there has been no room for {times} x {shown}"
-    for pause in waiting(wanted, missing):
+    for pause in waiting(*needs.in_words(times)):
         if ray.wait([*started], timeout=pause)[0]:
             return
-
-
-def from_nodes(results: Iterable[T], needs: Needs) -> Iterator[T]:
-    """Results of work on nodes of the cluster, as they come; while none comes it is looked whether the
-    cluster still has what the work needs: all nodes may have gone, and others may come.
-
-    They are taken in a thread, for what waits for them (Ray Data) waits without a bound. It ends with the
-    results, with an error among them, or with the first result after nobody asks for more.
-
-    Raises:
-        InputError: there has been no room for `RAYNER_WAIT_SECONDS`.
-    """
-    import ray
-
-    taken: SimpleQueue[tuple[T, ...] | BaseException] = SimpleQueue()
-    is_left = Event()
-
-    def take() -> None:
-        try:
-            for result in results:
-                taken.put((result,))
-                if is_left.is_set():
-                    return
-            taken.put(())
-        except BaseException as error:
-            taken.put(error)
-
-    Thread(target=take, name="results of nodes", daemon=True).start()
-    try:
-        while True:
-            try:
-                found = taken.get(timeout=SECONDS_BETWEEN_LOOKS)
-            except Empty:
-                there = ray.cluster_resources()
-                if there.get("CPU", 0) < (needs.cpus or 0) or there.get("GPU", 0) < needs.gpus:
-                    wait_for_room([ray.remote(**needs.options())(empty_task).remote()], needs)
-                continue
-            if isinstance(found, BaseException):
-                raise found
-            if not found:
-                return
-            yield found[0]
-    finally:
-        is_left.set()
 
 
 def waiting(wanted: str, missing: str) -> Iterator[float]:

@@ -14,6 +14,7 @@ import logging
 import os
 import pickle
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -32,7 +33,7 @@ from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks, rea
 from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
-from rayner.runtime.elsewhere import Needs, empty_task, from_nodes, wait_for_room
+from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room, waiting
 from rayner.runtime.faults import WorkerFault
 from rayner.runtime.shared_folder import check_visible, marker_file
 
@@ -90,7 +91,8 @@ def run_on_ray(
     _wait_for_room(pool, cpus)
     folder = Path(output.place.path) if output.place.is_local else None
     # One row a block, as it is what is scheduled and retried; progress is our own.
-    with quiet_ray_data(block_bytes=1), marker_file(folder) if folder else nullcontext() as marker:
+    callback = room_watch(_each(pool, cpus))
+    with quiet_ray_data(1, callback), marker_file(folder) if folder else nullcontext() as marker:
         blocks = ray.data.from_items(rows, override_num_blocks=min(len(rows), READ_TASKS)).map_batches(
             partial(read, output, marker),
             batch_size=1,
@@ -121,7 +123,7 @@ def run_on_ray(
                 compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
             )
         try:
-            yield from from_nodes(_ticks(blocks.iter_rows()), _each(pool, cpus))
+            yield from _ticks(blocks.iter_rows())
         except RayError as error:
             cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
             raise RaynerError(
@@ -167,6 +169,32 @@ def _ticks(rows: Iterable[Mapping[str, Any]]) -> Iterator[Tick]:
         if isinstance(result, RaynerError):
             raise result
         yield result
+
+
+def room_watch(needs: Needs) -> type:
+    """A callback of Ray Data, which waits without a bound or a word for nodes that all went.
+
+    Its steps raise InputError once the cluster has lacked what an actor needs for `RAYNER_WAIT_SECONDS`.
+    """
+    import ray
+    from ray.data._internal.execution.execution_callback import ExecutionCallback
+
+    class RoomWatch(ExecutionCallback):
+        def __init__(self) -> None:
+            self._looked = -SECONDS_BETWEEN_LOOKS
+            self._waiting: Iterator[float] | None = None
+
+        def on_execution_step(self, executor: Any) -> None:
+            if time.monotonic() - self._looked < SECONDS_BETWEEN_LOOKS:
+                return
+            self._looked, there = time.monotonic(), ray.cluster_resources()
+            if there.get("CPU", 0) >= (needs.cpus or 0) and there.get("GPU", 0) >= needs.gpus:
+                self._waiting = None
+                return
+            self._waiting = self._waiting or waiting(*needs.in_words())
+            next(self._waiting)
+
+    return RoomWatch
 
 
 class _Actor:
