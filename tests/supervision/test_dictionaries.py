@@ -208,6 +208,9 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     rows = '{"name": "lead", "type": "C", "entity_id": "7", "aliases": ["Pb"]}\n\n{"name": "gout"}\n'
     expected = [Name("lead", "C", "7"), Name("Pb", "C", "7"), gout]
     assert read_dictionary(write(tmp_path, "e.jsonl", rows), "D") == expected
+    row = '{"name": "lead", "type": "C", "aliases": "Pb|minium"}\n'
+    expected = [lead, Name("Pb", "C"), Name("minium", "C")]
+    assert read_dictionary(write(tmp_path, "f.jsonl", row)) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from rayner.data.csv_rows import csv_rows, unclosed
+from rayner.data.knowledge_bases.fields import parted
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
@@ -18,7 +19,7 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     """The names of a dictionary file.
 
     A header with a column `name` (and perhaps `type`, `entity_id`, `aliases`, these parted by `|`) makes
-    columns; so does the suffix .csv. JSONL has these fields, `aliases` as a list.
+    columns; so does the suffix .csv. JSONL has these fields, `aliases` also as a list.
 
     Args:
         default_type: the type of names for which the file has none.
@@ -68,7 +69,7 @@ def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
             continue
         try:
             row = json.loads(line)
-            names = [row["name"], *(row.get("aliases") or ())]
+            names = [row["name"], *parted(row.get("aliases"))]
             type_, entity_id = row.get("type") or "", row.get("entity_id")
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             raise CorpusError(

@@ -64,9 +64,9 @@ def add_row(
     Ids may be integers; aliases, `parents` and `other_ids` are lists, or strings in which `|` parts them.
     """
     entity_id, name = _id(row.get(columns.entity_id or "")), row.get(columns.name or "")
-    aliases, others = _parted(row.get(columns.aliases or "")), _ids(_parted(row.get("other_ids")))
+    aliases, others = parted(row.get(columns.aliases or "")), _ids(parted(row.get("other_ids")))
     rest = [row.get(column) if column else None for column in (columns.type, columns.description)]
-    parents = _ids(_parted(row.get("parents")))
+    parents = _ids(parted(row.get("parents")))
     fault = ""
     if not isinstance(entity_id, str | None):
         fault = f"the id {entity_id!r} is not a string"
@@ -132,7 +132,8 @@ def _nearest(wanted: Sequence[str], present: Sequence[str]) -> str:
     return ""
 
 
-def _parted(value: Any) -> Any:
+def parted(value: Any) -> Any:
+    """The values of a cell that a string parts by `|`; another value as it is, and none for an empty one."""
     return value.split(SEPARATOR) if value and isinstance(value, str) else value or []
 
 
