@@ -223,6 +223,7 @@ def test_dictionary_formats(tmp_path: Path) -> None:
         ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
         ("a.csv", "type,label\nC,lead\n", "no column `name`"),
         ("a.csv", "", "no column `name`"),
+        ("a.csv", "name,type\nlead,C,,\nacid, folic,C\n", r"a\.csv:3: 3 cells under 2 columns; quote"),
         ("a.jsonl", '{"name": "lead", "type": "C"}\n[1]\n', r"a\.jsonl:2"),
         ("a.jsonl", '{"name": 3, "type": "C"}\n', r"a\.jsonl:1"),
         ("a.jsonl", '{"name": "a", "type": "C", "aliases": 3}\n', r"a\.jsonl:1"),

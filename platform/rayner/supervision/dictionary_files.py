@@ -57,7 +57,10 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
     header = [cell.strip().lower() for row in islice(rows, 1) for cell in row.cells]
     if "name" not in header:
         raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
-    for _, last, cells in rows:
+    for first, last, cells in rows:
+        if any(cells[len(header) :]):
+            what = f"{len(cells)} cells under {len(header)} columns"
+            raise CorpusError(f"{path}:{first}", what, "quote a cell that holds the delimiter")
         row = dict(zip(header, cells, strict=False))
         names = [row.get("name", ""), *row.get("aliases", "").split("|")]
         yield from _names(names, row.get("type", ""), row.get("entity_id"), default_type, path, last)
