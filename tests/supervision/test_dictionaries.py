@@ -213,6 +213,14 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     assert read_dictionary(write(tmp_path, "f.jsonl", row)) == expected
 
 
+def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> None:
+    expected = [Name("lead", "C", "7"), Name("Pb", "C", "7")]
+    csv = "ID,name,Synonyms,type\n7,lead,Pb,C\n"
+    assert read_dictionary(write(tmp_path, "a.csv", csv)) == expected
+    row = '{"id": 7, "name": "lead", "synonyms": ["Pb"], "type": "C"}\n'
+    assert read_dictionary(write(tmp_path, "a.jsonl", row)) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

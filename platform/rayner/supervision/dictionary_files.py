@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from rayner.data.csv_rows import csv_rows, unclosed
-from rayner.data.knowledge_bases.fields import parted
+from rayner.data.knowledge_bases.fields import known_column, parted, written_id
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
@@ -19,7 +19,8 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     """The names of a dictionary file.
 
     A header with a column `name` (and perhaps `type`, `entity_id`, `aliases`, these parted by `|`) makes
-    columns; so does the suffix .csv. JSONL has these fields, `aliases` also as a list.
+    columns; so does the suffix .csv. JSONL has these fields, `aliases` also as a list. Ids and aliases may
+    have the other names that a knowledge base has for them, such as `id` and `synonyms`.
 
     Args:
         default_type: the type of names for which the file has none.
@@ -57,13 +58,14 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
     header = [cell.strip().lower() for row in islice(rows, 1) for cell in row.cells]
     if "name" not in header:
         raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
+    ids, aliases = (known_column(field, header) or "" for field in ("entity_id", "aliases"))
     for first, last, cells in rows:
         if any(cells[len(header) :]):
             what = f"{len(cells)} cells under {len(header)} columns"
             raise CorpusError(f"{path}:{first}", what, "quote a cell that holds the delimiter")
         row = dict(zip(header, cells, strict=False))
-        names = [row.get("name", ""), *row.get("aliases", "").split("|")]
-        yield from _names(names, row.get("type", ""), row.get("entity_id"), default_type, path, last)
+        names = [row.get("name", ""), *parted(row.get(aliases))]
+        yield from _names(names, row.get("type", ""), row.get(ids), default_type, path, last)
 
 
 def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
@@ -72,8 +74,9 @@ def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
             continue
         try:
             row = json.loads(line)
-            names = [row["name"], *parted(row.get("aliases"))]
-            type_, entity_id = row.get("type") or "", row.get("entity_id")
+            ids, aliases = (known_column(field, row) or "" for field in ("entity_id", "aliases"))
+            names = [row["name"], *parted(row.get(aliases))]
+            type_, entity_id = row.get("type") or "", written_id(row.get(ids))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             raise CorpusError(
                 f"{path}:{number}", "no JSON object with a `name`", 'write {"name": ...}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -63,7 +63,7 @@ def add_row(
 
     Ids may be integers; aliases, `parents` and `other_ids` are lists, or strings in which `|` parts them.
     """
-    entity_id, name = _id(row.get(columns.entity_id or "")), row.get(columns.name or "")
+    entity_id, name = written_id(row.get(columns.entity_id or "")), row.get(columns.name or "")
     aliases, others = parted(row.get(columns.aliases or "")), _ids(parted(row.get("other_ids")))
     rest = [row.get(column) if column else None for column in (columns.type, columns.description)]
     parents = _ids(parted(row.get("parents")))
@@ -103,9 +103,14 @@ def unused_columns(columns: Columns, present: Sequence[str]) -> list[str]:
     return [column for column in present if column not in used | {"parents", "other_ids"}]
 
 
+def known_column(field: str, present: Iterable[str]) -> str | None:
+    """The column that holds a field by its name; None where there is none."""
+    by_name = {column.strip().lower(): column for column in reversed(list(present))}
+    return next((by_name[name] for name in KNOWN[field] if name in by_name), None)
+
+
 @lru_cache(maxsize=1024)
 def _find(columns: Columns, present: tuple[str, ...]) -> tuple[Columns, tuple[str, str] | None]:
-    by_name = {column.strip().lower(): column for column in reversed(present)}
     found: dict[str, str | None] = {}
     listed = ", ".join(map(repr, present))
     for field, known in KNOWN.items():
@@ -115,7 +120,7 @@ def _find(columns: Columns, present: tuple[str, ...]) -> tuple[Columns, tuple[st
                 return columns, (f"no column {wanted!r}", f"{_nearest([wanted], present)}there are {listed}")
             found[field] = wanted
             continue
-        found[field] = next((by_name[name] for name in known if name in by_name), None)
+        found[field] = known_column(field, present)
         if found[field] is None and field in ("entity_id", "name"):
             hint = f"{_nearest(known, present)}name it with {FLAGS[field]}; there are {listed}"
             return columns, (f"no column `{field}`", hint)
@@ -137,12 +142,13 @@ def parted(value: Any) -> Any:
     return value.split(SEPARATOR) if value and isinstance(value, str) else value or []
 
 
-def _id(value: Any) -> Any:
+def written_id(value: Any) -> Any:
+    """An integer as the id that it is; another value as it is."""
     return str(value) if type(value) is int else value
 
 
 def _ids(values: Any) -> Any:
-    return [_id(value) for value in values] if isinstance(values, list | tuple) else values
+    return [written_id(value) for value in values] if isinstance(values, list | tuple) else values
 
 
 def _strings(values: Any) -> bool:
