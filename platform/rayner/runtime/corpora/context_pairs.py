@@ -146,7 +146,9 @@ def _contexts(
         )
         endpoint = source.endpoint if isinstance(source, Generated) else None
         hint = "name a corpus whose sentences have mentions"
-        if counts["contexts"]:
+        if shown["left_out"] and not counts["requests"]:
+            hint = "--leave-out has what would make rows: name other texts"
+        elif counts["contexts"]:
             hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
         if endpoint and counts["requests"]:
             if isinstance(endpoint, Endpoint) and not counts["answered"]:
