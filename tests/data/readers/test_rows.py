@@ -124,6 +124,14 @@ def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> No
     assert {r.document_id for r in reading.rejects} == {"d"}
 
 
+def test_a_mention_of_no_character_is_not_said_to_be_outside_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    mention = {"start": 4, "end": 4, "type": "X"}
+    path.write_text(json.dumps({"document_id": "d", "text": "twelve chars", "mentions": [mention]}))
+    (reject,) = read_corpus(path).rejects
+    assert reject.what == "mention [4, 4) without a character"
+
+
 def test_parquet_of_others(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"document_id": ["x", None], "text": ["a", "b"], "more": [1, 2]}), path)

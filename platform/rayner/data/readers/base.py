@@ -82,7 +82,10 @@ class Reading:
         good = tuple(m for m in document.mentions if 0 <= m.start < m.end <= size and m.type)
         if len(good) < len(document.mentions):
             for mention in document.mentions:
-                if not (0 <= mention.start < mention.end <= size):
+                if mention.start >= mention.end:
+                    what = f"mention [{mention.start}, {mention.end}) without a character"
+                    self.reject(where, what, "its end is behind its last character", document.document_id)
+                elif not 0 <= mention.start < mention.end <= size:
                     what = f"mention [{mention.start}, {mention.end}) outside the text of {size} characters"
                     self.reject(where, what, "offsets count characters from 0", document.document_id)
                 elif not mention.type:
