@@ -68,6 +68,13 @@ def test_standoff_writers_count_what_they_drop(tmp_path: Path) -> None:
     lost = {"chain": 1, "words": 1, "entity_id": 1}
     assert dict(write_brat([document], tmp_path / "b").dropped) == {**lost, "white space in a type": 1}
     assert dict(write_pubtator([document], tmp_path / "p.txt").dropped) == {**lost, "line break": 1}
+    title = Document("t", "Ann\n", (Mention(0, 3, "PER"), Mention(0, 4, "PER")))
+    written = write_pubtator([title], tmp_path / "p.txt")
+    assert (written.mentions, dict(written.dropped)) == (
+        1,
+        {"line break": 1, "mention that ends in a line break": 1},
+    )
+    assert not read_corpus(tmp_path / "p.txt").rejects
     empty = Document("e", "")
     assert dict(write_brat([empty], tmp_path / "b").dropped) == {"document without text": 1}
 
