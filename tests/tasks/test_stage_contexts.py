@@ -111,6 +111,10 @@ def test_the_version_tells_them_apart_and_the_checkpoint_stays_as_it_is(folder: 
         ),
         ([{"checkpoint": "ranker", "context": {}}, {"checkpoint": "own"}], "a ranker reads no contexts"),
         ([{"checkpoint": "ranker"}, {"checkpoint": "own", "context": {}}], "both a stage of contexts and"),
+        (
+            [{"checkpoint": "ranker", "methods": ["bm25", "bm25"]}, {"checkpoint": "given"}],
+            r"stages\.0\.methods: names one twice",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_refused(folder: Path, stages: list[dict[str, Any]], message: str) -> None:
@@ -118,6 +122,18 @@ def test_what_cannot_be_had_is_refused(folder: Path, stages: list[dict[str, Any]
     with pytest.raises(RecipeError, match=message) as error:
         read_pipeline(folder / "wrong.yaml")
     assert "\n" not in str(error.value)
+
+
+def test_a_stage_of_contexts_keeps_those_that_reach_its_minimum(folder: Path) -> None:
+    def scores(**options: Any) -> list[list[float]]:
+        pipeline = loaded(folder, {"checkpoint": "ranker", "count": 20, **options}, {"checkpoint": "given"})
+        contexts = pipeline.predict([BOOK])[0].sentence_contexts
+        return [[context.score for context in of_one] for of_one in contexts]
+
+    found = scores()
+    minimum = sorted(score for of_one in found for score in of_one)[3]
+    assert scores(minimum=minimum) == [[score for score in of_one if score > minimum] for of_one in found]
+    assert scores(minimum=minimum) != found
 
 
 def test_a_ranker_that_is_none_is_refused(folder: Path) -> None:

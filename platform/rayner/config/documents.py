@@ -148,10 +148,20 @@ class WindowSettings(Settings):
         return self
 
 
+def _each_once(methods: tuple[ContextMethod, ...]) -> tuple[ContextMethod, ...]:
+    if len(set(methods)) < len(methods):
+        raise ValueError("names one twice")
+    return methods
+
+
+ContextMethods = Annotated[tuple[ContextMethod, ...], Field(min_length=1), AfterValidator(_each_once)]
+"""Different methods, one at least."""
+
+
 class ContextSettings(Settings):
     """Which other sentences of its document each sentence is read with (papers/001, section 4)."""
 
-    methods: Annotated[tuple[ContextMethod, ...], Field(min_length=1)] = ("bm25",)
+    methods: ContextMethods = ("bm25",)
     """How candidates are found; each method proposes some."""
     count: PositiveInt = 1
     """Sentences that are read as contexts of one sentence."""
@@ -179,9 +189,7 @@ class ContextSettings(Settings):
     """Whether words that differ in case differ, for `bm25` and `same_noun`."""
 
     @model_validator(mode="after")
-    def _each_method_once(self) -> ContextSettings:
-        if len(set(self.methods)) < len(self.methods):
-            raise ValueError("methods names one twice")
+    def _scores_are_given(self) -> ContextSettings:
         if self.minimum and self.ranker is None:
             raise ValueError("has a minimum of scores without a ranker that gives them")
         return self

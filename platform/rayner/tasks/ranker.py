@@ -11,9 +11,9 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from rayner.config import RankerRecipe
+from rayner.config import ContextSettings, RankerRecipe
 from rayner.config.base import Fraction
-from rayner.config.documents import ContextMethod, NounTagger
+from rayner.config.documents import ContextMethods, NounTagger
 from rayner.data.batches import tokens_per_batch_of
 from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
@@ -52,7 +52,7 @@ class RankerOptions(Options):
     """How a ranker chooses the contexts of each sentence of a document, as `ContextSettings`; the defaults
     are the paper's best (section 5.1)."""
 
-    methods: Annotated[tuple[ContextMethod, ...], Field(min_length=1)] = PAPER_METHODS
+    methods: ContextMethods = PAPER_METHODS
     count: PositiveInt = 3
     candidates: PositiveInt = 8
     minimum: Fraction = 0
@@ -62,6 +62,11 @@ class RankerOptions(Options):
     nouns: NounTagger = "light"
     lemmas: bool = False
     case: bool = True
+
+    @property
+    def settings(self) -> ContextSettings:
+        """As those of a recipe, whose ranker is the stage's own."""
+        return ContextSettings(**dict(self), ranker="the stage's own")
 
 
 class RankerTask(EncoderTask[RankerRecipe]):

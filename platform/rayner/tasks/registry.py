@@ -18,7 +18,6 @@ from typing import Any, Literal
 from rayner.config import (
     BaseRecipe,
     ChainsRecipe,
-    ContextSettings,
     RankerRecipe,
     RecognizerRecipe,
     StandardizerRecipe,
@@ -144,7 +143,7 @@ OWN = (
         kind=Pairs(),
         options=RankerOptions,
         stage="contexts",
-        as_stage=lambda predictor, options: ContextStage(ContextSettings(**dict(options)), predictor),
+        as_stage=lambda predictor, options: ContextStage(options.settings, predictor),  # pyright: ignore
     ),
 )
 
