@@ -240,3 +240,11 @@ def test_a_crf_learns_and_its_scores_are_probabilities(tmp_path: Path) -> None:
 def test_what_a_crf_cannot_learn_is_refused(changes: dict[str, Any], what: str) -> None:
     with pytest.raises(RecipeError, match=what):
         tagger(decoding="crf", **changes)
+
+
+def test_a_temperature_without_a_development_set_is_refused() -> None:
+    paths = {"train": ["nowhere"], "dev": [], "dev_fraction": 0}
+    assert tagger(corpus=paths).recipe.calibration == "none"
+    assert tagger(corpus={**paths, "dev_fraction": 0.1}, calibration="temperature")
+    with pytest.raises(RecipeError, match=r"calibration temperature needs corpus\.dev or corpus\.dev_fraction"):
+        tagger(corpus=paths, calibration="temperature")

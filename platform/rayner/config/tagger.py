@@ -54,6 +54,12 @@ class TaggerRecipe(DocumentRecipe):
         return self
 
     @model_validator(mode="after")
+    def _a_temperature_has_a_dev(self) -> TaggerRecipe:
+        if self.calibration == "temperature" and not (self.corpus.dev or self.corpus.dev_fraction):
+            raise ValueError("calibration temperature needs corpus.dev or corpus.dev_fraction to be set on")
+        return self
+
+    @model_validator(mode="after")
     def _weights_are_of_types(self) -> TaggerRecipe:
         names = [t.name for t in self.types]
         if unknown := sorted(set(self.loss.class_weights) - set(names)):
