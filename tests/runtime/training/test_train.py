@@ -231,3 +231,14 @@ def test_several_workers_on_one_gpu_are_refused(
     with pytest.raises(RecipeError, match=r"gpus_per_worker: .*NCCL.*one worker"):
         train(recipe, tmp_path / "run", workers=workers)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+def test_patience_without_a_development_set_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, patience: int | None
+) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=1, patience=patience)
+    values["corpus"]["dev"] = []
+    result = train(parse_recipe(values, "test"), tmp_path / "run")
+    assert result["metrics"] == {}
+    assert ("training.patience waits for scores" in caplog.text) == (patience is not None)

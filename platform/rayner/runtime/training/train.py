@@ -161,6 +161,9 @@ def _train(
 ) -> dict[str, Any] | None:
     examples = build_examples(task, "train", cache, workers)
     dev, apart = (find_units(task, split, cache, workers) for split in ("dev", "calibration"))
+    if recipe.training.patience is not None and not dev:
+        what = "training.patience waits for scores on a development set, and there is none: %d epochs run"
+        log.warning(what, recipe.training.epochs)
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if workers == 0:
         key = key_of_data(examples.manifest["content"], dev, apart)
