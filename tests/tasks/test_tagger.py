@@ -246,5 +246,5 @@ def test_a_temperature_without_a_development_set_is_refused() -> None:
     paths = {"train": ["nowhere"], "dev": [], "dev_fraction": 0}
     assert tagger(corpus=paths).recipe.calibration == "none"
     assert tagger(corpus={**paths, "dev_fraction": 0.1}, calibration="temperature")
-    with pytest.raises(RecipeError, match=r"calibration temperature needs corpus\.dev or corpus\.dev_fraction"):
+    with pytest.raises(RecipeError, match=r"calibration temperature needs corpus\.dev or"):
         tagger(corpus=paths, calibration="temperature")
