@@ -16,7 +16,8 @@ class BiEncoderSettings(Settings):
     encoders: Literal["separate", "shared"] = "separate"
     """An encoder for texts and another for types, or one for both."""
     train_type_encoder: bool = True
-    """Whether the type encoder learns; if not, it reads each type once, and only its projections learn."""
+    """Whether the type encoder learns from types; if not, only its projections do: it reads each type once,
+    or with `encoders: shared`, where texts teach it, in each step."""
     type_encoding: Literal["guideline", "keyword", "atomic", "prototype"] = "guideline"
     """What of a type is encoded: its description, its keyword, nothing (a learned vector), or sentences with
     examples (table 5)."""
