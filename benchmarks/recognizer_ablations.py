@@ -228,7 +228,7 @@ def main() -> None:
             for row in of.rows:
                 score(row, seed, runs, options.books, options.epochs)
     table = rows(of.rows, options.seeds, runs)
-    units = dict.fromkeys((*METRICS, "gain", "calibration_error"), "%")
+    units: dict[str, str] = dict.fromkeys((*METRICS, "gain", "calibration_error"), "%")
     shown = measured(table, units, n=lambda row: row["seeds"])
     if not options.table:
         write(of, shown, runs, options)
