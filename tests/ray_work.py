@@ -19,8 +19,7 @@ def end(part: Any) -> None:
     os._exit(1)
 
 
-def sleep(seconds: float) -> None:
-    """As `time.sleep`, which a task that is cancelled would go on with to its end."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def hold(gate: str) -> None:
+    """Work until the file is there: a task that is cancelled before it has begun may begin all the same."""
+    while not os.path.exists(gate):
         time.sleep(0.05)

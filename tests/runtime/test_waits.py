@@ -27,7 +27,7 @@ from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.serving import launch
 from rayner.tasks.registry import parse_recipe
-from tests.ray_work import Holder, end, sleep
+from tests.ray_work import Holder, end, hold
 from tests.runtime.training.several_workers import tiny_recipe
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
@@ -69,14 +69,20 @@ def test_parts_that_have_no_cpu_are_refused_in_time(no_room: None, caplog: pytes
     assert "waiting for a node with room for cpus 1; free are 0 of 4 CPU" in caplog.text
 
 
-def test_parts_whose_nodes_all_went_are_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_whose_nodes_all_went_are_refused_in_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert list(parallel_map(abs, [-1], 1)) == [1]
     monkeypatch.setenv(WAIT_VARIABLE, "1.5")
     monkeypatch.setattr(parallel, "SECONDS_BETWEEN_LOOKS", 0.1)
     # As where the tasks below have gone back to wait for a node.
     monkeypatch.setattr(ray, "cluster_resources", dict)
-    with pytest.raises(InputError, match=r"no node has had room for cpus 1 for 1\.5 s; free are 0 of 0 CPU"):
-        list(parallel_map(sleep, [60] * 4, 4))
+    refused, gate = r"no node has had room for cpus 1 for 1\.5 s; free are 0 of 0 CPU", tmp_path / "gate"
+    try:
+        with pytest.raises(InputError, match=refused):
+            list(parallel_map(hold, [str(gate)] * 4, 4))
+    finally:
+        gate.touch()
 
 
 def test_an_annotation_that_has_no_room_is_refused_in_time(no_room: None, tmp_path: Any) -> None:
