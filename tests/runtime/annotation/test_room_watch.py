@@ -51,4 +51,7 @@ def test_nodes_that_came_back_may_go_again(monkeypatch: pytest.MonkeyPatch, ther
         callback.on_execution_step(None)
         there |= {"CPU": 2, "GPU": 1}
         callback.on_execution_step(None)
+    there.clear()
+    callback.on_execution_step(None)
+    with pytest.raises(InputError, match="no node has had room for cpus 2, gpus 1 for 0 s"):
         callback.on_execution_step(None)

@@ -123,7 +123,11 @@ def run_on_ray(
                 compute=ActorPoolStrategy(**size, max_tasks_in_flight_per_actor=2),
             )
         try:
-            yield from _ticks(blocks.iter_rows())
+            for row in blocks.iter_rows():
+                result = pickle.loads(row["block"])
+                if isinstance(result, RaynerError):
+                    raise result
+                yield result
         except RayError as error:
             cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
             raise RaynerError(
@@ -161,14 +165,6 @@ def _wait_for_room(pool: Pool, cpus: float) -> None:
 
 def _each(pool: Pool, cpus: float) -> Needs:
     return Needs(cpus, pool.gpus, max(pool.memory, default=None))
-
-
-def _ticks(rows: Iterable[Mapping[str, Any]]) -> Iterator[Tick]:
-    for row in rows:
-        result = pickle.loads(row["block"])
-        if isinstance(result, RaynerError):
-            raise result
-        yield result
 
 
 def room_watch(needs: Needs) -> type:

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -83,15 +82,16 @@ def check(
         given is not None and task_of(given).stage == "types",
     )
     with TemporaryDirectory(prefix="rayner-check-") as folder:
-        seen = _seen(units, check_part, workers, Path(folder))
+        placed = {name: [_absolute(unit) for unit in of_split] for name, of_split in units.items()}
+        files = [part for of_split in placed.values() for part in scans.cut_parts(of_split)]
+        mapper = mapper_for(files, workers, SMALL_BYTES)
+        seen = _seen(placed, files, check_part, mapper, Path(folder))
         summary = _Summary(list(units))
         for part, again in zip(seen.parts, seen.repetitions(), strict=True):
             summary.add(part, seen.rows(part.number), seen.told(part.number), again)
     # In a recipe, a type may stand for itself by its name.
     types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
-    files = scans.cut_parts(list(chain.from_iterable(units.values())))
-    own = list(task.findings(mapper_for(files, workers, SMALL_BYTES))) if task else []
-    return summary.result(types, own)
+    return summary.result(types, list(task.findings(mapper)) if task else [])
 
 
 def _units_by_split(
@@ -112,16 +112,13 @@ def _units_by_split(
 
 
 def _seen(
-    units: Mapping[str, Sequence[Unit]],
+    placed: Mapping[str, Sequence[Unit]],
+    files: Sequence[scans.Part],
     check_part: PartCheck,
-    workers: int | None,
+    mapper: ParallelMap,
     folder: Path,
 ) -> SeenParts:
     """All parts, looked at."""
-    # Absolute, because the workers of a cluster have another working directory.
-    placed = {name: [_absolute(unit) for unit in of_split] for name, of_split in units.items()}
-    files = [part for of_split in placed.values() for part in scans.cut_parts(of_split)]
-    mapper = mapper_for(files, workers, SMALL_BYTES)
     in_large = (unit for part in files if part.size >= 2 * scans.PART_BYTES for unit in part.units)
     large = [unit for unit in in_large if scans.is_large(unit)]
     pieces = dict(zip(large, _cut(large, mapper), strict=True))
@@ -138,6 +135,7 @@ def _seen(
 
 
 def _absolute(unit: Unit) -> Unit:
+    """For the workers of a cluster, which have another working directory."""
     relative = any(not Path(path).is_absolute() for path in unit.paths)
     return replace(unit, paths=tuple(str(Path(path).absolute()) for path in unit.paths)) if relative else unit
 
