@@ -147,18 +147,26 @@ def waiting(wanted: str, missing: str) -> Iterator[float]:
         InputError: it has not come for `RAYNER_WAIT_SECONDS`.
     """
     begin = told = time.monotonic()
-    bound = float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
+    bound = seconds_to_wait()
     while True:
         yield min(1.0, bound)
         now = time.monotonic()
         if now - begin >= bound:
-            hint = (
-                f"ask for less (`scaling`, or --workers, --cpus, --gpus), add nodes, or set {WAIT_VARIABLE}"
-            )
-            raise InputError("the cluster", f"{missing} for {bound:g} s; {cluster_room()}", hint)
+            raise waited_too_long(missing, bound)
         if now - told >= SECONDS_BETWEEN_LINES:
             told = now
             log.info("waiting for %s; %s", wanted, cluster_room())
+
+
+def seconds_to_wait() -> float:
+    """The bound of a wait for room: `RAYNER_WAIT_SECONDS` of this process."""
+    return float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
+
+
+def waited_too_long(missing: str, seconds: float) -> InputError:
+    """The error of a wait for room that has reached its bound: what has not come, and what is free."""
+    hint = f"ask for less (`scaling`, or --workers, --cpus, --gpus), add nodes, or set {WAIT_VARIABLE}"
+    return InputError("the cluster", f"{missing} for {seconds:g} s; {cluster_room()}", hint)
 
 
 def cluster_room() -> str:

@@ -20,6 +20,7 @@ import yaml
 
 from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CorpusError, InputError, RaynerError
+from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.training.example_building import build_examples
 from rayner.runtime.training.ray_workers import work_on_cluster
 from rayner.runtime.training.train import train
@@ -56,6 +57,20 @@ def test_two_workers_train_one_model_and_read_no_file_of_the_recipe(
     assert told.metrics["step"] == result["steps"]
     assert 0 < told.metrics["dev/mrr"] <= result["metrics"]["mrr"]
     assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=2) == result
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_workers_that_have_no_room_are_refused_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WAIT_VARIABLE, "0.5")
+    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "0.5")
+    values = toy_values(tmp_path) | {"scaling": {"cpus_per_worker": 1000}}
+    recipe, out = parse_recipe(values, "recipe"), tmp_path / "run"
+    out.mkdir()
+    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    with pytest.raises(InputError, match=r"no room for 2 x cpus 1000\.0 for 0\.5 s; free are"):
+        work_on_cluster(recipe, train_task(recipe), examples, [], out, 2, Lines())
 
 
 @pytest.mark.faults

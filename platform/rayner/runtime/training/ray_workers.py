@@ -15,15 +15,16 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import RaynerError, RecipeError, StorageError
+from rayner.errors import RaynerError, RecipeError
 from rayner.files.publishing import Publication
+from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.cluster import ensure_ray, has_state_api
-from rayner.runtime.elsewhere import cluster_room
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
+from rayner.runtime.training.controller_callbacks import controller_callbacks, lasts
 from rayner.runtime.training.distributed import rank, same_workers, sum_over_workers, world_size
 from rayner.runtime.training.example_building import read_all
-from rayner.runtime.training.failures import GroupLostError, WorkerFailedError
+from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
 from rayner.runtime.training.train_controller import forget, give_up_room, noting
@@ -61,21 +62,11 @@ def work_on_cluster(
         RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
     """
     import ray
-    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig, UserCallback
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
     from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
-    from ray.train.v2._internal.execution.callback import ControllerCallback
     from ray.train.v2.api.exceptions import TrainingFailedError
-
-    class EndsForGood(UserCallback):
-        """Ends the run at once where starting the workers again would not help: Ray would start them."""
-
-        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-            """Raise what a worker raised: the controller takes no error of its own for a passing one."""
-            for error in worker_exceptions.values():
-                if _lasts(cause := getattr(error, "_base_exc", error)):
-                    raise cause
 
     class Trainer(TorchTrainer):
         """Without actors that each run would start, a second of CPU each, and that have nothing to do in it:
@@ -84,13 +75,6 @@ def work_on_cluster(
         def _create_default_callbacks(self) -> list[Any]:
             idle = (DatasetsCallback, *(() if has_state_api() else (PlacementGroupCleanerCallback,)))
             return [one for one in super()._create_default_callbacks() if not isinstance(one, idle)]
-
-    class TellsOfWaiting(ControllerCallback):
-        """Says what to do, each time that the workers did not start and Ray Train tries again."""
-
-        def after_controller_state_update(self, previous_state: Any, current_state: Any) -> None:
-            """Called with the controller's states."""
-            tell_of_waiting(previous_state, current_state, workers, resources)
 
     if publication is not None:
         # The workers begin with what is there.
@@ -108,7 +92,7 @@ def work_on_cluster(
     give_up_room(out)
     os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     # Of any kind, though only those of users are declared.
-    callbacks: list[Any] = [EndsForGood(), TellsOfWaiting(), noting(out)]
+    callbacks = [*controller_callbacks(needs_of_worker(scaling), workers), noting(out)]
     trainer = Trainer(
         _work_on_ray,
         train_loop_config={
@@ -162,23 +146,6 @@ def work_on_cluster(
     return outcome
 
 
-def tell_of_waiting(before: Any, now: Any, workers: int, resources: Mapping[str, float]) -> None:
-    """Log that the workers have no room yet, where Ray Train's controller goes on to schedule them again.
-
-    A cluster may grow, so that nothing is refused: that it waits, and for what, is told each minute, or as
-    often as RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S says.
-
-    Args:
-        before, now: states of the controller.
-        workers, resources: what was asked for, the resources of each worker.
-    """
-    if "Scheduling" not in type(before).__name__ or "Rescheduling" not in type(now).__name__:
-        return
-    each = ", ".join(f"{name} {value:g}" for name, value in resources.items())
-    hint = "Ask for fewer or smaller workers in the recipe's scaling or with --workers, or add nodes."
-    log.warning("waiting for room for %d workers with %s each; %s. %s", workers, each, cluster_room(), hint)
-
-
 @contextmanager
 def _interrupted_as_usual() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt: Ray Train would end the process, and keeps the signal ever after."""
@@ -204,7 +171,7 @@ def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
             return work(_run_of(config))
     except RaynerError as error:
         # Where all workers end with it, Ray needs not see a failure, which it would log at length.
-        if workers is not None and workers.ended_together and _lasts(error):
+        if workers is not None and workers.ended_together and lasts(error):
             return error
         raise
 
@@ -284,11 +251,6 @@ def _check_storage(out: Path, device: torch.device) -> None:
         what = f"cannot be seen by {int(missing)} of {world_size()} workers"
         hint = f"name a folder that all nodes see, with --out or {STORAGE_VARIABLE}"
         raise RecipeError(str(out), what, hint)
-
-
-def _lasts(error: BaseException) -> bool:
-    """Whether workers that start again would fail of it again."""
-    return isinstance(error, RaynerError) and not isinstance(error, (WorkerFailedError, StorageError))
 
 
 def _first_cause(error: Exception) -> str:
