@@ -82,7 +82,11 @@ def own_head(
 
 @contextlib.contextmanager
 def own_node(
-    head: Head, address: str, options: Sequence[str] = (), folder: Path | None = None
+    head: Head,
+    address: str,
+    options: Sequence[str] = (),
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[int]:
     """A further node, at another address of this machine; the process above all of it, begun in `folder`."""
     command = [
@@ -95,7 +99,7 @@ def own_node(
     with log.open("wb") as file:
         process = subprocess.Popen(
             command,
-            env=dict(head.environment),
+            env=dict(head.environment) | dict(environment or {}),
             cwd=folder or head.folder,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -146,10 +150,10 @@ class Nodes:
             self._end_one()
 
     @contextlib.contextmanager
-    def one(self, folder: Path) -> Iterator[str]:
+    def one(self, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
         """A further node, begun in a folder, that ends with the context; its address."""
         address = next(self._addresses)
-        with own_node(self.head, address, ["--num-cpus", "1"], folder):
+        with own_node(self.head, address, ["--num-cpus", "1"], folder, environment):
             yield address
 
     def _end_one(self) -> None:

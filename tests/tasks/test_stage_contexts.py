@@ -132,7 +132,7 @@ def test_a_stage_of_contexts_keeps_those_that_reach_its_minimum(folder: Path) ->
 
     found = scores()
     minimum = sorted(score for of_one in found for score in of_one)[3]
-    assert scores(minimum=minimum) == [[score for score in of_one if score > minimum] for of_one in found]
+    assert scores(minimum=minimum) == [[score for score in of_one if score >= minimum] for of_one in found]
     assert scores(minimum=minimum) != found
 
 

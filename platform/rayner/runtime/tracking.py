@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,7 +41,7 @@ class Tracker(Protocol):
 
 
 @contextlib.contextmanager
-def tracked(out: Path, recipe: BaseRecipe, step: int, watcher: Tracker | None) -> Iterator[list[Tracker]]:
+def tracked(out: Path, recipe: BaseRecipe, step: int, watchers: Sequence[Tracker]) -> Iterator[list[Tracker]]:
     """The trackers of a run that goes on at `step`, closed at the end.
 
     Raises:
@@ -50,8 +50,7 @@ def tracked(out: Path, recipe: BaseRecipe, step: int, watcher: Tracker | None) -
     trackers: list[Tracker] = [JsonLines(out / LOG, step), TensorBoard(out / "tensorboard", step)]
     if wants_mlflow(recipe):
         trackers.append(MLflow(recipe, out))
-    if watcher is not None:
-        trackers.append(watcher)
+    trackers.extend(watchers)
     try:
         yield trackers
     finally:

@@ -137,7 +137,7 @@ class ContextStage:
         else:
             scored = [(one, score_of[found.texts_of(sentence, one)]) for one in candidates]
             ordered = sorted(
-                (pair for pair in scored if pair[1] > settings.minimum), key=lambda pair: -pair[1]
+                (pair for pair in scored if pair[1] >= settings.minimum), key=lambda pair: -pair[1]
             )
         places: Sequence[int] = range(min(settings.count, len(ordered)))
         turns: dict[int, int] = {}

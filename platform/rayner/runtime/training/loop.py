@@ -60,7 +60,7 @@ class Run:
     """What every worker of a run is given.
 
     `key` names its data, as `key_of_data`; `dev` are the items to evaluate on, `calibration` those to make
-    scores probabilities by, perhaps none; `watcher` is shown what happens. The run pauses after `until`
+    scores probabilities by, perhaps none; `watchers` are shown what happens. The run pauses after `until`
     epochs, to be gone on with. `report` is told on every worker at once of the latest numbers and of
     `OUT/last`, at the end and at most each `SECONDS_BETWEEN_REPORTS` before. `publication` puts `out` in
     place where the run is at a URI.
@@ -73,7 +73,7 @@ class Run:
     dev: Sequence[Any]
     out: Path
     device: torch.device
-    watcher: Tracker | None = None
+    watchers: Sequence[Tracker] = ()
     until: int | None = None
     report: Callable[[Mapping[str, float], Path], None] | None = None
     publication: Publication | None = None
@@ -121,7 +121,7 @@ def _work(run: Run) -> TrainState:
     state, learner = _start(run)
     # Within an epoch its state is that of its start; between two, it is made anew.
     epoch_state = load_epoch_state(run.out, run.device) if state.position else None
-    opened = tracked(run.out, run.recipe, state.step, run.watcher) if rank() == 0 else None
+    opened = tracked(run.out, run.recipe, state.step, run.watchers) if rank() == 0 else None
     with opened or contextlib.nullcontext([]) as trackers:
         loop = Loop(run, learner, state, Clock(state.seconds, run.device), trackers, epoch_state)
         while not loop.state.finished and not _pauses(run, loop.state):

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
 from rayner.runtime.training.train_controller import forget, give_up_room, noting
-from rayner.runtime.training.training_progress import watched
+from rayner.runtime.training.training_progress import Lines, watched
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
 from rayner.tasks.registry import parse_recipe
@@ -103,6 +104,7 @@ def work_on_cluster(
             "dev": ray.put(dev),
             "calibration": ray.put(calibration),
             "out": str(out),
+            "node": _node(),
             "publication": (publication.uri, publication.owner) if publication is not None else None,
             "until": until,
         },
@@ -199,19 +201,34 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         dev=read_all(task, dev),
         out=out,
         device=device,
-        watcher=Gauges(out.name),
+        watchers=[Gauges(out.name)] if _driver_sees(config) else [Gauges(out.name), Lines()],
         until=config["until"],
-        report=_report,
+        report=partial(_report, Path(config["out"])),
         publication=publication,
         calibration=read_all(task, calibration),
     )
 
 
-def _report(numbers: Mapping[str, float], checkpoint: Path) -> None:
-    """Tell Ray Train, on all workers at once, how far the run is; nothing is copied."""
+def _driver_sees(config: Mapping[str, Any]) -> bool:
+    """Whether the driver can read the log of the run as this worker writes it."""
+    return config["publication"] is None or config["node"] == _node()
+
+
+def _node() -> str:
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
+
+
+def _report(out: Path, numbers: Mapping[str, float], checkpoint: Path) -> None:
+    """Tell Ray Train, on all workers at once, how far the run is; nothing is copied.
+
+    Args:
+        out: the run's folder on the driver's machine: Ray takes no checkpoint outside of it, by its name.
+    """
     from ray.train import Checkpoint, CheckpointUploadMode, report
 
-    place = Checkpoint.from_directory(checkpoint)
+    place = Checkpoint.from_directory(out / checkpoint.name)
     report(dict(numbers), checkpoint=place, checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD)
 
 

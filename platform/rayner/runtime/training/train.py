@@ -176,7 +176,7 @@ def _train(
             read_all(task, dev),
             out,
             device,
-            watch,
+            [watch],
             until,
             publication=publication,
             calibration=read_all(task, apart),
