@@ -252,3 +252,9 @@ def test_a_name_in_quotes_may_hold_a_line_end_and_is_closed(tmp_path: Path) -> N
     path.write_text('name\n"Ada\nBob\nCid\n')
     with pytest.raises(CorpusError, match=r"names\.csv:2: .*, at line 4; close the quotes"):
         read_dictionary(path, "PER")
+
+
+def test_a_knowledge_base_in_parquet_is_no_dictionary_but_becomes_one(tmp_path: Path) -> None:
+    path = tmp_path / "kb.parquet"
+    with pytest.raises(CorpusError, match=r"is Parquet, .*: rayner kb convert .*kb\.parquet --out kb\.jsonl"):
+        read_dictionary(path)

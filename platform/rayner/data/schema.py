@@ -268,7 +268,7 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         chain=row.get("chain"),
         head=None if head is None else (head["start"], head["end"]),
         score=_number(row.get("score")),
-        types=tuple((t["name"], _number(t["score"])) for t in row.get("types") or ()),
+        types=tuple(map(_fine_type, row.get("types") or ())),
         candidates=tuple(_candidate(c) for c in row.get("candidates") or ()),
         margin=_number(row.get("margin")),
         probability=_number(row.get("probability")),
@@ -291,6 +291,12 @@ def _candidate(row: dict[str, Any]) -> Candidate:
         # Rows of before candidates had names: the id was called `name`.
         return Candidate(row["name"], _number(row["score"]))
     return Candidate(row["entity_id"], _number(row["score"]), row.get("name"), row.get("matched"))
+
+
+def _fine_type(row: dict[str, Any]) -> tuple[str, float]:
+    if not isinstance(row, dict):
+        raise TypeError(f'{row!r} among the fine types of a mention, not {{"name": ..., "score": ...}}')
+    return row["name"], _number(row["score"])
 
 
 def _number(value: Any) -> Any:

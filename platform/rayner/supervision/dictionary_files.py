@@ -28,8 +28,12 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     Raises:
         CorpusError: a line that cannot be read, or a file without names.
     """
-    lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
     kind = suffix(path)
+    if kind in (".parquet", ".pq"):
+        out = path.with_suffix(".jsonl").name
+        hint = f"write it as JSON lines first: rayner kb convert {path} --out {out}"
+        raise CorpusError(str(path), "is Parquet, which is no form of a dictionary", hint)
+    lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
     header = (
         [cell.strip().lower() for cell in lines[0].split("," if kind == ".csv" else "\t")] if lines else []
     )

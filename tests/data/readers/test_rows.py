@@ -91,6 +91,16 @@ def test_rows_that_are_no_documents_are_rejected_by_line(tmp_path: Path, row: st
     assert json.dumps(reject.to_row(), ensure_ascii=False).encode()
 
 
+def test_fine_types_without_scores_are_shown_how_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    mention = '{"start": 0, "end": 1, "type": "X", "types": ["/person"]}'
+    path.write_text(f'{{"text": "a", "mentions": [{mention}]}}\n')
+    with pytest.raises(
+        CorpusError, match=r"'/person' among the fine types .*, not \{\"name\": \.\.\., \"score"
+    ):
+        read_corpus(path)
+
+
 def test_whole_numbers_are_scores(tmp_path: Path) -> None:
     large = 123456789
     mention = {"start": 0, "end": 1, "type": "X", "score": large, "margin": -large, "probability": 1}

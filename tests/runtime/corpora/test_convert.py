@@ -137,8 +137,12 @@ def test_a_finished_conversion_is_not_done_again(
     read = counting(monkeypatch)
     assert convert([files], tmp_path / "out", workers=0) == first
     assert not read
+    for path in (tmp_path / "out").glob("documents-*"):
+        path.unlink()
+    again = convert([files], tmp_path / "out", workers=0)
+    assert (again["documents"], len(read)) == (first["documents"], 50), "who removed the documents wants them"
     convert([files], tmp_path / "out", workers=0, fresh=True)
-    assert len(read) == 50
+    assert len(read) == 100
     for path in sorted(files.iterdir())[30:]:
         path.unlink()
     fewer = convert([files], tmp_path / "out", workers=0)

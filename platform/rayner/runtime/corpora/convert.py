@@ -52,6 +52,8 @@ SOURCES = (
 """The modules by which documents, labels of a dictionary and chains come out as they do."""
 COUNTS = "counts.json"
 LOCK = ".lock"
+_BESIDE = frozenset({COUNTS, LOCK, "rejects.jsonl", "losses.jsonl"})
+"""What lies beside the documents."""
 DOING = "writes this corpus"
 KEYS_OF_LOSSES = ("to", "lost")
 KEYS = ("format", "documents", "mentions", "types", "repaired", "rejected", "duplicates", "seconds")
@@ -217,7 +219,7 @@ def _process_into(
     parts = cut_parts(units, purpose, part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
-    if finished.get("key") == key and not fresh:
+    if finished.get("key") == key and not fresh and _holds_documents(out):
         log.info("%s is up to date", out)
         return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
             "notes"
@@ -291,6 +293,11 @@ def _is_ours(out: Path) -> bool:
     # An object that was lost at a URI is an empty file, where the work starts over.
     is_lost = (out / COUNTS).exists() and not (out / COUNTS).stat().st_size
     return is_lost or "key" in _read_counts(out) or any(out.glob(".parts"))
+
+
+def _holds_documents(out: Path) -> bool:
+    """Whether a finished folder still has any: who removed them would be told that all is done."""
+    return any(path.name not in _BESIDE for path in out.iterdir())
 
 
 def _read_counts(out: Path) -> dict[str, Any]:
