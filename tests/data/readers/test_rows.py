@@ -95,9 +95,7 @@ def test_fine_types_without_scores_are_shown_how_they_are_written(tmp_path: Path
     path = tmp_path / "a.jsonl"
     mention = '{"start": 0, "end": 1, "type": "X", "types": ["/person"]}'
     path.write_text(f'{{"text": "a", "mentions": [{mention}]}}\n')
-    with pytest.raises(
-        CorpusError, match=r"'/person' among the fine types .*, not \{\"name\": \.\.\., \"score"
-    ):
+    with pytest.raises(CorpusError, match=r"'/person' among the fine types .*, not \{\"name\""):
         read_corpus(path)
 
 
