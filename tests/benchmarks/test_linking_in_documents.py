@@ -33,8 +33,8 @@ def test_differences_are_paired_and_documents_are_drawn_whole() -> None:
     right = {name: [name != BASE, True] for name in WAYS}
     found = {**right, **{f"{name}: all": of for name, of in right.items()}}
     one = {"unseen": [True, False], "document": [0, 1], "composite": [False, True], "explained": [True, True]}
-    table = {(row["mentions"], row["by"]): SimpleNamespace(**row) for row in rows([{**one, **found}])}
-    assert table["unseen", BASE].top1 == 0
-    assert (table["all", "composites"].top1, table["all", "composites"].top1_gain) == (1.0, 0.5)
-    assert table["several entities", "composites"].n == 1
-    assert table["all", "composites"].all_entities_low == pytest.approx(0.0)
+    table = {(row["mentions"], row["strings"]): SimpleNamespace(**row) for row in rows([{**one, **found}])}
+    assert table["unseen", BASE].top_1 == 0
+    assert (table["all", "composites"].top_1, table["all", "composites"].top_1_gain) == (1.0, 0.5)
+    assert table["several entities", "composites"].count == 1
+    assert table["all", "composites"].all_gain_interval[0] == pytest.approx(0.0)
