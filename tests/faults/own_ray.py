@@ -150,11 +150,11 @@ class Nodes:
             self._end_one()
 
     @contextlib.contextmanager
-    def one(self, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-        """A further node, begun in a folder, that ends with the context; its address."""
+    def one(self, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[tuple[str, int]]:
+        """A further node, begun in a folder, that ends with the context; its address and its process."""
         address = next(self._addresses)
-        with own_node(self.head, address, ["--num-cpus", "1"], folder, environment):
-            yield address
+        with own_node(self.head, address, ["--num-cpus", "1"], folder, environment) as process:
+            yield address, process
 
     def _end_one(self) -> None:
         _, stack = self._running.pop(self.addresses[0])

@@ -59,7 +59,7 @@ def test_a_node_that_does_not_see_the_folder_is_named(
     nodes.have(1)
     folder = nodes.head.folder
     (tmp_path / "elsewhere").mkdir()
-    with nodes.one(tmp_path / "elsewhere") as address:
+    with nodes.one(tmp_path / "elsewhere") as (address, _):
         # This path leads each process to the folder that it was begun in.
         done = subprocess.run(
             [*command, "--out", "/proc/self/cwd/sweep"],
@@ -129,7 +129,7 @@ def test_a_node_that_joins_later_and_does_not_see_the_folder_is_named(
         assert driver.poll() is None, log.read_text()[-3000:]
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
-        with nodes.one(elsewhere) as address:
+        with nodes.one(elsewhere) as (address, _):
             assert driver.wait(400) == 2, log.read_text()[-3000:]
         assert not list(out.glob("trials/*/outcome.json"))
     finally:

@@ -42,7 +42,7 @@ def sweep(nodes: Nodes, storage: Storage, tmp_path: Path, machine: str) -> subpr
 def test_another_machine_is_named(nodes: Nodes, storage: Storage, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    with nodes.one(elsewhere) as address:
+    with nodes.one(elsewhere) as (address, _):
         # This path leads each process to the folder that it was begun in.
         done = sweep(nodes, storage, tmp_path, "/proc/self/cwd/machine")
     assert done.returncode == 2, done.stderr[-3000:]
