@@ -26,7 +26,7 @@ from rayner.tasks.context_rankers import check_ranker
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.standardizer.candidate_rows import candidate_rows
-from rayner.tasks.standardizer.reranking import CANDIDATES, FEWEST_CANDIDATES, RERANKER
+from rayner.tasks.standardizer.reranker import CANDIDATES, FEWEST_CANDIDATES, RERANKER
 from rayner.tasks.standardizer.strings import load_entity_strings
 
 BEST = "best"

@@ -16,7 +16,7 @@ from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import names_of
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.standardizer.predictor import unanswerable
-from rayner.tasks.standardizer.reranking import Query, entity_text
+from rayner.tasks.standardizer.reranker import Query, entity_text
 from rayner.tasks.standardizer.strings import EntityStrings
 
 FOLDS = 5

@@ -18,9 +18,9 @@ from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
-from rayner.tasks.standardizer.calibration import calibrate
+from rayner.tasks.standardizer.nil_mentions import calibrate
 from rayner.tasks.standardizer.predictor import unanswerable
-from rayner.tasks.standardizer.reranking import Query, RankerWeights, Reranker
+from rayner.tasks.standardizer.reranker import Query, RankerWeights, Reranker
 
 log = logging.getLogger(__name__)
 

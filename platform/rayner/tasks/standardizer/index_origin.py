@@ -14,7 +14,7 @@ from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.tasks.standardizer.fitting import FILE as FITTED
-from rayner.tasks.standardizer.reranking import RERANKER
+from rayner.tasks.standardizer.reranker import RERANKER
 
 
 def origin_of(checkpoint: Path, recipe: BaseRecipe) -> dict[str, str]:

@@ -28,8 +28,8 @@ from rayner.metrics.nil import (
     check_nil_share,
 )
 from rayner.retrieval.combiner import Weight, likeness
-from rayner.tasks.standardizer.calibration import evidence_of
-from rayner.tasks.standardizer.reranking import Query, Reranker
+from rayner.tasks.standardizer.nil_mentions import evidence_of
+from rayner.tasks.standardizer.reranker import Query, Reranker
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex

@@ -13,7 +13,7 @@ from rayner.data.sentences import sentences_of_mentions
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.predictor import Standardizer
-from rayner.tasks.standardizer.reranking import Query
+from rayner.tasks.standardizer.reranker import Query
 
 
 class MentionText(NamedTuple):

@@ -40,7 +40,7 @@ from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.objective import contrast, label_of
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import Standardizer
-from rayner.tasks.standardizer.reranking import RERANKER, RankerWeights, Reranker
+from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
 

@@ -28,7 +28,7 @@ from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.candidate_rows import FOLDS, candidate_rows
 from rayner.tasks.standardizer.fitting import FEWEST, Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.predictor import Standardizer
-from rayner.tasks.standardizer.reranking import NAMES_READ, Query, RankerWeights, Reranker, entity_text
+from rayner.tasks.standardizer.reranker import NAMES_READ, Query, RankerWeights, Reranker, entity_text
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.strings import load_entity_strings
 from tests.tasks.small_pairs import ranker_recipe
