@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 import ray
 from ray.exceptions import OutOfMemoryError
-from ray.train.v2._internal.execution.controller import state as states
 
 from rayner.errors import InputError, RaynerError
 from rayner.runtime import actors, elsewhere
 from rayner.runtime.actors import LOSSES, each_on_actors
 from rayner.runtime.elsewhere import ATTEMPTS, WAIT_VARIABLE, Needs, work_elsewhere
-from rayner.runtime.training import controller_callbacks
-from rayner.runtime.training.controller_callbacks import RoomWatch
 
 
 class Cluster:
@@ -121,30 +118,3 @@ def test_work_elsewhere_that_is_killed_for_memory_is_begun_again(monkeypatch: py
     Cluster(monkeypatch, room=1).killed = set(range(9))
     with pytest.raises(RaynerError, match=f"lost its node or process {ATTEMPTS} times"):
         work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {})
-
-
-def test_a_training_tells_each_time_that_its_workers_did_not_start_and_gives_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    Cluster(monkeypatch, room=2)
-    now = [0.0]
-    monkeypatch.setattr(controller_callbacks.time, "monotonic", lambda: now[0])
-    monkeypatch.setenv(WAIT_VARIABLE, "100")
-    watch = RoomWatch(Needs(1, gpus=0.5), 4)
-    monkeypatch.delenv(WAIT_VARIABLE)
-    scheduling: Any = states.SchedulingState(None)  # pyright: ignore[reportArgumentType]
-    again: Any = states.ReschedulingState(None)  # pyright: ignore[reportArgumentType]
-
-    def tried(at: float) -> None:
-        watch.changed(again, scheduling)
-        now[0] = at
-        watch.changed(scheduling, again)
-
-    tried(60.0)
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert record.message.startswith("waiting for room for 4 x cpus 1, gpus 0.5; free are 0 of 2 CPU")
-    watch.changed(scheduling, states.RunningState())
-    tried(150.0)
-    with pytest.raises(InputError, match=r"no room for 4 x cpus 1, gpus 0\.5 for 100 s; free are 0 of 2 CPU"):
-        tried(210.0)

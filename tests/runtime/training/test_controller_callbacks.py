@@ -1,0 +1,66 @@
+"""What a run adds to Ray Train's controller: a bound of the wait for room, and a log of what is news."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import ray
+from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+from ray.train.v2._internal.execution import callback_manager
+from ray.train.v2._internal.execution.controller import controller
+from ray.train.v2._internal.execution.controller import state as states
+
+from rayner.errors import InputError
+from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
+from rayner.runtime.training import controller_callbacks
+from rayner.runtime.training.controller_callbacks import RoomWatch, hide_known_errors
+
+
+def test_that_workers_did_not_start_is_told_each_time_and_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(controller_callbacks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 0.0})
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setenv(WAIT_VARIABLE, "100")
+    watch = RoomWatch(Needs(1, gpus=0.5), 4)
+    # The controller's process has another environment.
+    monkeypatch.delenv(WAIT_VARIABLE)
+    scheduling: Any = states.SchedulingState(None)  # pyright: ignore[reportArgumentType]
+    again: Any = states.ReschedulingState(None)  # pyright: ignore[reportArgumentType]
+
+    def tried(until: float) -> None:
+        watch.changed(again, scheduling)
+        now[0] = until
+        watch.changed(scheduling, again)
+
+    tried(60.0)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.message.startswith("waiting for room for 4 x cpus 1, gpus 0.5; free are 0 of 2 CPU")
+    watch.changed(scheduling, states.RunningState())
+    tried(150.0)
+    with pytest.raises(InputError, match=r"no room for 4 x cpus 1, gpus 0\.5 for 100 s; free are 0 of 2 CPU"):
+        tried(210.0)
+
+
+@pytest.mark.parametrize("module", [callback_manager, controller])
+def test_errors_that_are_told_in_a_line_are_no_tracebacks(
+    module: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {one: [*one.logger.filters] for one in (callback_manager, controller)}
+    hide_known_errors()
+    try:
+        for error in (InputError("a", "b"), WorkerGroupStartupTimeoutError(2), ValueError("news")):
+            try:
+                raise error
+            except Exception:
+                module.logger.exception("raised")
+        module.logger.warning("without an error")
+    finally:
+        for one, filters in before.items():
+            one.logger.filters[:] = filters
+    assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [ValueError, None]
