@@ -191,6 +191,8 @@ def test_a_context_without_room_or_with_an_unknown_method_is_refused() -> None:
         tagger(context={})
     with pytest.raises(RecipeError, match=r"context\.methods"):
         tagger(windows=WINDOWS, context={"methods": ["nearby"]})
+    with pytest.raises(RecipeError, match="diverse choice of 3 among 3 candidates; name more"):
+        tagger(windows=WINDOWS, context={"choice": "diverse", "count": 3})
     with pytest.raises(RecipeError, match="minimum of scores without a ranker"):
         tagger(windows=WINDOWS, context={"minimum": 0.5})
 

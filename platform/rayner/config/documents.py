@@ -194,6 +194,15 @@ class ContextSettings(Settings):
             raise ValueError("has a minimum of scores without a ranker that gives them")
         return self
 
+    @model_validator(mode="after")
+    def _there_is_a_choice(self) -> ContextSettings:
+        most = len(self.methods) * (self.candidates or self.count)
+        if self.choice == "diverse" and most <= self.count:
+            raise ValueError(
+                f"has a diverse choice of {self.count} among {most} candidates; name more of these"
+            )
+        return self
+
 
 class DocumentTraining(TrainingSettings):
     """Optimization over windows of documents, beside what every training has."""
