@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -113,6 +115,13 @@ class Kind(Protocol):
     def source(self, recipe: Any) -> Source:
         """The training items of a recipe, to be cut into folds."""
         ...
+
+
+def shell_path(path: str) -> str:
+    """A path of a recipe as a shell takes it, which puts in its variables as a recipe does."""
+    if shlex.quote(path) == path:
+        return path
+    return '"' + re.sub(r'(["`\\])', r"\\\1", path) + '"'
 
 
 def lines_file(line: Callable[[Any], str]) -> Callable[[Path], AbstractContextManager[Callable[[Any], None]]]:

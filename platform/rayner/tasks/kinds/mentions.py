@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,12 +24,19 @@ from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, shell_path
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
 log = logging.getLogger(__name__)
 
 _CURVE_POINTS = 50
+_COLUMN_OPTIONS = {
+    "entity_id": "--id-column",
+    "name": "--name-column",
+    "aliases": "--alias-column",
+    "type": "--type-column",
+    "description": "--description-column",
+}
 _FOUND = pa.struct(
     [
         ("entity_id", pa.string()),
@@ -203,10 +211,16 @@ def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tup
 
 def _build_command(recipe: StandardizerRecipe) -> str:
     """What builds the index of the recipe's knowledge base, with all mentions that it names as aliases."""
-    files = " ".join(recipe.knowledge_base.paths)
-    mentions = recipe.mentions.train if recipe.mentions.are_aliases else ()
-    aliases = "".join(f" --mentions {path}" for path in mentions)
-    return f"rayner index build {FOLDER} {files}{aliases} --out index"
+    base = recipe.knowledge_base
+    words = [shell_path(path) for path in base.paths]
+    if base.format != "auto":
+        words += ["--format", base.format]
+    for field, column in base.columns:
+        if column is not None:
+            words += [_COLUMN_OPTIONS[field], shlex.quote(column)]
+    if recipe.mentions.are_aliases:
+        words += [word for path in recipe.mentions.train for word in ("--mentions", shell_path(path))]
+    return f"rayner index build {FOLDER} {' '.join(words)} --out index"
 
 
 def _parts(mentions: Iterable[MentionString], fractions: Mapping[str, float], seed: int) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""The commands of a checkpoint's README and at the end of a training can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from rayner.tasks.card import commands_for
+from rayner.tasks.registry import parse_recipe, task_of
+
+CHECKPOINT = "my runs/best"
+
+
+def commands(values: dict[str, Any]) -> list[list[str]]:
+    recipe = parse_recipe(values, "recipe")
+    return [shlex.split(line) for line in commands_for(task_of(recipe).kind.card(recipe), CHECKPOINT)]
+
+
+def standardizer(**base: Any) -> dict[str, Any]:
+    return {"task": "standardizer", "knowledge_base": base, "mentions": {"train": ["my names.jsonl"]}}
+
+
+def test_the_command_that_builds_an_index_names_files_with_spaces() -> None:
+    build = commands(standardizer(paths=["my base.csv", "$RAYNER_DATA/more.csv"]))[0]
+    assert build == [
+        *["rayner", "index", "build", CHECKPOINT, "my base.csv", "$RAYNER_DATA/more.csv"],
+        *["--mentions", "my names.jsonl", "--out", "index"],
+    ]
+
+
+def test_a_shell_still_replaces_the_variables_of_a_path() -> None:
+    recipe = parse_recipe(standardizer(paths=["$RAYNER_DATA/base.csv"]), "recipe")
+    (build, *_) = commands_for(task_of(recipe).kind.card(recipe), CHECKPOINT)
+    assert ' "$RAYNER_DATA/base.csv" ' in build
+
+
+def test_the_command_that_builds_an_index_reads_the_base_as_the_recipe_does() -> None:
+    columns = {"entity_id": "key", "name": "the name"}
+    build = commands(standardizer(paths=["base.csv"], format="columns", columns=columns))[0]
+    given = ["--format", "columns", "--id-column", "key", "--name-column", "the name"]
+    assert build[5 : 5 + len(given)] == given
