@@ -1,14 +1,17 @@
-"""The commands of a checkpoint's README and at the end of a training can be pasted."""
+"""The commands of a checkpoint's README and at the end of a training can be pasted, and say where dev is."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Any
 
-from rayner.tasks.card import commands_for
+import pytest
+
+from rayner.tasks.card import commands_for, model_card
 from rayner.tasks.registry import parse_recipe, task_of
 
 CHECKPOINT = "my runs/best"
+TYPES = [{"name": "PER", "description": "people"}]
 
 
 def commands(values: dict[str, Any]) -> list[list[str]]:
@@ -39,3 +42,19 @@ def test_the_command_that_builds_an_index_reads_the_base_as_the_recipe_does() ->
     build = commands(standardizer(paths=["base.csv"], format="columns", columns=columns))[0]
     given = ["--format", "columns", "--id-column", "key", "--name-column", "the name"]
     assert build[5 : 5 + len(given)] == given
+
+
+@pytest.mark.parametrize("task", ["recognizer", "tagger", "typer", "coreference", "chains", "gaussian"])
+def test_a_readme_says_which_documents_were_held_out(task: str) -> None:
+    values: dict[str, Any] = {"task": task, "corpus": {"train": ["train"], "dev_fraction": 0.1}}
+    values |= {} if task in ("coreference", "chains") else {"types": TYPES}
+    recipe = parse_recipe(values, "recipe")
+    text = model_card(recipe, task_of(recipe).kind.card(recipe), {"f1": 0.5})
+    assert "## Scores on `10% of the training documents`\n" in text
+
+
+def test_a_readme_without_dev_names_none() -> None:
+    recipe = parse_recipe({"task": "tagger", "corpus": {"train": ["train"]}, "types": TYPES}, "recipe")
+    text = model_card(recipe, task_of(recipe).kind.card(recipe), {})
+    assert "## Scores\n" in text
+    assert "nothing" not in text

@@ -44,6 +44,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(train(recipe, folder / "run")["checkpoint"])
 
 
+def test_the_python_of_its_readme_runs(trained: Path) -> None:
+    text = (trained / "README.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0].replace("THIS_FOLDER", str(trained)), names)
+    assert [document.document_id for document in names["documents"]] == ["1"]
+
+
 def test_it_learns_stories(trained: Path) -> None:
     loaded = load_checkpoint(trained, "cpu")
     documents = [story(number) for number in range(14)]

@@ -24,7 +24,7 @@ def model_card(recipe: BaseRecipe, words: Card, metrics: Mapping[str, Any]) -> s
         "",
         *words.about,
         "",
-        f"## Scores on {_listed(words.dev)}",
+        "## Scores" + (f" on {_listed(words.dev)}" if words.dev else ""),
         "",
         *(["| metric | % |", "| --- | ---: |", *rows, "", judged] if rows else [unjudged]),
         "",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from rayner.config.documents import CorpusSettings
 from rayner.files.whole import text_file
 from rayner.tasks.base import Mode, Predictor
 
@@ -122,6 +123,12 @@ def shell_path(path: str) -> str:
     if shlex.quote(path) == path:
         return path
     return '"' + re.sub(r'(["`\\])', r"\\\1", path) + '"'
+
+
+def held_out_documents(corpus: CorpusSettings) -> Sequence[str]:
+    """The development part in the words of a card."""
+    part = (f"{corpus.dev_fraction:.0%} of the training documents",) if corpus.dev_fraction else ()
+    return corpus.dev or part
 
 
 def lines_file(line: Callable[[Any], str]) -> Callable[[Path], AbstractContextManager[Callable[[Any], None]]]:

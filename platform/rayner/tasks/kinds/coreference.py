@@ -11,7 +11,7 @@ from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of
 
 
@@ -56,16 +56,20 @@ class Coreference(Documents):
         """How to resolve texts with it."""
         return Card(
             train=recipe.corpus.train,
-            dev=recipe.corpus.dev,
+            dev=held_out_documents(recipe.corpus),
             about=["Finds coreference chains by mention ranking (Lee et al. 2017)."],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",
                 f"rayner corpus resolve TEXTS --resolver rules --resolver ranking:{FOLDER} --out stories",
             ],
             python=[
+                "from pathlib import Path",
+                "",
+                "from rayner.data.schema import Document",
                 "from rayner.tasks.checkpoint import load_checkpoint",
                 "from rayner.tasks.predict import predict",
                 "",
-                f'documents = predict(load_checkpoint(Path("{FOLDER}")).predictor(), documents)',
+                f'resolver = load_checkpoint(Path("{FOLDER}")).predictor()',
+                'documents = list(predict(resolver, [Document("1", "Ada wrote it, and she signed it.")]))',
             ],
         )

@@ -23,7 +23,7 @@ from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
 from rayner.tasks.splits import Change, Split, change_of, document_units, read_documents
 from rayner.tasks.splits import Documents as FoundDocuments
 
@@ -109,7 +109,7 @@ class Documents:
         """The types, and how to annotate."""
         return Card(
             train=recipe.corpus.train,
-            dev=recipe.corpus.dev,
+            dev=held_out_documents(recipe.corpus),
             about=["## Types", "", *types_on_a_card(recipe.types, "recipe.yaml")],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rayner.data.schema import Document
 from rayner.tasks.base import Mode
-from rayner.tasks.kinds.base import FOLDER, Card
+from rayner.tasks.kinds.base import FOLDER, Card, held_out_documents
 from rayner.tasks.kinds.documents import Documents
 
 
@@ -37,7 +37,7 @@ class Stories(Documents):
         """How to begin another training with the encoder."""
         return Card(
             train=recipe.corpus.train,
-            dev=recipe.corpus.dev,
+            dev=held_out_documents(recipe.corpus),
             about=[
                 "A pre-trained encoder (EnCore, Mtumbuka and Schockaert 2024): it answers nothing itself."
             ],

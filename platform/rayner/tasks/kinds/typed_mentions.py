@@ -17,7 +17,7 @@ from rayner.errors import CorpusError
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
 
 
@@ -92,7 +92,7 @@ class TypedMentions:
         """The types, and how to type mentions."""
         return Card(
             train=recipe.corpus.train,
-            dev=recipe.corpus.dev,
+            dev=held_out_documents(recipe.corpus),
             about=[
                 "## Types",
                 "",
