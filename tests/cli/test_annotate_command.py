@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,14 +132,21 @@ def test_types_that_were_never_learned_are_named_with_their_threshold(
     assert json.loads(printed.splitlines()[-1])["new_types"] == {"TOWN": "dynamic"}
 
 
-def test_without_json_a_summary_and_the_next_command(
+def test_without_json_a_summary_and_a_next_command_that_shows_the_mentions(
     checkpoint: Path, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, printed, _ = run(capsys, checkpoint, given, "--out", tmp_path / "out", "--workers", 0)
+    out = tmp_path / 'Ann\'s "$texts"'
+    status, printed, _ = run(capsys, checkpoint, given, "--out", out, "--workers", 0)
     assert status == 0
     assert "documents:" in printed
     assert "startup_seconds:" in printed
-    assert "next:" in printed
+    _, _, following = printed.partition("next:")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    shown = subprocess.run(
+        following.strip(), shell=True, env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "'start': " in shown.stdout
 
 
 def test_what_the_user_can_correct_is_one_line_and_status_2(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
 
 from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 
 
 def annotate(
@@ -115,7 +116,8 @@ def annotate(
 
     def show(counts: dict[str, Any]) -> None:
         shown = {k: v for k, v in counts.items() if v or k in ("documents", "rejected", "mentions")}
-        read = f"import pandas; print(pandas.read_parquet({out!r}))"
-        print_summary(shown, [f'python -c "{read}"'])
+        folder = json.dumps(out, ensure_ascii=False)  # double quotes: a shell takes the whole in single ones
+        read = f'import pandas; print(*pandas.read_parquet({folder}).mentions.head(), sep="\\n")'
+        print_summary(shown, [command("python", "-c", read)])
 
     print_result(counts, as_json, show)
