@@ -137,8 +137,9 @@ def _show(result: dict[str, Any], folder: Path) -> None:
         "checkpoint": winner["checkpoint"] or "none",
         "seconds": result["seconds"],
     }
-    commands = [command("rayner", "report", folder), command("rayner", "train", result["best"])]
-    print_summary(facts, commands)
+    # The recipes of all sweeps have one name, and would all be trained in runs/best.
+    train = command("rayner", "train", result["best"], "--out", f"{folder}_best")
+    print_summary(facts, [command("rayner", "report", folder), train])
 
 
 def _doubt(result: dict[str, Any]) -> dict[str, str]:
