@@ -82,8 +82,16 @@ def build(
         )
 
     def show(built: dict[str, Any]) -> None:
-        check = [command("rayner", "kb", "check", *files)] if built["rejected"] else []
-        _show(built, [*check, command("rayner", "standardize", checkpoint, "--index", out, "FILE")])
+        from rayner.tasks.kinds.mentions import reading_options
+
+        check = command("rayner", "kb", "check", *files, *reading_options(format, columns))
+        _show(
+            built,
+            [
+                *([check] if built["rejected"] else []),
+                command("rayner", "standardize", checkpoint, "--index", out, "FILE"),
+            ],
+        )
 
     print_result(result, as_json, show)
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from rayner.config import StandardizerRecipe
 from rayner.config.recipe_files import corpus_paths
+from rayner.config.standardizer import ColumnSettings
+from rayner.data.knowledge_bases import Columns
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
@@ -209,15 +211,20 @@ def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tup
     return found, len(unknown)
 
 
+def reading_options(format: str, columns: ColumnSettings | Columns) -> list[str]:
+    """The options of a command that reads a knowledge base in this format, with these columns."""
+    found = [] if format == "auto" else ["--format", format]
+    for field, option in _COLUMN_OPTIONS.items():
+        if (column := getattr(columns, field)) is not None:
+            found += [option, column]
+    return found
+
+
 def _build_command(recipe: StandardizerRecipe) -> str:
     """What builds the index of the recipe's knowledge base, with all mentions that it names as aliases."""
     base = recipe.knowledge_base
     words = [shell_path(path) for path in base.paths]
-    if base.format != "auto":
-        words += ["--format", base.format]
-    for field, column in base.columns:
-        if column is not None:
-            words += [_COLUMN_OPTIONS[field], shlex.quote(column)]
+    words += map(shlex.quote, reading_options(base.format, base.columns))
     if recipe.mentions.are_aliases:
         words += [word for path in recipe.mentions.train for word in ("--mentions", shell_path(path))]
     return f"rayner index build {FOLDER} {' '.join(words)} --out index"
