@@ -145,7 +145,8 @@ def check_files(folder: Path) -> None:
         files: dict[str, str] = dict(manifest["files"])
         version = manifest["format"]
     except FileNotFoundError:
-        raise CheckpointError(str(path), "is missing", HINT) from None
+        hint = f"name a checkpoint folder, such as RUN/best, or {HINT}"
+        raise CheckpointError(str(path), "is missing", hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error

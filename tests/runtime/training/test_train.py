@@ -133,6 +133,7 @@ def test_evaluation_calls_types_as_the_recipe_does_and_names_those_that_do_not_c
     assert evaluate(out / "best", tmp_path / "old.jsonl", intervals=False)["support"] == 0
     kind = others[0].mentions[0].type
     assert f"mentions of types that are not looked for do not count: {kind} (" in caplog.text
+    assert "no mention is annotated of a type that is looked for" in caplog.text
     shutil.copytree(out / "best", tmp_path / "best")
     rename = {f"old {t['name']}": t["name"] for t in values["types"]}
     recipe = parse_recipe({**values, "corpus": {**values["corpus"], "rename": rename}}, "recipe")

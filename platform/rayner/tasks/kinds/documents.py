@@ -190,10 +190,10 @@ def _parts(documents: Iterable[Document], fractions: Mapping[str, float], seed: 
 
 
 def _name_other_types(mentions: Mapping[str, int], types: Sequence[str] | None) -> None:
-    """Say which mentions are no part of the score."""
-    if types is None:
-        return
-    known = set(types)
+    """Say which mentions are no part of the score, and whether none is."""
+    known = set(mentions if types is None else types)
+    if known.isdisjoint(mentions):
+        log.warning("no mention is annotated of a type that is looked for: scores of 0 tell nothing")
     others = Counter({name: count for name, count in mentions.items() if name not in known})
     if others:
         named = ", ".join(f"{name} ({count})" for name, count in others.most_common(10))
