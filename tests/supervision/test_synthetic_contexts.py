@@ -190,6 +190,16 @@ def test_no_negative_is_of_the_same_book_or_has_the_entity() -> None:
     assert (row.context, counts) == ("It poured.", {"sampled": 1})
 
 
+def test_a_sentence_of_several_entities_has_no_negative_twice() -> None:
+    rows = [
+        ContextRow("Ahab met Stubb.", f"{name} ran.", True, ("Ahab", "Stubb")) for name in ("Ahab", "Stubb")
+    ]
+    few = [SourceSentence("It poured.", (), "other")]
+    negatives, counts = negative_rows(rows, few)
+    assert [row.context for row in negatives] == ["It poured."]
+    assert counts == {"sampled": 1, "missing": 1}
+
+
 def test_where_one_way_finds_nothing_the_other_is_taken() -> None:
     negatives, counts = negative_rows(positives(4), [])
     assert counts == {"swapped": 4}

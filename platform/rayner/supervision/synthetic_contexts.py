@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,18 +109,21 @@ def negative_rows(
     """As many rows whose context does not help, and counts: `sampled`, `swapped`, and how many are missing.
 
     Half have a sentence of another group (negative sampling), half the context of another row (swapping),
-    none with an entity of the sentence in it. Where one way finds no context, the other is tried.
+    none with an entity of the sentence in it, and none twice for a sentence. Where one way finds no context,
+    the other is tried.
     """
     rng = np.random.default_rng(seed)
     others = [row.context for row in positives]
     texts = list(dict.fromkeys((sentence.text, sentence.group) for sentence in sentences if sentence.text))
     rows, counts = [], Counter[str]()
+    taken: defaultdict[str, set[str]] = defaultdict(set)
     for turn, place in enumerate(rng.permutation(len(positives)).tolist()):
         row = positives[place]
         ways = {"sampled": texts, "swapped": [(context, None) for context in others]}
         for way in sorted(ways, reverse=bool(turn % 2)):
-            context = _unrelated(row, ways[way], rng)
+            context = _unrelated(row, ways[way], taken[row.sentence], rng)
             if context is not None:
+                taken[row.sentence].add(context)
                 rows.append(ContextRow(row.sentence, context, False, row.entities, row.group))
                 counts[way] += 1
                 break
@@ -151,15 +154,19 @@ def _drawn(entity: str, type_: str, seed: int) -> int:
 
 
 def _unrelated(
-    row: ContextRow, texts: Sequence[tuple[str, str | None]], rng: np.random.Generator
+    row: ContextRow,
+    texts: Sequence[tuple[str, str | None]],
+    taken: Collection[str],
+    rng: np.random.Generator,
 ) -> str | None:
-    """A text of another group, without an entity of the row; None where many tries find none."""
+    """A text of another group that is not taken, without an entity of the row; None where many tries find
+    none."""
     entities = [entity.casefold() for entity in row.entities]
     for _ in range(_TRIES if texts else 0):
         text, group = texts[int(rng.integers(len(texts)))]
         folded = text.casefold()
         own = (group is not None and group == row.group) or text in (row.sentence, row.context)
-        if not own and not any(entity in folded for entity in entities):
+        if not own and text not in taken and not any(entity in folded for entity in entities):
             return text
     return None
 
