@@ -335,6 +335,19 @@ def test_contexts_that_all_help_teach_nothing(
         contexts([books / "moby.jsonl"], tmp_path / "out", Labelled(extractor))
 
 
+def test_mentions_without_a_context_are_not_said_to_be_missing(tmp_path: Path, extractor: Path) -> None:
+    write_jsonl([marked("[PER:Ahab] left.", "a")], tmp_path / "one.jsonl")
+    with pytest.raises(
+        CorpusError, match=r"mentions 1, none .* with contexts; name documents of several sent"
+    ):
+        contexts([tmp_path / "one.jsonl"], tmp_path / "out", Labelled(extractor))
+    kinds = "kinds: [{name: move, prompt: 'To {entity}.', templates: ['{entity}.'], types: [LOC]}]"
+    (tmp_path / "prompts.yaml").write_text(kinds)
+    source = Generated(prompts=tmp_path / "prompts.yaml")
+    with pytest.raises(CorpusError, match=r"mentions 1, of types without a kind of context; .*--prompts"):
+        contexts([tmp_path / "one.jsonl"], tmp_path / "out", source)
+
+
 def test_an_actor_labels_as_this_process(
     books: Path, tmp_path: Path, extractor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,20 +141,25 @@ def _contexts(
     if result.get("texts"):
         return shown
     if not rows:
-        what = "no row is left: " + (
-            ", ".join(f"{k} {v}" for k, v in shown["counts"].items()) or "no mention"
-        )
+        told = ", ".join(f"{k} {v}" for k, v in shown["counts"].items())
         endpoint = source.endpoint if isinstance(source, Generated) else None
         hint = "name a corpus whose sentences have mentions"
         if shown["left_out"] and not counts["requests"]:
             hint = "--leave-out has what would make rows: name other texts"
         elif counts["contexts"]:
             hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
+        elif isinstance(source, Labelled) and corpus.mentions:
+            told = f"mentions {corpus.mentions}, none of the checkpoint's types in a sentence with contexts"
+            hint = "name documents of several sentences, or another --method"
+        elif corpus.mentions and not counts["requests"]:
+            told = f"mentions {corpus.mentions}, of types without a kind of context"
+            hint = "write `kinds` for them in --prompts, or name a corpus of other types"
         if endpoint and counts["requests"]:
             if isinstance(endpoint, Endpoint) and not counts["answered"]:
                 hint = "see whether the endpoint runs, and run the same command again"
             elif not counts[KEPT]:
                 hint = "no answer mentions its entity: name another model, or give more --tries"
+        what = f"no row is left: {told or 'no mention'}"
         raise CorpusError(", ".join(map(str, paths)), what, hint)
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:

@@ -24,12 +24,13 @@ class CountedCorpus(Distinct):
     def __init__(self, paths: Sequence[Path]) -> None:
         super().__init__()
         self.units = find_units([Path(path).absolute() for path in paths])
-        self.documents = self.sentences = 0
+        self.documents = self.sentences = self.mentions = 0
 
     def __iter__(self) -> Iterator[Document]:
         for unit in track(self.units, len(self.units), "contexts"):
             for document in self.of(read_unit(unit)):
                 self.documents += 1
+                self.mentions += len(document.mentions)
                 yield document
 
 
