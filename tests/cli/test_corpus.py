@@ -159,6 +159,10 @@ def test_contexts_of_templates(run, examples, tmp_path):
         (["--checkpoint", "."], "checkpoint"),
         (["--method", "bm25"], "--method: "),
         (["--minimum-gain", "0.1"], "--minimum-gain: "),
+        (["--timeout", "9"], "--timeout: is for an --endpoint; name one"),
+        (["--key-variable", "KEY", "--vllm", "m"], "--key-variable: is for an --endpoint; name one"),
+        (["--tries", "3"], "--tries: is for an --endpoint or --vllm"),
+        (["--temperature", "1", "--checkpoint", "."], "--temperature: is for an --endpoint or --vllm"),
         (["--candidates", "8", "--endpoint", "https://host/v1", "--model", "m"], "--candidates: "),
     ],
 )

@@ -126,6 +126,7 @@ def label(
 
 @app.command()
 def contexts(
+    context: typer.Context,
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", parser=given_path, help="Annotated files or folders.")
     ],
@@ -223,6 +224,12 @@ def contexts(
         if given and not checkpoint:
             what = "is for contexts that a --checkpoint labels"
             raise InputError(given[0], what, "name one, or leave the option out")
+        of_endpoint, of_models = ("key_variable", "concurrency", "timeout"), ("tries", "temperature")
+        unused = () if endpoint else of_endpoint if vllm else of_endpoint + of_models
+        for name in unused:
+            if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE":
+                what = f"is for {'an --endpoint' if name in of_endpoint else 'an --endpoint or --vllm'}"
+                raise InputError(f"--{name.replace('_', '-')}", what, "name one, or leave the option out")
         if workers and not (checkpoint or vllm):
             what = "is for a --checkpoint or a model in --vllm"
             raise InputError("--workers", what, "leave it out, or name one")
