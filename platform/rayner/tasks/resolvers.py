@@ -29,9 +29,10 @@ def resolvers(names: Sequence[str]) -> list[Resolver]:
         InputError: no name, one given twice, one that nobody has, or what it needs is not installed.
         CheckpointError: the checkpoint of `ranking` cannot be used.
     """
-    if not names:
-        raise InputError("--resolver", "names none", "give two, such as rules and ranking:RUN/best")
     known = _known()
+    if not names:
+        hint = f"give one or more, such as rules and ranking:RUN/best; there are {', '.join(sorted(known))}"
+        raise InputError("--resolver", "names none", hint)
     found = []
     for given in names:
         name, _, argument = given.partition(":")

@@ -128,7 +128,7 @@ def test_an_interrupted_run_goes_on_and_a_finished_one_is_not_repeated(
 @pytest.mark.parametrize(
     ("names", "where", "hint"),
     [
-        ([], "--resolver", "give two"),
+        ([], "--resolver", "give one or more, such as rules and ranking:RUN/best; there are coreferee"),
         (["rulez"], "--resolver rulez", "there are coreferee"),
         (["rules", "rules"], "--resolver rules", "name two that differ"),
         (["rules:x"], "--resolver rules:x", "write rules"),
