@@ -10,7 +10,7 @@ import torch
 
 from rayner.data.schema import UNKNOWN, Document, Mention, mention_from_row, mention_to_row
 from rayner.data.writers import write_jsonl
-from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
+from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.positives import pairs
 from rayner.models.encoder import load_encoder
@@ -299,8 +299,23 @@ def test_a_support_that_cannot_be_used(checkpoint: Path, tmp_path: Path) -> None
         load_pipeline(checkpoint, "cpu", support=tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="support"):
         load_pipeline(checkpoint, "cpu", support=3)
-    with pytest.raises((CorpusError, InputError), match="nowhere"):
+    with pytest.raises(RecipeError, match=r"^support: .*nowhere does not exist"):
         load_pipeline(checkpoint, "cpu", support=tmp_path / "nowhere")
+
+
+def test_a_support_of_names_alone_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    write_jsonl(corpus(["[DISH:Paella]", "[DISH:soup]"]), tmp_path / "names.jsonl")
+    with pytest.raises(InputError, match="no word outside of mentions, so that every word would be one"):
+        load_pipeline(checkpoint, "cpu", support=tmp_path / "names.jsonl")
+
+
+def test_a_type_of_a_support_that_only_lies_in_longer_mentions_is_told(
+    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_jsonl(corpus(["[ORG:University of [LOC:Paris]] hired her ."]), tmp_path / "nested.jsonl")
+    load_pipeline(checkpoint, "cpu", support=tmp_path / "nested.jsonl")
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "nested.jsonl has no word of LOC, which cannot be found" in told
 
 
 def test_another_support_is_another_version(checkpoint: Path, tmp_path: Path) -> None:

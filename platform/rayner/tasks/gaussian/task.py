@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from rayner.config import TypeSettings
 from rayner.config.gaussian import GaussianRecipe
+from rayner.config.recipe_files import corpus_paths
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.readers import find_units
 from rayner.data.schema import UNKNOWN, Document
@@ -30,6 +32,8 @@ from rayner.tasks.predictor_options import Options
 from rayner.tasks.sharing import shares
 from rayner.tasks.tags import TagBatch, TagTask
 from rayner.tasks.uncertainty import OfWords
+
+log = logging.getLogger(__name__)
 
 
 class GaussianOptions(Options):
@@ -113,7 +117,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
         """Labels of nearest neighbours, of the options' support or of dev; None where there is neither.
 
         Raises:
-            InputError: a support without a mention.
+            InputError: a support without a mention, or without a word outside of mentions.
+            RecipeError: a support that does not exist.
             CorpusError: a support that cannot be read.
         """
         if options is not None and options.support is not None:
@@ -142,6 +147,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
 
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
         """The neighbours of a task with the types of an annotated corpus."""
+        corpus_paths([str(path)], "support")
         documents = list(documents_of([path], "auto", self.recipe))
         names = dict.fromkeys(name for document in documents for name in _annotated(document))
         types = tuple(TypeSettings(name=name) for name in names)
@@ -151,6 +157,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         if found is None:
             what = f"{path} has no mention, so that there is no type to look for"
             raise InputError("support", what, "give some annotated examples of each type")
+        _check_examples(path, found, task.contrasted, task.names)
         return Neighbours(task, model, task.contrasted, found, apart=False)
 
     def _support(
@@ -191,6 +198,21 @@ class GaussianTask(TagTask[GaussianRecipe]):
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
         labels, _, taught = self._taught(batch)
         return Support(found.rows().float().cpu()[taught], labels[taught], of_words[taught])
+
+
+def _check_examples(path: Path, support: Support, labels: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse neighbours that make every word a mention, and log the types that have none.
+
+    Raises:
+        InputError: no word lies outside of mentions.
+    """
+    there = {labels[number] for number in support.labels.unique().tolist()}
+    if "O" not in there:
+        what = f"{path} has no word outside of mentions, so that every word would be one"
+        raise InputError("support", what, "give sentences that have other words, too")
+    if missing := [name for name in names if not there & {f"B-{name}", f"I-{name}"}]:
+        what = "support: %s has no word of %s, which cannot be found: of nested mentions the outermost counts"
+        log.warning(what, path, ", ".join(missing))
 
 
 def _annotated(document: Document) -> list[str]:
