@@ -12,11 +12,12 @@ import yaml
 from fastapi.testclient import TestClient
 
 import rayner
+from rayner.data.writers import write_jsonl
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
 from rayner.serving.metrics import NoMeter, RayMeter
 from rayner.serving.service import Service
-from rayner.tasks.checkpoint import version_of
+from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import (
     PEOPLE,
     PLACES,
@@ -25,6 +26,8 @@ from tests.serving.checkpoints import (
     standardizer_folder,
     typer_folder,
 )
+from tests.tasks.gaussian.small_gaussian import SUPPORT, gaussian
+from tests.tasks.small import built, corpus
 
 BODY: dict[str, Any] = {"documents": [{"text": text} for text in TEXTS]}
 SPAN = {"documents": [{"text": "Ada slept.", "mentions": [{"start": 0, "end": 3}]}]}
@@ -98,6 +101,22 @@ def test_they_are_listed(client: TestClient, folder: Path) -> None:
     assert found["models"]["other"]["recognizer"]["version"] == version_of(folder / "second")
     assert found["models"]["fine"]["recognizer"] is None
     assert [stage["stage"] for stage in found["models"]["fine"]["stages"]] == ["types"]
+
+
+def test_types_and_version_are_those_of_the_support(tmp_path: Path) -> None:
+    task = gaussian()
+    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    stages = [{"checkpoint": "best", "support": "support.jsonl"}]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    versions = set()
+    for texts in (SUPPORT, SUPPORT[:1]):
+        write_jsonl(corpus(texts), tmp_path / "support.jsonl")
+        client = client_of(settings_of(tmp_path, checkpoint="pipeline.yaml"))
+        described = client.get("/v1/models").json()
+        assert [t["name"] for t in described["recognizer"]["types"]] == ["DISH", "VESSEL"]
+        assert described["recognizer"]["version"] == described["stages"][0]["version"]
+        versions.add(ask(client, "/v1/recognize")["versions"]["recognizer"])
+    assert len(versions) == 2
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
         recipe = read_recipe(setting.checkpoint)
         # Its model is elsewhere.
         loaded = Checkpoint(recipe, train_task(recipe), nn.Module(), setting.checkpoint)
-        stages.append(ServedStage(setting, about.version, loaded, remote))
+        stages.append(ServedStage(setting, about.version, loaded, remote, about.names))
         caches.append(cache)
     served = served_pipeline(pipeline, pipeline.version, described, stages, caches, links)
     bases: dict[str, ServedKnowledgeBase] = {}

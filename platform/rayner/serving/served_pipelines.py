@@ -15,7 +15,7 @@ from rayner.serving.knowledge import Choice, ServedKnowledgeBase, serve_knowledg
 from rayner.serving.model_schemas import ModelOut, StageOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
 from rayner.serving.served_stages import STAGE, AskedStage, ServedStage, chained
-from rayner.tasks.checkpoint import Checkpoint, version_of
+from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.stage_chain import chain
@@ -192,8 +192,8 @@ def load_stages(
             same = (b for b in known if (b.settings, b.versions) == (made.settings, made.versions))
             links.append(next(same, made))
         else:
-            computed = "+".join([version_of(one.checkpoint), *one.of_contexts]) + suffix(checkpoint.precision)
-            stages.append(ServedStage(one, computed, checkpoint, predictor))
+            computed, names = one.version + suffix(checkpoint.precision), getattr(predictor, "names", ())
+            stages.append(ServedStage(one, computed, checkpoint, predictor, names))
     caches = [
         stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages
     ]

@@ -20,12 +20,17 @@ STAGE = {"contexts": "contexts", "mentions": "recognizer", "types": "typer", "en
 
 @dataclass(frozen=True, eq=False)
 class ServedStage:
-    """A stage that reads texts: all but those that link to a knowledge base."""
+    """A stage that reads texts: all but those that link to a knowledge base.
+
+    Args:
+        names: the types that it finds.
+    """
 
     settings: StageSettings
     version: str
     loaded: Checkpoint
     predictor: AnyPredictor
+    names: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -48,8 +53,13 @@ class AskedStage:
 
     @property
     def types(self) -> Sequence[TypeSettings]:
-        """Those that it looks for unless a request says: those of the pipeline file, or of the recipe."""
-        return getattr(self.stage.settings.options, "types", None) or self.recipe.types
+        """Those that it looks for unless a request says: those of the pipeline file, or of the recipe; with a
+        support those of its examples."""
+        asked = self.stage.settings.options
+        if asked.paths():
+            known = {t.name: t for t in self.recipe.types}
+            return [known.get(name) or TypeSettings(name=name) for name in self.stage.names]
+        return getattr(asked, "types", None) or self.recipe.types
 
     @property
     def known(self) -> dict[str, TypeSettings]:
