@@ -191,3 +191,9 @@ def test_paths_and_formats_that_are_none(tmp_path):
         read_knowledge_base(tmp_path / "no", format="xml")
     with pytest.raises(InputError, match=r"\.parquet or \.jsonl"):
         write_knowledge_base([], tmp_path / "kb.xlsx")
+
+
+def test_columns_that_are_named_of_a_format_without_any_are_refused(error) -> None:
+    found = error("a.txt", b"Concept\tPreferred\nC1\tgout\n", columns=Columns(entity_id="Concept"))
+    assert found.what == "--id-column names a column, and pairs has none with a name"
+    assert "--format columns" in found.hint

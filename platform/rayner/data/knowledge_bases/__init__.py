@@ -10,7 +10,7 @@ from rayner.data.json_lines import OF_AN_ARRAY, is_array
 from rayner.data.knowledge_bases import biosyn, ctd, esappmod, id_names, jsonl, obo, parquet, tables
 from rayner.data.knowledge_bases.base import Format, KnowledgeBase
 from rayner.data.knowledge_bases.builder import Builder, Reject, Repeat
-from rayner.data.knowledge_bases.fields import Columns
+from rayner.data.knowledge_bases.fields import FLAGS, Columns
 from rayner.data.knowledge_bases.writers import check_suffix, write_knowledge_base
 from rayner.data.readers import files
 from rayner.errors import KnowledgeBaseError
@@ -42,6 +42,8 @@ FORMATS: dict[str, Format] = {
     }.items()
 }
 """The formats by name, in the order in which `auto` tries them: the more telling first."""
+WITH_COLUMNS = frozenset({"parquet", "jsonl", "columns"})
+"""Those in which columns or fields have names, and may have others than usual."""
 
 
 def read_knowledge_base(
@@ -62,17 +64,23 @@ def read_knowledge_base(
         max_aliases: the most aliases that an entity may have.
 
     Raises:
-        KnowledgeBaseError: no entity can be read, no known format, a missing column, too many aliases.
+        KnowledgeBaseError: no entity can be read, no known format, a missing column, too many aliases, or
+            columns that are named of formats without any.
         CorpusError: a file that cannot be opened, or is not UTF-8.
     """
     paths = [local(p) for p in ([path] if isinstance(path, str | PathLike) else path)]
+    columns = columns or Columns()
     if format != "auto" and format not in FORMATS:
         raise KnowledgeBaseError("--format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
     builder, formats = Builder(), dict[str, None]()
     for file in paths:
         name = detect_format(file) if format == "auto" else format
         formats[name] = None
-        FORMATS[name].read(file, builder, columns or Columns())
+        FORMATS[name].read(file, builder, columns)
+    named = [flag for field, flag in FLAGS.items() if getattr(columns, field) is not None]
+    if named and not formats.keys() & WITH_COLUMNS:
+        what = f"{named[0]} names a column, and {', '.join(formats)} has none with a name"
+        raise KnowledgeBaseError(", ".join(map(str, paths)), what, "give --format columns, or leave it out")
     entities, places = builder.finish(max_aliases)
     if not entities:
         if builder.rejects:
