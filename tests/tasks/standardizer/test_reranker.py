@@ -25,6 +25,7 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.predict import predict
 from rayner.tasks.ranker import Ranker, RankerTask
 from rayner.tasks.registry import parse_recipe
+from rayner.tasks.standardizer import fitting
 from rayner.tasks.standardizer.candidate_rows import FOLDS, candidate_rows
 from rayner.tasks.standardizer.fitting import FEWEST, Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.predictor import Standardizer
@@ -194,9 +195,17 @@ def test_what_was_fitted_is_read_as_it_was(tmp_path: Path) -> None:
     assert "reranker" not in (tmp_path / "standardizer.json").read_text()
 
 
+def test_a_retrieval_that_tells_nothing_is_not_too_few_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_logistic", lambda *_: None)
+    with pytest.raises(InputError, match="neither vectors nor n-grams tell right candidates"):
+        fit_reranker(INDEX, DEV, VECTORS, reranker(knows))
+
+
 def test_too_few_mentions_and_too_many_candidates_are_refused() -> None:
     few = DEV[: FEWEST - 1]
-    with pytest.raises(InputError, match="held-out mentions have both a right and a wrong candidate"):
+    with pytest.raises(
+        InputError, match=f": {FEWEST - 1} held-out mentions have both a right and a wrong cand"
+    ):
         fit_reranker(INDEX, few, VECTORS[: len(few)], reranker(knows))
     fitted = fit_reranker(INDEX, DEV, VECTORS, reranker(knows))
     with pytest.raises(InputError, match="asks for 11 candidates, and the checkpoint re-ranks 10"):

@@ -147,22 +147,19 @@ def fit_reranker(
         reranker: its weights are not read.
 
     Raises:
-        InputError: too few of the mentions have both a right and a wrong candidate.
+        InputError: too few of the mentions have both a right and a wrong candidate, or nothing that the
+            index knows of these tells one from the other.
     """
     kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
     mentions, vectors = [mentions[i] for i in kept], vectors[kept]
     fitted = _fit_combiner(index, mentions, vectors)
     sentence_of = {mention.text: mention.sentence for mention in mentions}
-    linked = [i for i, m in enumerate(mentions) if m.entity_ids and _key(m.text) in fitted.fold_of]
+    of_folds = fitted.fold_of
+    linked = [
+        i for i, m in enumerate(mentions) if m.entity_ids and (not of_folds or _key(m.text) in of_folds)
+    ]
     texts = [mentions[i].text for i in linked]
     found = fitted.search_held_out(index, texts, vectors[linked], reranker.candidates)
-    queries = [Query(text, sentence_of[text]) for text in texts]
-    # The searches that NIL is fitted on give mostly the same pairs.
-    reranker = Reranker(reranker.ranker, reranker.entities, reranker.candidates, fitted.reranker_of, {})
-    given = [
-        np.stack([np.array([one.score for one in of]), ranker], -1)
-        for of, ranker in zip(found, reranker.log_odds(queries, found), strict=True)
-    ]
     right = [
         np.array([one.entity_id in mentions[i].entity_ids for one in of], bool)
         for i, of in zip(linked, found, strict=True)
@@ -175,6 +172,16 @@ def fit_reranker(
             f"{strings} held-out mentions have both a right and a wrong candidate, of {FEWEST} to fit it on"
         )
         raise InputError("the re-ranker", what, "name more as mentions.dev, or raise mentions.dev_fraction")
+    if not of_folds:
+        what = "neither vectors nor n-grams tell right candidates of the held-out mentions from wrong ones"
+        raise InputError("the re-ranker", what, "train the standardizer for longer, or on other mentions")
+    queries = [Query(text, sentence_of[text]) for text in texts]
+    # The searches that NIL is fitted on give mostly the same pairs.
+    reranker = Reranker(reranker.ranker, reranker.entities, reranker.candidates, fitted.reranker_of, {})
+    given = [
+        np.stack([np.array([one.score for one in of]), ranker], -1)
+        for of, ranker in zip(found, reranker.log_odds(queries, found), strict=True)
+    ]
 
     def weights(without: int | None = None) -> RankerWeights:
         rows = [row for row in told if fitted.fold_of[_key(texts[row])] != without]
