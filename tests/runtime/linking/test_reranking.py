@@ -187,6 +187,7 @@ def test_the_same_answers_wherever_it_is_asked(places: Places, tmp_path: Path) -
         ("bert", "new", (), "is a model of transformers, which ranks contexts alone"),
         ("ranker", "ranker", (), "holds a checkpoint without a re-ranker"),
         ("ranker", "new", ("--candidates", 3), "--candidates"),
+        ("ranker", "rows.jsonl", (), "rows.jsonl: is a file"),
     ],
 )
 def test_what_cannot_be_is_one_line(

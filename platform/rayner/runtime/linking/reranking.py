@@ -19,6 +19,7 @@ from rayner.files.whole import text_file
 from rayner.files.working import file_at, worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
+from rayner.runtime.run_folder import check_writable
 from rayner.supervision.context_rows import row_to_json
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST
@@ -121,6 +122,8 @@ def add_reranker(
     if candidates < FEWEST_CANDIDATES:
         what = f"is {candidates}, and {FEWEST_CANDIDATES} are scored in evaluations"
         raise InputError("--candidates", what, f"name {FEWEST_CANDIDATES} or more")
+    if uri_of(out) is None:
+        check_writable(out)
     folder = local(checkpoint_of(checkpoint_in(ranker, "contexts")))
     check_ranker(folder)
     if not (folder / MANIFEST).exists():
