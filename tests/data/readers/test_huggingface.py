@@ -98,6 +98,11 @@ def test_the_library_itself(tmp_path: Path) -> None:
         CorpusError, match=r"no column of tags .* among tokens, pos_tags, tags; numbers need names"
     ):
         read_dataset(as_text)
+    assert read_dataset(dataset.with_format("numpy")).documents == read_dataset(dataset).documents
+    with pytest.raises(CorpusError, match=r"holds the splits train, test; .*dataset\['train'\]"):
+        read_dataset(datasets.DatasetDict(train=dataset, test=dataset))
+    with pytest.raises(CorpusError, match=r"columns are not known; .* without streaming"):
+        read_dataset(datasets.IterableDataset.from_generator(lambda: iter([{"tokens": [], "tags": []}])))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,7 @@ def test_the_library_itself(tmp_path: Path) -> None:
         ([{"tokens": ["a"], "ner_tags": [0]}], None, "no column of tags"),
         ([{"tokens": ["a"], "ner_tags": [0]}], ["NN"], "no column of tags"),
         ([{"tokens": ["a", "b"], "ner_tags": [0]}], NAMES, "2 words and 1 tags"),
+        ([{"tokens": ["a", None], "ner_tags": [0, 1]}], NAMES, "word 1 is null"),
         ([{"tokens": ["a"], "ner_tags": [9]}], NAMES, "tag 9 is none of the 5 that have names"),
         ([{"tokens": ["a"], "ner_tags": [-100]}], NAMES, "tag -100 is none"),
         ([{"tokens": ["a"], "ner_tags": ["B-PER"]}, {"tokens": ["a"], "ner_tags": ["PER"]}], None, None),

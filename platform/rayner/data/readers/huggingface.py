@@ -62,9 +62,18 @@ def read_dataset(dataset: Any) -> Reading:
     """The documents of a `datasets.Dataset` with words and tags, each a row.
 
     Raises:
-        CorpusError: it has no column of words, or none of tags.
+        CorpusError: it has no column of words, or none of tags; or it is no dataset with known columns, but
+            its splits, say.
     """
-    features = dict(dataset.features)
+    if isinstance(dataset, Mapping):
+        hint = f"give one of them: dataset[{next(iter(dataset), 'train')!r}]"
+        raise CorpusError("dataset", f"holds the splits {', '.join(map(str, dataset))}", hint)
+    if (known := getattr(dataset, "features", None)) is None:
+        what = f"a {type(dataset).__name__} whose columns are not known"
+        raise CorpusError("dataset", what, "give a datasets.Dataset, loaded without streaming")
+    features = dict(known)
+    # Formatted for NumPy or PyTorch, rows are arrays.
+    dataset = dataset.with_format(None)
     names = {column: found for column, feature in features.items() if (found := _names_of(feature))}
     return _reading(dataset, list(features), names, "dataset", "dataset")
 
@@ -114,6 +123,8 @@ def _reading(
             found = [_tag(tag, names.get(tags)) for tag in row[tags]]
             if len(found) != len(row[words]):
                 raise ValueError(f"{len(row[words])} words and {len(found)} tags")
+            if None in row[words]:
+                raise ValueError(f"word {row[words].index(None)} is null")
             good.append((number, document_id, [str(word) for word in row[words]], found))
         except (ValueError, TypeError, IndexError) as error:
             reading.reject(f"{where}:row {number}", str(error), "give each word a tag", document_id)
