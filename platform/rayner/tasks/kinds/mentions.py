@@ -18,6 +18,7 @@ from rayner.config import StandardizerRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.config.standardizer import ColumnSettings
 from rayner.data.knowledge_bases import Columns
+from rayner.data.knowledge_bases.fields import FLAGS
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Document
@@ -32,13 +33,6 @@ from rayner.tasks.standardizer.predictor import Answer, Standardizer
 log = logging.getLogger(__name__)
 
 _CURVE_POINTS = 50
-_COLUMN_OPTIONS = {
-    "entity_id": "--id-column",
-    "name": "--name-column",
-    "aliases": "--alias-column",
-    "type": "--type-column",
-    "description": "--description-column",
-}
 _FOUND = pa.struct(
     [
         ("entity_id", pa.string()),
@@ -214,7 +208,7 @@ def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tup
 def reading_options(format: str, columns: ColumnSettings | Columns) -> list[str]:
     """The options of a command that reads a knowledge base in this format, with these columns."""
     found = [] if format == "auto" else ["--format", format]
-    for field, option in _COLUMN_OPTIONS.items():
+    for field, option in FLAGS.items():
         if (column := getattr(columns, field)) is not None:
             found += [option, column]
     return found
