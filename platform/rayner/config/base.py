@@ -108,7 +108,8 @@ class ScalingSettings(Settings):
     memory_per_worker: Annotated[float, Field(gt=0)] | None = None
     """GiB of memory that Ray reserves for a worker. Null: none."""
     threads_per_worker: PositiveInt | None = None
-    """Threads of torch in a worker. Null: what Ray or OMP_NUM_THREADS sets."""
+    """Threads of torch in a worker, or in this process where there is none. Null: what Ray or OMP_NUM_THREADS
+    sets."""
     accelerator_type: str | None = None
     """The GPU that a worker needs, by Ray's name (`A10G`). Null: any."""
     max_failures: Annotated[int, Field(ge=-1)] = 3

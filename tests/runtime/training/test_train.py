@@ -166,6 +166,17 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
 
 
+def test_threads_are_those_of_the_recipe_without_workers_too(
+    tmp_path: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    training = values["training"] | {"epochs": 1}
+    recipe = parse_recipe(values | {"training": training, "scaling": {"threads_per_worker": 3}}, "recipe")
+    train(recipe, tmp_path / "run", workers=0)
+    assert asked == [3]
+
+
 def test_word_embeddings_stay_where_they_are_not_to_learn(tmp_path: Path, values: dict[str, Any]) -> None:
     def learned(epochs: int, learn: bool) -> dict[str, torch.Tensor]:
         training = {**values["training"], "epochs": epochs, "train_word_embeddings": learn}

@@ -113,6 +113,8 @@ def work(run: Run) -> TrainState:
         WorkerFailedError: one of several workers failed otherwise.
         GroupLostError: the process group went away under the run.
     """
+    if run.recipe.scaling.threads_per_worker:
+        torch.set_num_threads(run.recipe.scaling.threads_per_worker)
     with same_workers():
         return _work(run)
 

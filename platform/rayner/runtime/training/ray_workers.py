@@ -183,8 +183,6 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     from ray.train.torch import get_device
 
     recipe = parse_recipe(config["recipe"], "recipe")
-    if recipe.scaling.threads_per_worker:
-        torch.set_num_threads(recipe.scaling.threads_per_worker)
     examples: ExampleSet = config["examples"]
     out, device = Path(config["out"]), get_device()
     publication = _publication_of(config)
