@@ -234,7 +234,7 @@ def test_a_dev_without_a_mention_to_find_is_told(
         caplog.clear()
         assert list(found.items("train"))
         assert bool(list(found.items("dev"))) == bool(of_dev)
-        assert ("corpus.dev has no mention of A" in caplog.text) == is_told
+        assert ("the development part has no mention of A" in caplog.text) == is_told
 
 
 def test_dev_needs_no_dictionary(tmp_path: Path) -> None:

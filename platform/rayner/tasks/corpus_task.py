@@ -57,7 +57,7 @@ class CorpusTask(EncoderTask[R]):
         if split == "train":
             self.require(found)
         elif found.units and (unseen := self.unseen(found)):
-            what = "corpus.dev has no mention of %s: all steps score alike there, and best/ is the first"
+            what = "the development part has no mention of %s: all steps score alike, and best/ is the first"
             log.warning(what, ", ".join(list(unseen)[:10]))
         return found.units
 

@@ -104,6 +104,7 @@ def test_a_file_that_is_no_knowledge_base(error):
     assert "data" in error("a.json", b'{"data": [{"entity_name": 1}]}', format="esappmod").what
     pytest.importorskip("pronto")
     assert error("a.obo", b"format-version: 1.2\n\n[Term]\nid: A:1\nnme root\n").where.endswith(":5")
+    assert error("a.csv", b"id,name\n1,gout\n", format="obo").what == "not OBO"
 
 
 def test_json_is_not_obo_whatever_its_name(error):

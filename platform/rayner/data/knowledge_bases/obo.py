@@ -110,6 +110,8 @@ def _load(text: str, path: Path) -> Any:
         raise KnowledgeBaseError(str(path), what, "declare it") from None
     except (SyntaxError, ValueError, TypeError) as error:
         line = getattr(error, "lineno", None)
+        if "could not find a parser" in str(error):
+            raise KnowledgeBaseError(str(path), "not OBO", "name its --format, or drop the option") from None
         where = f"{path}:{line}" if line else str(path)
         what = f"not OBO ({getattr(error, 'msg', None) or error})"
         raise KnowledgeBaseError(where, " ".join(what.split()), "correct the line") from None
