@@ -114,6 +114,15 @@ def test_what_was_not_put_in_place_is_not_gone_on_with(storage: Storage) -> None
     assert read(again.folder) == FILES
 
 
+@pytest.mark.parametrize("stage", ["new", "old", "partial"])
+def test_what_a_killed_process_was_about_to_put_in_place_here_goes(storage: Storage, stage: str) -> None:
+    publication = published(f"killed_{stage}")
+    left = {f".last.{stage}/state": "of another run", f"trials/one/.last.{stage}/state": "too"}
+    write(publication.folder, left)
+    Publication(publication.uri).open()
+    assert read(publication.folder) == FILES
+
+
 def test_a_folder_is_put_in_place_when_the_work_is_done(storage: Storage) -> None:
     out = Path(uri("work"))
 

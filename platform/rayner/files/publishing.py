@@ -23,6 +23,7 @@ from typing import Any
 
 from rayner.errors import InputError, RaynerError
 from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_failure
+from rayner.files.folders import is_left_over
 from rayner.files.locks import locked
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.places import place_of
@@ -196,8 +197,11 @@ class Publication:
                 return state
 
     def _make_folder(self, files: Mapping[str, Entry]) -> None:
-        """What lies in the folder here that is not of this state, may be newer or damaged, and goes."""
+        """What lies in the folder here that is not of this state, may be newer or damaged, and goes; so does
+        what a killed process was about to put in the place of a part of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path in [path for path in self.folder.rglob(".*") if is_left_over(path.name)]:
+            shutil.rmtree(path, ignore_errors=True)
         wanted = dict(files)
         for path in [path for path in self.folder.rglob("*") if not path.is_dir()]:
             name = path.relative_to(self.folder).as_posix()

@@ -18,14 +18,20 @@ from rayner.runtime.training import controller_callbacks
 from rayner.runtime.training.controller_callbacks import RoomWatch, hide_known_errors
 
 
-def test_that_workers_did_not_start_is_told_each_time_and_has_a_bound(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(controller_callbacks.time, "monotonic", lambda: now[0])
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the clock shows, on a cluster without room and with a bound of 100 s."""
+    shown = [0.0]
+    monkeypatch.setattr(controller_callbacks.time, "monotonic", lambda: shown[0])
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 0.0})
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
     monkeypatch.setenv(WAIT_VARIABLE, "100")
+    return shown
+
+
+def test_that_workers_did_not_start_is_told_each_time_and_has_a_bound(
+    now: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     watch = RoomWatch(Needs(1, gpus=0.5), 4)
     # The controller's process has another environment.
     monkeypatch.delenv(WAIT_VARIABLE)
@@ -45,6 +51,25 @@ def test_that_workers_did_not_start_is_told_each_time_and_has_a_bound(
     tried(150.0)
     with pytest.raises(InputError, match=r"no room for 4 x cpus 1, gpus 0\.5 for 100 s; free are 0 of 2 CPU"):
         tried(210.0)
+
+
+@pytest.mark.parametrize("state", [states.InitializingState, states.RestartingState])
+def test_an_elastic_run_below_its_least_workers_says_so_and_gives_up(
+    state: Any, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    waits = state() if state is states.InitializingState else state(None)
+    watch = RoomWatch(Needs(1), 2)
+    watch.changed(states.RunningState(), waits)
+    for second in range(100):
+        now[0] = float(second)
+        watch.changed(waits, waits)
+    assert [record.message[:31] for record in caplog.records] == ["waiting for room for 2 x cpus 1"] * 3
+    now[0] = 100.0
+    with pytest.raises(InputError, match="no room for 2 x cpus 1 for 100 s"):
+        watch.changed(waits, waits)
+    watch.changed(waits, states.RunningState())
+    watch.changed(states.RunningState(), waits)
+    watch.changed(waits, waits)
 
 
 @pytest.mark.parametrize("module", [callback_manager, controller])

@@ -4,12 +4,22 @@ and what has a line of its own is not told as a traceback, too."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import Any
 
 from rayner.errors import RaynerError, StorageError
-from rayner.runtime.elsewhere import Needs, cluster_room, seconds_to_wait, waited_too_long
+from rayner.runtime.elsewhere import (
+    SECONDS_BETWEEN_LINES,
+    Needs,
+    cluster_room,
+    seconds_to_wait,
+    waited_too_long,
+)
 from rayner.runtime.training.failures import WorkerFailedError
+
+_WITHOUT_WORKERS = frozenset({"InitializingState", "SchedulingState", "ReschedulingState", "RestartingState"})
+_HINT = "Ask for fewer or smaller workers in the recipe's scaling or with --workers, or add nodes."
 
 log = logging.getLogger(__name__)
 
@@ -66,25 +76,27 @@ class RoomWatch:
     def __init__(self, needs: Needs, workers: int) -> None:
         self._wanted, self._missing = needs.in_words(workers)
         self._bound = seconds_to_wait()
-        self._since: float | None = None
+        self._since = self._told = -math.inf
 
     def changed(self, before: Any, now: Any) -> None:
         """Called with the states. That workers did not start is told each time, which is each minute, or as
-        often as RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S says.
+        often as RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S says; so is that an elastic run has too few.
 
         Raises:
             InputError: they have had no room for `RAYNER_WAIT_SECONDS`, at the start or since they ran.
         """
-        was, becomes = type(before).__name__, type(now).__name__
-        if becomes == "RunningState":
-            self._since = None
-        elif becomes == "SchedulingState" and self._since is None:
-            self._since = time.monotonic()
-        elif was == "SchedulingState" and becomes == "ReschedulingState" and self._since is not None:
-            if time.monotonic() - self._since >= self._bound:
+        was, becomes, clock = type(before).__name__, type(now).__name__, time.monotonic()
+        if becomes not in _WITHOUT_WORKERS:
+            self._since = -math.inf
+        elif self._since < 0:
+            self._since = self._told = clock
+        # An elastic run below its least workers stays in the state in which they were lost.
+        elif (was, becomes) == ("SchedulingState", "ReschedulingState") or was == becomes:
+            if clock - self._since >= self._bound:
                 raise waited_too_long(self._missing, self._bound)
-            hint = "Ask for fewer or smaller workers in the recipe's scaling or with --workers, or add nodes."
-            log.warning("waiting for %s; %s. %s", self._wanted, cluster_room(), hint)
+            if was != becomes or clock - self._told >= SECONDS_BETWEEN_LINES:
+                self._told = clock
+                log.warning("waiting for %s; %s. %s", self._wanted, cluster_room(), _HINT)
 
 
 def hide_known_errors() -> None:

@@ -72,8 +72,7 @@ def build_examples(
     """
     uri = uri_of(cache)
     cache = cache_here(cache)
-    # What is made here for a URI, the other nodes do not see.
-    workers = 0 if uri is not None else workers
+    workers = _workers_that_see(uri, workers)
     units = find_units(task, split, cache, workers)
     settings = {
         "task": f"{type(task).__module__}.{type(task).__qualname__}",
@@ -107,6 +106,7 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
+    workers = _workers_that_see(uri_of(cache), workers)
     scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
         found = task.calibration_units(each_file, scans)
@@ -115,6 +115,11 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     # Arrow keeps what it has freed of all scans, several times what the units take.
     pa.default_memory_pool().release_unused()
     return found
+
+
+def _workers_that_see(uri: str | None, workers: int) -> int:
+    """The workers that see what is made here for a cache: for one at a URI, none on other nodes."""
+    return workers if uri is None else 0
 
 
 def cache_folder(default: Path) -> Path:

@@ -16,15 +16,21 @@ import torch
 
 from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
-from rayner.errors import RaynerError, RecipeError
+from rayner.errors import InputError, RaynerError, RecipeError
 from rayner.files.publishing import Publication
 from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.cluster import ensure_ray, has_state_api
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
 from rayner.runtime.training.controller_callbacks import controller_callbacks, lasts
-from rayner.runtime.training.distributed import rank, same_workers, sum_over_workers, world_size
-from rayner.runtime.training.example_building import read_all
+from rayner.runtime.training.distributed import (
+    on_first,
+    rank,
+    same_workers,
+    sum_over_workers,
+    world_size,
+)
+from rayner.runtime.training.example_building import CACHE_VARIABLE, read_all
 from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
@@ -98,7 +104,8 @@ def work_on_cluster(
         _work_on_ray,
         train_loop_config={
             "recipe": recipe.model_dump(mode="json"),
-            "examples": examples,
+            # Opened within the run: a failure there is one of a worker, and retried.
+            "examples": str(examples.folder),
             # With the files that it has read: the workers have another working directory.
             "task": ray.put(task),
             "dev": ray.put(dev),
@@ -183,12 +190,12 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     from ray.train.torch import get_device
 
     recipe = parse_recipe(config["recipe"], "recipe")
-    examples: ExampleSet = config["examples"]
     out, device = Path(config["out"]), get_device()
     publication = _publication_of(config)
     if publication is not None:
         out = publication.folder
     _check_storage(out, device)
+    examples = _examples_in(Path(config["examples"]))
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     dev, calibration = (ray.get(config[name], timeout=SECONDS_TO_FETCH) for name in ("dev", "calibration"))
     return Run(
@@ -209,7 +216,10 @@ def _run_of(config: Mapping[str, Any]) -> Run:
 
 def _driver_sees(config: Mapping[str, Any]) -> bool:
     """Whether the driver can read the log of the run as this worker writes it."""
-    return config["publication"] is None or config["node"] == _node()
+    if config["publication"] is None:
+        return True
+    here = Publication(*config["publication"]).folder.resolve()
+    return config["node"] == _node() and here == Path(config["out"])
 
 
 def _node() -> str:
@@ -249,15 +259,23 @@ class Gauges:
 
 
 def _publication_of(config: Mapping[str, Any]) -> Publication | None:
-    """Where the run is put in place; the first worker writes there from now on, and none before it."""
+    """Where the run is put in place; the first worker writes there from now on, and none before it, so that
+    the others fetch what it goes on from."""
     if config["publication"] is None:
         return None
     publication = Publication(*config["publication"])
-    if rank() == 0:
-        publication.open()
-    else:
+    on_first(publication.open)
+    if rank() > 0:
         publication.fetch()
     return publication
+
+
+def _examples_in(folder: Path) -> ExampleSet:
+    try:
+        return ExampleSet(folder)
+    except InputError as error:
+        hint = f"let {CACHE_VARIABLE} name a folder that all nodes see, or a URI"
+        raise InputError(error.where, f"{error.what} that a worker sees", hint) from error
 
 
 def _check_storage(out: Path, device: torch.device) -> None:

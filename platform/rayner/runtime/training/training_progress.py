@@ -112,7 +112,8 @@ def _follow(path: Path, shown: Tracker, done: threading.Event) -> None:
     seen = path.stat().st_size if path.exists() else 0
     while True:
         last_look = done.wait(SECONDS_BETWEEN_LOOKS)
-        if path.exists():
+        # It comes with the first step, and goes for a moment where it is fetched anew.
+        with contextlib.suppress(FileNotFoundError):
             # A resumed run rewrites the file without the steps that it takes again.
             seen = min(seen, path.stat().st_size)
             with path.open("rb") as file:
