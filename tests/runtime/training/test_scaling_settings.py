@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,10 +44,12 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(ray_torch, "TorchTrainer", Trainer)
     monkeypatch.setattr(ray_workers, "ensure_ray", lambda: None)
+    monkeypatch.setattr(ray_workers, "_node", lambda: "here")
     monkeypatch.setattr(ray, "put", lambda value: value)
     recipe = parse_recipe(tiny_recipe(tmp_path, "tagger") | {"scaling": SCALING}, "recipe")
+    examples: Any = SimpleNamespace(folder=tmp_path)
     with pytest.raises(RaynerError, match="as far as"):
-        work_on_cluster(recipe, train_task(recipe), None, [], tmp_path / "run", 3, Lines())  # type: ignore[arg-type]
+        work_on_cluster(recipe, train_task(recipe), examples, [], tmp_path / "run", 3, Lines())
     return seen
 
 
