@@ -133,6 +133,13 @@ def test_a_pretraining_on_chains_shows_the_metric_that_it_was_chosen_by(capsys):
     assert "accuracy" not in said
 
 
+def test_the_error_of_a_ranker_is_no_percentage(capsys):
+    print_metrics({"f1": 0.5, "mse": 0.0625, "pairs": 8}, "development set")
+    said = capsys.readouterr().out
+    assert "50.0" in said
+    assert "0.0625" in said
+
+
 def test_a_training_without_a_development_set_says_so_in_place_of_scores(capsys):
     result = {"checkpoint": "run/best", "metrics": {}, "steps": 18, "compute_precision": "float32"}
     print_training(result, ["rayner report run"])

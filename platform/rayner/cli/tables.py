@@ -15,6 +15,7 @@ from rayner.cli.printing import print_summary, visible
 
 MOST_ERRORS, MOST_PLACES = 3, 5
 MOST_TYPES = 25
+_DECIMALS = {"mse": 4, "seconds": 0}
 _SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -123,13 +124,13 @@ def added_types_table(found: Mapping[str, Any]) -> Group:
 
 
 def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
-    """Every number at the top level of the metrics: fractions as percentages, counts as they are."""
+    """Every number at the top level of the metrics: fractions as percentages, others as they are."""
     table = Table(show_header=False)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
         if isinstance(value, float):
-            table.add_row(Text(name), percent(value))
+            table.add_row(Text(name), shown_score(name, value))
         elif isinstance(value, int):
             table.add_row(Text(name), f"{value:,}")
     return titled(title, table)
@@ -145,6 +146,12 @@ def finding_line(finding: Mapping[str, Any]) -> Text:
 def percent(fraction: float) -> str:
     """A fraction as a percentage with one decimal."""
     return f"{100 * fraction:.1f}"
+
+
+def shown_score(name: str, value: float) -> str:
+    """A score as a percentage where it is a fraction: seconds and a mean squared error are none."""
+    decimals = _DECIMALS.get(name)
+    return percent(value) if decimals is None else f"{value:.{decimals}f}"
 
 
 def _effects(row: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 
 from rayner.cli.options import given_output, given_path
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
-from rayner.cli.tables import percent
+from rayner.cli.tables import shown_score
 from rayner.runtime.run_folder import run_folder
 
 SpaceName = Annotated[
@@ -125,7 +125,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
     winner = result["winner"]
     facts = {
         "best settings": result["settings"] or "those of the recipe",
-        "best trial": _scores(result["score"]) + _deviation(result["spread"]),
+        "best trial": _scores(result["score"]) + _deviation(result),
         **_doubt(result),
         "trained again": _scores(winner["score"]) or winner.get("error") or "no dev in the recipe",
     }
@@ -138,7 +138,8 @@ def _show(result: dict[str, Any], folder: Path) -> None:
         "seconds": result["seconds"],
     }
     # The recipes of all sweeps have one name, and would all be trained in runs/best.
-    train = command("rayner", "train", result["best"], "--out", f"{folder}_best")
+    named = folder if folder.name.strip(".") else folder.resolve()
+    train = command("rayner", "train", result["best"], "--out", f"{named}_best")
     print_summary(facts, [command("rayner", "report", folder), train])
 
 
@@ -146,7 +147,7 @@ def _doubt(result: dict[str, Any]) -> dict[str, str]:
     """Where the best score lies, and how many others lie there, too."""
     if result["interval"] is None:
         return {}
-    low, high = map(percent, result["interval"])
+    low, high = (shown_score(_objective(result), value) for value in result["interval"])
     within = result["within_interval"]
     others = f"{within or 'no'} other trial{'' if within == 1 else 's'}"
     hint = "; --folds tells more of them apart" if within else ""
@@ -154,9 +155,15 @@ def _doubt(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _scores(scores: dict[str, float]) -> str:
-    shown = {name: f"{value:.0f}" if name == "seconds" else percent(value) for name, value in scores.items()}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())
+    return ", ".join(f"{name} {shown_score(name, value)}" for name, value in scores.items())
 
 
-def _deviation(spread: float | None) -> str:
-    return "" if spread is None else f" (standard deviation over runs {percent(spread)})"
+def _deviation(result: dict[str, Any]) -> str:
+    if result["spread"] is None:
+        return ""
+    return f" (standard deviation over runs {shown_score(_objective(result), result['spread'])})"
+
+
+def _objective(result: dict[str, Any]) -> str:
+    """The one that trials are ranked by."""
+    return next(iter(result["score"]))
