@@ -170,9 +170,11 @@ def processor() -> Checked:
     """Cores that this process may use, and threads that one computation takes."""
     import torch
 
-    affinity = getattr(os, "sched_getaffinity", None)
+    from rayner.models.threads import heed_quota, usable_cores
+
+    heed_quota()
     return {
-        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "cores": usable_cores(),
         "torch_threads": torch.get_num_threads(),
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
     }, []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from rayner.data.batches import forwards
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
 from rayner.errors import InputError
+from rayner.models.threads import usable_cores
 from rayner.tasks.base import Predictor
 
 Item = TypeVar("Item")
@@ -180,10 +180,7 @@ def has_spare_core(cpus: float | None = None) -> bool:
     Args:
         cpus: those that it was given; by default those that it may run on.
     """
-    if cpus is None:
-        affinity = getattr(os, "sched_getaffinity", None)
-        cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return cpus > torch.get_num_threads()
+    return (usable_cores() if cpus is None else cpus) > torch.get_num_threads()
 
 
 def _rounds(

@@ -1,0 +1,33 @@
+"""How many threads torch may use in a container."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Of a container: microseconds of CPU a period, or `max`, and the length of a period."""
+
+
+def usable_cores() -> int:
+    """CPUs that this process may run on; no more than its container's quota pays for, but at least one."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        quota, period = map(int, QUOTA.read_text().split())
+    except (OSError, ValueError):
+        return cores
+    return min(cores, max(1, quota // period))
+
+
+def heed_quota() -> None:
+    """Let torch have no more threads than there are usable cores, unless `OMP_NUM_THREADS` says how many.
+
+    It counts the CPUs of the machine. Threads beyond a quota use it up early in each period, and all wait for
+    the next one.
+    """
+    cores = usable_cores()
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > cores:
+        torch.set_num_threads(cores)

@@ -1,0 +1,57 @@
+"""Threads of torch in a container with a CPU quota."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from rayner.models import threads
+from rayner.models.threads import heed_quota, usable_cores
+
+
+@pytest.fixture
+def quota(tmp_path, monkeypatch):
+    """Sets what the container's file says, on a machine of eight cores."""
+    path = tmp_path / "cpu.max"
+    monkeypatch.setattr(threads, "QUOTA", path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    return path.write_text
+
+
+@pytest.mark.parametrize(
+    ("said", "cores"),
+    [
+        ("max 100000\n", 8),
+        ("250000 100000\n", 2),
+        ("50000 100000\n", 1),
+        ("3200000 100000\n", 8),
+        ("", 8),
+    ],
+)
+def test_whole_cores_of_a_quota_are_usable(quota, said, cores):
+    quota(said)
+    assert usable_cores() == cores
+
+
+def test_without_a_quota_all_cores_are_usable(quota):
+    assert usable_cores() == 8
+
+
+@pytest.mark.parametrize(("environment", "expected"), [(None, 2), ("6", 4)])
+def test_torch_has_no_more_threads_unless_it_was_told_to(quota, monkeypatch, environment, expected):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if environment is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    quota("200000 100000")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        heed_quota()
+        assert torch.get_num_threads() == expected
+        torch.set_num_threads(1)
+        heed_quota()
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
