@@ -198,6 +198,8 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
         patience_epoch: the first epoch, from 1, whose evaluations count against `training.patience`.
         checkpoint: the folder that the model was loaded from.
         max_width: sub-words of the longest mention that the model can represent; None for any.
+        builds_from_items: `build` asks what train holds. The runtime calls `units` before, in parallel and
+            with a cache, as `build` cannot.
     """
 
     metric: Metric
@@ -206,6 +208,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
     patience_epoch: int
     checkpoint: Path | None
     max_width: int | None
+    builds_from_items: bool
 
     @property
     def contrasts(self) -> bool:

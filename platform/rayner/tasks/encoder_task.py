@@ -65,6 +65,8 @@ class EncoderTask(ABC, Generic[R]):
     """The first epoch, from 1, whose evaluations count against `training.patience`."""
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
+    builds_from_items = False
+    """Whether `build` asks what train holds."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         self.recipe = recipe

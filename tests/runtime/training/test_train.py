@@ -27,6 +27,7 @@ from rayner.runtime.training.example_building import find_units
 from rayner.runtime.training.run_state import read_state
 from rayner.runtime.training.train import conclude, train
 from rayner.runtime.training.training_progress import line_of
+from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.tagger import TaggerTask
 from tests.runtime.training.other_recipe import replace_recipe
@@ -254,3 +255,24 @@ def test_patience_without_a_development_set_is_told(
     result = train(parse_recipe(values, "test"), tmp_path / "run")
     assert result["metrics"] == {}
     assert ("training.patience waits for scores" in caplog.text) == (patience is not None)
+
+
+def test_types_that_the_corpus_decides_are_found_with_what_is_seen_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = tiny_recipe(tmp_path, "typer", epochs=1)
+    types = [*values.pop("types"), {"name": "/other/kind"}]
+    caches: list[Path | None] = []
+    read = CorpusTask.units
+
+    def units(self: Any, split: Any, mapper: Any = map, cache: Path | None = None) -> Any:
+        caches.append(cache)
+        return read(self, split, mapper, cache)
+
+    monkeypatch.setattr(CorpusTask, "units", units)
+    train(parse_recipe(values, "recipe"), tmp_path / "found", workers=0)
+    assert caches
+    assert None not in caches, "the corpus was read by one process, and what it saw was not kept"
+    train(parse_recipe(values | {"types": types}, "recipe"), tmp_path / "listed", workers=0)
+    said = [record.getMessage() for record in caplog.records if "types above others" in record.getMessage()]
+    assert len(said) == 1

@@ -124,13 +124,15 @@ def _train_in(
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
         task = train_task(recipe)
+        cache = cache or cache_folder(_beside(out, publication, workers) / ".examples")
         if state is None:
+            if task.builds_from_items:
+                find_units(task, "train", cache, workers)
             # What cannot be built is refused before its examples are made, which may take hours.
             model = task.build()
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
-        cache = cache or cache_folder(_beside(out, publication, workers) / ".examples")
         return _train(recipe, task, out, publication, workers, cache, watch or watcher(task.metric), epochs)
 
 

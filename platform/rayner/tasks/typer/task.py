@@ -67,6 +67,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
     examples_version = 3
     metric = Metric("macro_f1")
     weights: Mapping[str, float] = {"type": 1.0}
+    builds_from_items = True
 
     def __init__(self, recipe: TyperRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -112,7 +113,8 @@ class TyperTask(CorpusTask[TyperRecipe]):
 
     def require(self, found: Documents) -> None:
         """Refuse documents without a mention of any of the types."""
-        self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
+        if "vocabulary" not in self.__dict__:
+            self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
     def unseen(self, found: Documents) -> Sequence[str]:
         """All types, where documents have a mention of none."""
