@@ -71,6 +71,17 @@ def test_sentences_hold_the_text_where_passages_do_not(tmp_path: Path) -> None:
     assert dict(reading.repaired) == {"space between passages made one line end": 1}
 
 
+def test_annotations_of_sentences_are_read_where_the_passage_has_its_text_too(tmp_path: Path) -> None:
+    parts = [sentence(5, "Ann ran.", (5, 3)), {**sentence(14, "Bob sat.", (14, 3)), "relations": [{}]}]
+    passage = {"offset": 5, "text": "Ann ran. Bob sat.", "sentences": parts}
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [passage]}]}))
+    reading = read_corpus(tmp_path)
+    assert reading.documents == [
+        Document("a", "Ann ran. Bob sat.", (Mention(0, 3, "X"), Mention(9, 12, "X")))
+    ]
+    assert dict(reading.ignored) == {"relation": 1, "sentence beside the text of its passage": 2}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

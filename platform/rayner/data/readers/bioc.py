@@ -100,7 +100,8 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
     sentences: list[tuple[int, int]] = []
     annotations: list[tuple[Mapping[str, Any], list[_Block]]] = []
     for passage in document["passages"]:
-        parts = passage.get("sentences") or () if not passage.get("text") else ()
+        given = passage.get("sentences") or ()
+        parts = () if passage.get("text") else given
         first = len(blocks)
         for part in parts or [passage]:
             offset, own = int(part["offset"]), part.get("text") or ""
@@ -113,8 +114,10 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
             if parts:
                 sentences.append((blocks[-1].start, len(text)))
                 annotations += [(one, [blocks[-1]]) for one in part.get("annotations") or ()]
-        annotations += [(one, blocks[first:]) for one in passage.get("annotations") or ()]
-        reading.ignored["relation"] += len(passage.get("relations") or ())
+        for holder in [passage] if parts else [passage, *given]:
+            annotations += [(one, blocks[first:]) for one in holder.get("annotations") or ()]
+        reading.ignored["relation"] += sum(len(one.get("relations") or ()) for one in (passage, *given))
+        reading.ignored["sentence beside the text of its passage"] += 0 if parts else len(given)
     annotations += [(one, blocks) for one in document.get("annotations") or ()]
     reading.ignored["relation"] += len(document.get("relations") or ())
     mentions = []
