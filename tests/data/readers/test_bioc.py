@@ -82,6 +82,14 @@ def test_annotations_of_sentences_are_read_where_the_passage_has_its_text_too(tm
     assert dict(reading.ignored) == {"relation": 1, "sentence beside the text of its passage": 2}
 
 
+def test_what_pubtator_3_exports(tmp_path: Path) -> None:
+    passages = [sentence(0, "Ann ran", (0, 3))]
+    (tmp_path / "a.json").write_text(
+        json.dumps({"PubTator3": [{"_id": "7|None", "id": 7, "passages": passages}]})
+    )
+    assert read_corpus(tmp_path).documents == [Document("7", "Ann ran", (Mention(0, 3, "X"),))]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -22,6 +22,8 @@ from rayner.errors import CorpusError
 
 _IDS = ("identifier", "mesh", "ncbi gene", "normalized_id", "concept_id", "id")
 """Under which corpora keep an annotation's entity, case ignored."""
+_PUBTATOR_3 = "PubTator3"
+"""Where the JSON of PubTator 3 has its documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def matches(sample: Sample) -> bool:
     start = "\n".join(sample.lines).lstrip()
     if start.startswith("<"):
         return "<collection" in start or "BioC.dtd" in start
-    return start[:1] in ("{", "[") and '"documents"' in start and '"passages"' in start
+    lists_documents = '"documents"' in start or f'"{_PUBTATOR_3}"' in start
+    return start[:1] in ("{", "[") and lists_documents and '"passages"' in start
 
 
 def read(unit: Unit) -> Reading:
@@ -75,7 +78,7 @@ def _documents(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
     try:
         found = json.loads(files.decode(data, path).removeprefix("\ufeff"))
         for one in found if isinstance(found, list) else [found]:
-            yield from one["documents"]
+            yield from one[_PUBTATOR_3 if _PUBTATOR_3 in one else "documents"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise CorpusError(path, f"not a collection of BioC ({error})", "restore the file") from None
 
