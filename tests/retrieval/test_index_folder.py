@@ -83,6 +83,18 @@ def test_added_and_removed_equals_built(tmp_path: Path, search) -> None:
     assert describe_index(tmp_path)["entities"] == 3
 
 
+def test_names_that_the_index_has_are_not_encoded_again(tmp_path: Path) -> None:
+    write_index(built(), tmp_path)
+    encode = Letters()
+    more = [Entity("D7", "hypertension", ("APC", "high tension")), Entity("D8", "gout", ("high tension",))]
+    added = add_entities(tmp_path, more, encode)
+    assert sorted(encode.encoded) == ["gout", "high tension"]
+    assert answers(added) == answers(open_index(tmp_path)) == answers(built([*ENTITIES, *more]))
+    encode = Letters()
+    add_entities(tmp_path, [Entity("D9", "gout")], encode)
+    assert encode.encoded == []
+
+
 def test_the_abbreviations_follow(tmp_path: Path) -> None:
     write_index(built(), tmp_path)
     assert open_index(tmp_path).expand("APC test") == "adenomatous polyposis coli test"

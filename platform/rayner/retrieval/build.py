@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
@@ -50,12 +52,12 @@ def build_index(
         raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
     distance = settings.distance or distance
     names = names_of(entities, settings)
-    vectors = _encode(names, encode, distance)
+    vectors = _encode(names.texts.to_pylist(), encode, distance)
     return _assemble(entity_table(entities), names, vectors, settings, distance, origin)
 
 
 def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
-    """The index with more entities, of whose names alone vectors are made.
+    """The index with more entities; vectors are made of names that it does not have.
 
     Raises:
         KnowledgeBaseError: as `build_index`; an id that the index has already.
@@ -66,10 +68,7 @@ def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode
         hint = "remove them first, or leave them out"
         raise KnowledgeBaseError(_ids(known), "the index has them already", hint)
     added = names_of(entities, index.settings)
-    vectors = _encode(added, encode, index.dense.distance)
-    if vectors.shape[1] != index.dense.vectors.shape[1]:
-        what = f"vectors of {vectors.shape[1]} dimensions, the index has {index.dense.vectors.shape[1]}"
-        raise KnowledgeBaseError("index", what, "use the encoder that built it")
+    vectors = _vectors_of(added, index, encode)
     return _assemble(
         index.entities.followed_by(entity_table(entities)),
         index.names.followed_by(added, len(index.entities)),
@@ -103,8 +102,22 @@ def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityI
     )
 
 
-def _encode(names: Names, encode: Encode, distance: Distance) -> np.ndarray:
-    texts = names.texts.to_pylist()
+def _vectors_of(added: Names, index: EntityIndex, encode: Encode) -> np.ndarray:
+    # Encoded in another batch, a name that the index has would differ from it in its last digits: of
+    # entities of one name, the later one might be found first.
+    options = pc.SetLookupOptions(value_set=index.names.texts)
+    places = pc.call_function("index_in", [added.texts], options).fill_null(-1).to_numpy()
+    vectors = np.array(index.dense.vectors[places])
+    if (new := places < 0).any():
+        made = _encode(added.texts.filter(pa.array(new)).to_pylist(), encode, index.dense.distance)
+        if made.shape[1] != vectors.shape[1]:
+            what = f"vectors of {made.shape[1]} dimensions, the index has {vectors.shape[1]}"
+            raise KnowledgeBaseError("index", what, "use the encoder that built it")
+        vectors[new] = made
+    return vectors
+
+
+def _encode(texts: Sequence[str], encode: Encode, distance: Distance) -> np.ndarray:
     place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     vectors = as_vectors(np.asarray(encode(list(place))), distance, len(place))
     return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
