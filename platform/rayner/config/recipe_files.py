@@ -263,6 +263,10 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
     if first["type"] == "model_type":
         # Pydantic's words name our class.
         return RecipeError(place, f"{first['input']!r:.60} has no keys", _keys_hint(recipe, location))
+    if first["type"] == "tuple_type":
+        given = first["input"]
+        hint = f"write `[{given if isinstance(given, str) else '...'}]`, or a line `- ...` for each"
+        return RecipeError(place, f"{given!r:.60} is no list", hint)
     return RecipeError(place, first["msg"].removeprefix("Value error, "))
 
 
