@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from rayner.config.recipe_files import dump_recipe
+from rayner.data.schema import Document, Mention
 from rayner.errors import InputError, RecipeError
 from rayner.tasks.registry import parse_recipe
-from rayner.tasks.stages import ORDER, checkpoint_in, read_pipeline
+from rayner.tasks.stages import ORDER, Pipeline, checkpoint_in, read_pipeline
 from tests.tasks.small import recognizer, tagger
 from tests.tasks.small_pairs import ranker_recipe
+from tests.tasks.standardizer.small_standardizer import standardizer
 
 CORPUS = {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}}
 
@@ -77,6 +79,15 @@ def test_what_is_about_one_stage_takes_its_checkpoint_of_the_file(folder: Path) 
 def test_a_file_without_one_such_stage_is_refused(folder: Path, stages: Sequence[str], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         checkpoint_in(written(folder, stages), "entities")
+
+
+def test_a_standardizer_alone_takes_no_documents(folder: Path) -> None:
+    alone = Pipeline(read_pipeline(folder / "entities"), (), standardizer())
+    assert [answer.name for answer in alone.predict("nginx")] == ["nginx"]
+    with pytest.raises(
+        InputError, match=r"^items\[1\]: a document, .* alone links strings; .* pipeline file"
+    ):
+        alone.predict(["nginx", Document("a", "We run nginx.", (Mention(7, 12, "Software"),))])
 
 
 def test_a_stage_that_would_link_no_type_is_refused(folder: Path) -> None:

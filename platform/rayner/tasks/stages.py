@@ -196,7 +196,7 @@ class Pipeline:
             each.
 
         Raises:
-            InputError: an item without a text, by its place.
+            InputError: an item without a text, or a document for a standardizer alone, by its place.
         """
         return list(self.answers(items, tokens_per_batch))
 
@@ -205,6 +205,8 @@ class Pipeline:
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
+        elif self.settings.stages[0].record.stage == "entities":
+            given = _no_documents(given)
         return predict(self.predictor, given, tokens_per_batch, has_spare_core())
 
     @property
@@ -307,6 +309,15 @@ def load_pipeline(
 def suffix(precision: AskedPrecision) -> str:
     """What a version says of the precision: nothing of float32, or of one that is not decided yet."""
     return "" if precision in (None, "auto", "float32") else f"+{precision}"
+
+
+def _no_documents(items: Iterable[Any]) -> Iterator[Any]:
+    for place, item in enumerate(items):
+        if isinstance(item, Document):
+            what = "a document, and a standardizer alone links strings"
+            hint = "load a pipeline file that names it: `stages:` and below it `- checkpoint: RUN/best`"
+            raise InputError(f"items[{place}]", what, hint)
+        yield item
 
 
 def _reads_contexts(stage: StageSettings) -> bool:
