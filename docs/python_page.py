@@ -93,7 +93,11 @@ def _signature(name: str, found: Any, is_class: bool) -> str:
     """As a block of Python, a parameter a line where one line is too long."""
     signature = inspect.signature(found)
     returns = "" if is_class else _plain(f" -> {signature.return_annotation}")
-    given = [_plain(str(p)) for p in signature.parameters.values() if p.name != "self"]
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    given = [_plain(str(p)) for p in parameters]
+    named = [place for place, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY]
+    if named and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        given.insert(named[0], "*")
     lines = [f"{name}({', '.join(given)}){returns}"]
     if len(lines[0]) > 100:
         lines = [f"{name}(", *(f"    {each}," for each in given), f"){returns}"]

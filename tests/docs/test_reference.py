@@ -53,6 +53,12 @@ def test_a_part_that_a_recipe_may_leave_out_says_so() -> None:
     assert "| `self_training` | its keys or null | `null` | With it, a second stage" in recognizer
 
 
+def test_what_python_takes_by_name_alone_is_told() -> None:
+    page = PAGES["python"]()
+    assert "    Type(\n        *,\n        name: str,\n" in page
+    assert "    Mention(\n        start: int,\n" in page
+
+
 def test_an_argument_of_several_and_what_must_be_given_are_told() -> None:
     page = PAGES["commands"]()
     assert "    rayner evaluate CHECKPOINT CORPUS... [OPTIONS]\n" in page
