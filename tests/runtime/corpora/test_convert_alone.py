@@ -47,6 +47,17 @@ def test_a_conversion_and_rows_of_contexts_do_not_replace_each_other(tmp_path: P
         first(given, out)
 
 
+def test_a_folder_in_which_nothing_came_out_is_taken_again(tmp_path: Path) -> None:
+    given, out = tmp_path / "in.jsonl", tmp_path / "out"
+    given.write_text('{"text": 3}\n')
+    with pytest.raises(CorpusError, match=r"in\.jsonl:1"):
+        _convert(given, out)
+    assert (out / "rejects.jsonl").read_text("utf-8")
+    write_jsonl([Document("a", "Ada ran.")], given)
+    _convert(given, out)
+    assert [document.document_id for document in read_corpus(out).documents] == ["a"]
+
+
 def _convert(given: Path, out: Path) -> None:
     convert([given], out, workers=0)
 

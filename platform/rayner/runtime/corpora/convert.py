@@ -285,7 +285,12 @@ def _guard(out: Path) -> None:
     """Refuse an output with files of others, such as the rows of a context ranker and their counts."""
     if out.exists() and not out.is_dir():
         raise CorpusError(f"--out {out}", "is no folder", "name another")
-    if not _is_ours(out) and out.exists() and any(path.name != LOCK for path in out.iterdir()):
+    # Of a corpus of which nothing could be read, its rejects are left.
+    if (
+        out.exists()
+        and not _is_ours(out)
+        and any(path.name not in _BESIDE - {COUNTS} for path in out.iterdir())
+    ):
         raise CorpusError(f"--out {out}", "holds files that are not from here", "name another folder")
 
 
