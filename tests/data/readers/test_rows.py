@@ -154,6 +154,13 @@ def test_parquet_of_others(tmp_path: Path) -> None:
         read_corpus(path)
 
 
+def test_parquet_of_annotate_is_told_where_the_texts_are(tmp_path: Path) -> None:
+    row = {"document_id": "a", "mentions": [], "windows": 1, "model_version": "v", "source": "a.jsonl:1"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "documents-00000-00000.parquet")
+    with pytest.raises(CorpusError, match=r"no column `text` .*; `rayner annotate --jsonl` .* _jsonl"):
+        read_corpus(tmp_path, format="parquet")
+
+
 def test_parquet_of_mentions_without_the_later_fields(tmp_path: Path) -> None:
     linked = Mention(0, 2, "X", "Q1", candidates=(Candidate("Q1", 0.5),))
     table = documents_to_table([Document("d", "ab", (linked,))])

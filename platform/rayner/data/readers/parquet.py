@@ -99,5 +99,10 @@ def _columns(file: pq.ParquetFile, path: str) -> list[str]:
     for name in ("document_id", "text"):
         if name not in columns:
             found = ", ".join(file.schema_arrow.names)
-            raise CorpusError(path, f"no column `{name}` among {found}", "name the column so")
+            hint = "name the column so"
+            if "model_version" in file.schema_arrow.names:
+                hint = (
+                    "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"
+                )
+            raise CorpusError(path, f"no column `{name}` among {found}", hint)
     return columns
