@@ -9,11 +9,13 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import obstore
 import pytest
 import yaml
 
 from rayner.errors import InputError, StorageError
 from rayner.files.fetching import LOCAL_VARIABLE, local
+from rayner.files.manifests import decode
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Nodes, lose
@@ -81,6 +83,9 @@ def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
     assert f"step {result['steps']}/{result['steps']}" in said
     logged = [json.loads(line) for line in local(f"{PLACE}/log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in logged if "loss" in row] == list(range(1, result["steps"] + 1))
+    manifest = decode(bytes(obstore.get(storage.store(), "machines/run/_manifest.json").bytes()), PLACE)
+    # Two first workers wrote there, one after another, and then the driver.
+    assert manifest.attempt >= 3
     whole = train(parse_recipe(values, "recipe"), tmp_path / "whole", workers=0)
     assert whole["steps"] == result["steps"]
     assert largest_difference(weights_of(local(f"{PLACE}/last")), weights_of(tmp_path / "whole/last")) < 1e-3

@@ -54,9 +54,10 @@ STEPS = st.lists(
 
 
 class Simulated:
-    """The storage, and two writers each on a machine of its own."""
+    """The storage, and two writers each on a machine of its own: two commands, or of one owner, one after
+    another."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, owner: str | None) -> None:
         self.store = MemoryStore()
         self.faults: list[Fault | None] = []
         self.upload_fault: Fault | None = None
@@ -66,7 +67,7 @@ class Simulated:
         for number in range(2):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("RAYNER_LOCAL", str(folder / str(number)))
-                self.writers.append(Publication("s3://tests/simulated"))
+                self.writers.append(Publication("s3://tests/simulated", owner, number if owner else None))
         self.folder, self.number = folder, 0
 
     def puts(self, store: Any, path: str, file: Any, **options: Any) -> Any:
@@ -125,10 +126,10 @@ class Simulated:
         return {path.name: path.read_text() for path in writer.folder.iterdir() if path.is_file()}
 
 
-def begun(patch: pytest.MonkeyPatch, folder: Path) -> Simulated:
+def begun(patch: pytest.MonkeyPatch, folder: Path, owner: str | None = None) -> Simulated:
     """The storage and its writers in the place of the real ones."""
     patch.setattr(publishing, "store_at", lambda uri: None)
-    simulated = Simulated(folder)
+    simulated = Simulated(folder, owner)
     for writer in simulated.writers:
         writer._store = simulated.store
     patch.setattr(obstore, "put", simulated.puts)
@@ -211,3 +212,47 @@ def test_there_is_always_one_whole_state(steps: list[Step]) -> None:
                 simulated.writers[1].push()
             assert simulated.manifest() == manifest
             simulated.state()
+
+
+@settings(max_examples=50)
+@example([Step(0, "open", meanwhile=True)])
+@example([Step(1, "open"), Step(0, "open")])
+@given(STEPS)
+def test_who_was_replaced_never_writes_again(steps: list[Step]) -> None:
+    """Two first workers of one command, of which the second replaces the first, which may yet run."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as name:
+        simulated = begun(patch, Path(name), "owner")
+        attempt, opened = 0, set[int]()
+        for step in steps:
+            writer, other = simulated.writers[step.writer], simulated.writers[1 - step.writer]
+            simulated.faults, simulated.upload_fault = list(step.manifest), step.upload
+            make, left = writer._make_folder, [step.meanwhile]
+
+            def fetching(files: Mapping[str, Entry], make=make, left=left, other=other) -> None:
+                make(files)
+                if left.pop() if left else False:
+                    with suppress(RaynerError):
+                        other.open()
+
+            with pytest.MonkeyPatch.context() as inner, suppress(RaynerError):
+                inner.setattr(writer, "_make_folder", fetching)
+                if step.does == "open":
+                    writer.open()
+                    opened.add(step.writer)
+                elif step.writer in opened:
+                    simulated.change(writer)
+                    writer.push()
+            simulated.arrive()
+            manifest = simulated.manifest()
+            if manifest is not None:
+                assert manifest.attempt >= attempt
+                attempt = manifest.attempt
+            simulated.state()
+        simulated.faults, simulated.upload_fault = [], None
+        first, second = simulated.writers
+        second.open()
+        with pytest.raises(TakenOverError):
+            first.open()
+        simulated.change(second)
+        second.push()
+        simulated.state()

@@ -150,6 +150,32 @@ def test_a_worker_that_was_replaced_stops(storage: Storage) -> None:
     assert (driver.folder / "a.txt").read_text() == "newer"
 
 
+def test_a_worker_that_is_replaced_while_it_begins_stops(storage: Storage) -> None:
+    """Each is of the same owner: which one goes on, their numbers say."""
+    driver = published("replaced")
+    attempt = driver.attempt
+    old, new, other = (Publication(driver.uri, driver.owner, attempt + number) for number in (1, 2, 1))
+    write_manifest = old._write
+
+    def slower(state: Any) -> None:
+        new.open()
+        write_manifest(state)
+
+    old._write = slower
+    with pytest.raises(TakenOverError, match=r"replaced: is written by the process that replaced this one"):
+        old.open()
+    with pytest.raises(TakenOverError):
+        other.fetch()
+    Publication(driver.uri, driver.owner, attempt + 2).fetch()
+    write(new.folder, {"a.txt": "newer"})
+    new.push()
+    driver.open()
+    assert (driver.folder / "a.txt").read_text() == "newer"
+    driver.push()
+    with pytest.raises(TakenOverError):
+        new.open()
+
+
 def test_what_a_killed_writer_uploaded_goes_and_what_a_later_one_uploads_stays(storage: Storage) -> None:
     first = published("garbage")
     obstore.put(storage.store(), "garbage/_objects/0123/00000-left", b"left")

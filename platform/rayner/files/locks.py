@@ -43,9 +43,14 @@ def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
     with opened as file:
         _take(file, path, doing, seconds)
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.write(this_process())
         file.flush()
         yield
+
+
+def this_process() -> str:
+    """How messages to other processes and machines name this one."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:

@@ -37,11 +37,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One state of a folder. `write` is another one for each state; `owner` and `who` tell who may write."""
+    """One state of a folder. `write` is another one for each state; `owner` and `who` tell who may write.
+
+    `attempt` grows from one process of an owner to the next: an earlier one may not write again.
+    """
 
     write: str
     owner: str
     who: str
+    attempt: int = 0
     files: Mapping[str, Entry] = field(default_factory=dict)
 
     def encode(self) -> bytes:

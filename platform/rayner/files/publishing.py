@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from typing import Any
 from rayner.errors import InputError, RaynerError
 from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_failure
 from rayner.files.folders import is_left_over
-from rayner.files.locks import locked
+from rayner.files.locks import locked, this_process
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
@@ -51,9 +50,11 @@ class Publication:
 
     Args:
         owner: who may go on writing; by default this process alone, which takes the place over.
+        attempt: the number of this process among those of the owner: it stops where a later one has written.
+            By default it comes after all that have.
     """
 
-    def __init__(self, uri: str, owner: str | None = None) -> None:
+    def __init__(self, uri: str, owner: str | None = None, attempt: int | None = None) -> None:
         scheme = uri.partition(":")[0]
         if scheme not in SCHEMES:
             what = f"{scheme}: has no conditional writes, which keep two processes apart"
@@ -62,6 +63,8 @@ class Publication:
         name = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
         self.folder = local_root() / "work" / name / self.uri.rpartition("/")[2]
         self.owner = owner or secrets.token_hex(8)
+        self.attempt = attempt or 0
+        self._comes_last = attempt is None
         self._takes_over = owner is None
         self._store = store_at(self.uri)
         self._state: Manifest | None = None
@@ -84,12 +87,15 @@ class Publication:
             InputError, StorageError: the storage cannot be used.
         """
         for attempt in range(1, OPENINGS + 1):
-            state = self._state = self._take(fresh)
+            self._state, self._version = self._take(fresh)
+            state = self._state
             files = state.files if state is not None else {}
+            if self._comes_last and state is not None:
+                self.attempt = state.attempt + 1
             # Listed before: what a writer uploads that takes over from this one later is not among it.
             left = self._unnamed(files)
             try:
-                self._write(Manifest(secrets.token_hex(8), self.owner, _who(), files))
+                self._write(Manifest(secrets.token_hex(8), self.owner, this_process(), self.attempt, files))
                 break
             except TakenOverError:
                 # Another one wrote while this one fetched; whether it may go on is looked at again.
@@ -162,7 +168,7 @@ class Publication:
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 list(pool.map(lambda one: self._upload(*one), uploads))
-            self._write(Manifest(write, self.owner, _who(), files))
+            self._write(Manifest(write, self.owner, this_process(), self.attempt, files))
         except TakenOverError as error:
             # Whoever took over may go by a manifest of this process of which no answer came.
             self._remove([target for _, target in uploads if target not in error.named])
@@ -175,12 +181,12 @@ class Publication:
         self._given_up.clear()
         self._remove(sorted(gone))
 
-    def _take(self, fresh: bool = False) -> Manifest | None:
+    def _take(self, fresh: bool = False) -> tuple[Manifest | None, Mapping[str, str]]:
         """Make the folder here what is there: one state of it, also while another process writes new ones."""
         seen = None
         while True:
-            state, self._version = self._read()
-            if state is not None and state.owner != self.owner and not self._takes_over:
+            state, version = self._read()
+            if state is not None and not self._may_follow(state):
                 raise self._taken_over(state)
             if state is not None and fresh:
                 self._lost = {entry.object for entry in state.files.values()}.difference(self._objects())
@@ -194,7 +200,11 @@ class Publication:
                     raise InputError(self.uri, what, hint) from None
                 seen = state.write
             else:
-                return state
+                return state, version
+
+    def _may_follow(self, state: Manifest) -> bool:
+        is_earlier = self._comes_last or state.attempt <= self.attempt
+        return self._takes_over or (state.owner == self.owner and is_earlier)
 
     def _make_folder(self, files: Mapping[str, Entry]) -> None:
         """What lies in the folder here that is not of this state, may be newer or damaged, and goes; so does
@@ -274,9 +284,10 @@ class Publication:
         self._late.clear()
 
     def _taken_over(self, state: Manifest) -> TakenOverError:
-        error = TakenOverError(
-            self.uri, f"is written by another process ({state.who})", "stop one of the two; this one stops"
-        )
+        other, hint = "another process", "stop one of the two; this one stops"
+        if state.owner == self.owner:
+            other, hint = "the process that replaced this one", "this one stops"
+        error = TakenOverError(self.uri, f"is written by {other} ({state.who})", hint)
         error.named = frozenset(entry.object for entry in state.files.values())
         return error
 
@@ -335,7 +346,3 @@ class Publication:
 def _version(about: Mapping[str, Any]) -> dict[str, str]:
     """What a conditional write names: S3 and Azure go by the tag, Google by the version."""
     return {name: about[name] for name in ("e_tag", "version") if about.get(name) is not None}
-
-
-def _who() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -34,7 +34,7 @@ from rayner.runtime.training.example_building import CACHE_VARIABLE, read_all
 from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
-from rayner.runtime.training.train_controller import forget, give_up_room, noting
+from rayner.runtime.training.train_controller import counting, forget, give_up_room, noting, times_started
 from rayner.runtime.training.training_progress import Lines, watched
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
@@ -100,6 +100,8 @@ def work_on_cluster(
     os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     # Of any kind, though only those of users are declared.
     callbacks = [*controller_callbacks(needs_of_worker(scaling), workers), noting(out)]
+    if publication is not None:
+        callbacks.append(counting())
     trainer = Trainer(
         _work_on_ray,
         train_loop_config={
@@ -112,7 +114,7 @@ def work_on_cluster(
             "calibration": ray.put(calibration),
             "out": str(out),
             "node": _node(),
-            "publication": (publication.uri, publication.owner) if publication is not None else None,
+            "publication": publication and (publication.uri, publication.owner, publication.attempt),
             "until": until,
         },
         scaling_config=ScalingConfig(
@@ -206,7 +208,7 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         dev=read_all(task, dev),
         out=out,
         device=device,
-        watchers=[Gauges(out.name)] if _driver_sees(config) else [Gauges(out.name), Lines()],
+        watchers=[Gauges(out.name)] if _driver_sees(config, out) else [Gauges(out.name), Lines()],
         until=config["until"],
         report=partial(_report, Path(config["out"])),
         publication=publication,
@@ -214,12 +216,11 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     )
 
 
-def _driver_sees(config: Mapping[str, Any]) -> bool:
-    """Whether the driver can read the log of the run as this worker writes it."""
+def _driver_sees(config: Mapping[str, Any], out: Path) -> bool:
+    """Whether the driver can read the log of the run as this worker writes it to `out`."""
     if config["publication"] is None:
         return True
-    here = Publication(*config["publication"]).folder.resolve()
-    return config["node"] == _node() and here == Path(config["out"])
+    return config["node"] == _node() and out.resolve() == Path(config["out"])
 
 
 def _node() -> str:
@@ -263,7 +264,8 @@ def _publication_of(config: Mapping[str, Any]) -> Publication | None:
     the others fetch what it goes on from."""
     if config["publication"] is None:
         return None
-    publication = Publication(*config["publication"])
+    uri, owner, attempt = config["publication"]
+    publication = Publication(uri, owner, attempt + times_started())
     on_first(publication.open)
     if rank() > 0:
         publication.fetch()

@@ -19,6 +19,8 @@ from rayner.files.whole import write_json
 
 CONTROLLER = "controller.json"
 
+_started = 0
+
 
 def noting(out: Path) -> Any:
     """A callback of Ray Train that notes the controller's process and its workers' placement group."""
@@ -31,6 +33,35 @@ def noting(out: Path) -> Any:
             write_json(out / CONTROLLER, {"process": os.getpid(), "placement_group": group.id.hex()})
 
     return Notes()
+
+
+def counting() -> Any:
+    """A callback of Ray Train that counts how often the workers are started, and tells them.
+
+    A worker that Ray has lost may still run: it knows by a lower count that another one has replaced it.
+    """
+    from ray.train.v2._internal.execution.callback import WorkerGroupCallback
+
+    class Counts(WorkerGroupCallback):
+        def __init__(self) -> None:
+            self.started = 0
+
+        def after_worker_group_start(self, worker_group: Any) -> None:
+            """Called in the controller, before each worker of a group begins."""
+            self.started += 1
+            worker_group.execute(_note_started, self.started)
+
+    return Counts()
+
+
+def _note_started(count: int) -> None:
+    global _started
+    _started = count
+
+
+def times_started() -> int:
+    """How often the workers have been started, this one among the last; 0 if nobody counts."""
+    return _started
 
 
 def forget(out: Path) -> None:
