@@ -106,6 +106,27 @@ def test_files_of_this_machine_stay(storage: Storage) -> None:
     assert read(local(publication.uri)) == FILES
 
 
+def test_what_is_fetched_to_be_worked_on_has_no_other_copy_here(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each restart of a training on another machine fetches its state, which no other one can use."""
+    publication = published("no-copies")
+    another_machine(monkeypatch, tmp_path / "other")
+    there = Publication(publication.uri)
+    there.open()
+    found = [path for path in (tmp_path / "other").rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert sorted(found) == sorted(there.folder / name for name in FILES)
+    # What has been read here is there for good, and not fetched again.
+    another_machine(monkeypatch, tmp_path / "third")
+    assert read(local(publication.uri)) == FILES
+    storage.seen.clear()
+    again = Publication(publication.uri)
+    again.open()
+    assert read(again.folder) == FILES
+    assert not [path for method, path in storage.seen if method == "GET" and "_objects/" in path]
+    assert len([path for path in (tmp_path / "third/objects").rglob("*") if path.is_file()]) == len(FILES)
+
+
 def test_what_was_not_put_in_place_is_not_gone_on_with(storage: Storage) -> None:
     publication = published("ahead")
     write(publication.folder, {"a.txt": "not uploaded", "more": "neither"})

@@ -86,7 +86,7 @@ class Simulated:
             raise GenericError("the connection broke")
         return answer
 
-    def objects_of(self, base: Any, entries: Mapping[str, Entry]) -> dict[str, Path]:
+    def objects_of(self, base: Any, entries: Mapping[str, Entry], passing: Path) -> dict[str, Path]:
         found = {}
         for name, entry in entries.items():
             data = bytes(obstore.get(self.store, entry.object).bytes())

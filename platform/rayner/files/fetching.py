@@ -215,15 +215,18 @@ def _fetch_found(place: Place, found: Found) -> Path:
     return target
 
 
-def objects_of(base: Place, entries: Mapping[str, Entry]) -> dict[str, Path]:
+def objects_of(base: Place, entries: Mapping[str, Entry], passing: Path | None = None) -> dict[str, Path]:
     """Where the content of each file lies on this machine, fetched if it does not yet.
+
+    Args:
+        passing: the folder for what is fetched; by default it is kept for whoever reads it next.
 
     Raises:
         FileNotFoundError: an object is gone.
         InputError, StorageError: as `local`.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        kept = list(pool.map(lambda entry: _object(base, entry), entries.values()))
+        kept = list(pool.map(lambda entry: _object(base, entry, passing), entries.values()))
     return dict(zip(entries, kept, strict=True))
 
 
@@ -248,13 +251,16 @@ def _assemble(folder: Path, files: Mapping[str, Path]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _object(base: Place, entry: Entry) -> Path:
+def _object(base: Place, entry: Entry, passing: Path | None) -> Path:
     """Where the content of a file lies on this machine."""
     name = entry.sha256.removeprefix("of ")
-    path = local_root() / "objects" / name[:2] / name
-    if path.exists() and path.stat().st_size == entry.size:
-        return path
-    source = base.below(entry.object)
+    places = [local_root() / "objects" / name[:2] / name]
+    if passing is not None:
+        places.append(passing / name)
+    for path in places:
+        if path.exists() and path.stat().st_size == entry.size:
+            return path
+    source, path = base.below(entry.object), places[-1]
 
     def download() -> None:
         try:

@@ -225,20 +225,22 @@ class Publication:
             if parts and not any(map(is_aside, parts)):
                 with suppress(OSError):
                     os.rmdir(folder)
+        passing = self.folder.parent / ".passing"
         for name in [name for name, entry in wanted.items() if entry.object in self._lost]:
             try:
                 # This machine may have fetched it before.
-                objects_of(place_of(self.uri), {name: wanted[name]})
+                objects_of(place_of(self.uri), {name: wanted[name]}, passing)
             except FileNotFoundError:
                 log.warning("%s: the object of %s is gone; the file is empty now", self.uri, name)
                 del wanted[name]
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.folder / name).touch()
-        for name, kept in objects_of(place_of(self.uri), wanted).items():
+        for name, kept in objects_of(place_of(self.uri), wanted, passing).items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             # A copy: what is worked on must not change what was fetched.
             shutil.copyfile(kept, path)
+        shutil.rmtree(passing, ignore_errors=True)
 
     def _read(self) -> tuple[Manifest | None, Mapping[str, str]]:
         """What is written there, and its version for a conditional write."""
