@@ -128,6 +128,28 @@ def test_credentials_that_are_away_for_a_while_are_waited_for(
     assert local(uri("away/a.txt")).read_text() == "another"
 
 
+def test_a_new_worker_waits_for_credentials_that_its_driver_has(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = published("away-on-worker")
+    get, away = obstore.get, 2
+
+    def without_credentials(*arguments: Any, **settings: Any) -> Any:
+        nonlocal away
+        away -= 1
+        if away >= 0:
+            raise OSError("Error getting credentials from http://169.254.169.254/latest")
+        return get(*arguments, **settings)
+
+    monkeypatch.setattr(obstore, "get", without_credentials)
+    Publication(driver.uri, driver.owner, 1).open()
+    away = 1000
+    with pytest.raises(StorageError, match="when the machine has credentials again, run the same command"):
+        Publication(driver.uri, driver.owner, 2).open()
+    with pytest.raises(InputError, match="no credentials were found"):
+        Publication(driver.uri).open()
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -115,13 +115,14 @@ def storage_failure(
     """The one line of an error that Arrow or obstore raised.
 
     Args:
-        worked: whether this process has used the storage before: then it has credentials, and who hands them
-            out does not answer at the moment.
+        worked: whether this process, or the one that it works for, has used the storage before: then it has
+            credentials, and who hands them out does not answer at the moment.
     """
     text = str(error)
     if "NoSuchBucket" in text or "NO_SUCH_BUCKET" in text:
         return InputError(where, "there is no such bucket", "correct the URI, or make the bucket")
-    if not worked and ("169.254." in text or "redential" in _PATHS.sub("", text)):
+    lacks_credentials = "169.254." in text or "redential" in _PATHS.sub("", text)
+    if lacks_credentials and not worked:
         hint = "set AWS_ACCESS_KEY_ID and so on, or give the machine a role"
         return InputError(where, "no credentials were found for it", hint)
     if REFUSED.search(text):
@@ -129,8 +130,8 @@ def storage_failure(
     if isinstance(error, FileNotFoundError):
         return InputError(where, "no such file or folder", "correct the URI")
     line = next(iter(text.splitlines()), "") or type(error).__name__
-    hint = "when the storage works again, run the same command again"
-    return StorageError(where, f"{doing} ({line[:200]})", hint)
+    when = "the machine has credentials" if lacks_credentials else "the storage works"
+    return StorageError(where, f"{doing} ({line[:200]})", f"when {when} again, run the same command again")
 
 
 def _fetch(uri: str) -> Path:

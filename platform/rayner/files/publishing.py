@@ -69,7 +69,7 @@ class Publication:
         self._store = store_at(self.uri)
         self._state: Manifest | None = None
         self._version: Mapping[str, str] = {}
-        self._worked = False
+        self._worked = owner is not None
         self._given_up: set[str] = set()
         self._late: set[str] = set()
         self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
