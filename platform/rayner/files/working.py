@@ -37,18 +37,20 @@ def worked_on(out: Path, doing: str, fresh: bool = False) -> Generator[tuple[Pat
         yield Path(out), None
         return
     publication = Publication(uri)
-    with _named_by_uri(publication), locked(publication.folder.parent / ".lock", doing):
+    with named_by_uri(publication), locked(publication.folder.parent / ".lock", doing):
         publication.open(fresh)
         yield publication.folder, publication
         publication.push()
 
 
 @contextmanager
-def _named_by_uri(publication: Publication) -> Generator[None]:
+def named_by_uri(publication: Publication | None) -> Generator[None]:
     """What is wrong in the folder that is worked in is told of the URI, which the user knows."""
     try:
         yield
     except (InputError, StorageError) as error:
+        if publication is None:
+            raise
         told = list(error.__reduce__()[1])
         # Its lock lies beside it.
         for folder in (publication.folder, publication.folder.parent):

@@ -1,4 +1,4 @@
-"""Where the example sets of a run at a URI lie."""
+"""Where the example sets of a run at a URI lie, and what is wrong in its folder on a worker's machine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from rayner.errors import CheckpointError
 from rayner.files.fetching import LOCAL_VARIABLE
 from rayner.files.uris import uri_of
-from rayner.runtime.training import example_building
+from rayner.runtime.training import example_building, loop
 from rayner.runtime.training import train as training
-from tests.files.folders_at_uris import uri
+from tests.files.folders_at_uris import published, uri
 from tests.object_storage import BUCKET, Storage
 from tests.runtime.training.toy_task import toy_recipe
 
@@ -32,6 +33,20 @@ def test_workers_find_the_examples_of_a_run_at_a_uri_beside_it(
     monkeypatch.setattr(training, "_train", lambda *given: found.append(given[5]))
     training.train_until(1, toy_recipe(), Path(uri(out)), workers=workers)
     assert [uri_of(one) for one in found] == [cache]
+
+
+def test_what_is_wrong_in_the_folder_of_a_worker_is_told_of_the_uri(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication = published("told")
+    run: Any = SimpleNamespace(recipe=toy_recipe(), publication=publication)
+
+    def fail(run: Any) -> Any:
+        raise CheckpointError(str(publication.folder / "last"), "is damaged", "start over with --fresh")
+
+    monkeypatch.setattr(loop, "_work", fail)
+    with pytest.raises(CheckpointError, match=r"^s3://tests/told/last: is damaged"):
+        loop.work(run)
 
 
 def test_beside_a_bucket_there_is_nothing() -> None:

@@ -18,6 +18,7 @@ from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, LAST
+from rayner.files.working import named_by_uri
 from rayner.models.precision import check_precision
 from rayner.models.precision_choice import choose
 from rayner.models.threads import heed_quota
@@ -117,7 +118,8 @@ def work(run: Run) -> TrainState:
     heed_quota()
     if run.recipe.scaling.threads_per_worker:
         torch.set_num_threads(run.recipe.scaling.threads_per_worker)
-    with same_workers():
+    # Within: the others are told of the URI, too, as each has a folder of its own.
+    with same_workers(), named_by_uri(run.publication):
         return _work(run)
 
 
