@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ def parallel_map(
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    shared = ray.put(work)
+    # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
+    shared = [ray.put(work)]
     where: Any = NodeAffinitySchedulingStrategy(this_node(), soft=False) if here else "DEFAULT"
     on_one = ray.remote(num_cpus=1, scheduling_strategy=where)
     task, first = on_one(_result), on_one(empty_task)
@@ -110,9 +112,16 @@ def code_digest(*patterns: str) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
-def _result(work: Callable[[Part], Result], part: Part) -> Result | RaynerError:
+@lru_cache(1)
+def _work_of(shared: Any) -> Callable[[Any], Any]:
+    import ray
+
+    return ray.get(shared)
+
+
+def _result(shared: Sequence[Any], part: Any) -> Any:
     try:
-        return work(part)
+        return _work_of(*shared)(part)
     except RaynerError as error:
         # As a value: raised, it would come back as an error of Ray's.
         return error
