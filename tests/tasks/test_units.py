@@ -21,6 +21,7 @@ from rayner.data.fine_types import gold_types
 from rayner.data.readers import files
 from rayner.data.schema import Document, chained, story_of
 from rayner.errors import CorpusError, FileError
+from rayner.tasks import corpus_task
 from rayner.tasks.base import Unit
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.splits import (
@@ -31,6 +32,7 @@ from rayner.tasks.splits import (
     read_documents,
     require_mentions,
 )
+from tests.tasks.small import recognizer
 from tests.whole_corpora import split_documents
 
 rows = st.fixed_dictionaries(
@@ -257,6 +259,26 @@ def test_labels_count_among_the_mentions(tmp_path: Path) -> None:
     other = document_units(corpus, "train", change_of(corpus, "train"))
     assert digests(other.units) != digests(found.units)
     np.testing.assert_array_equal(other.units[0].sizes, found.units[0].sizes)
+
+
+def test_a_dictionary_is_read_once_for_what_is_learned_and_what_is_set_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = write(tmp_path, [[{"document_id": "d", "text": "Ulm Ada"}]])
+    (tmp_path / "names.txt").write_text("PER\tAda\n")
+    read: list[str] = []
+
+    def noted(corpus: CorpusSettings, part: Any) -> Any:
+        read.append(part)
+        return change_of(corpus, part)
+
+    monkeypatch.setattr(corpus_task, "change_of", noted)
+    task = recognizer(corpus={"train": [path], "dictionary": str(tmp_path / "names.txt")})
+    for _ in range(2):
+        assert task.units("train")
+        assert not task.calibration_units()
+        assert not task.units("dev")
+    assert read == ["train", "dev"]
 
 
 def test_who_annotated_what_is_part_of_the_units(tmp_path: Path) -> None:

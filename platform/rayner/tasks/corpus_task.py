@@ -108,10 +108,12 @@ class CorpusTask(EncoderTask[R]):
         )
 
     def _change(self, split: Split) -> Change:
-        # Kept, with the dictionary that it has read, for the workers that the task is sent to.
-        if split not in self._changes:
-            self._changes[split] = change_of(self._corpus, split)
-        return self._changes[split]
+        # Kept, with the dictionary that it has read, for the workers that the task is sent to. What is set
+        # apart for a calibration was training documents.
+        part: Split = "dev" if split == "dev" else "train"
+        if part not in self._changes:
+            self._changes[part] = change_of(self._corpus, part)
+        return self._changes[part]
 
     @property
     def _corpus(self) -> CorpusSettings:

@@ -180,8 +180,8 @@ def document_units(
         if (types := change.types_at(one.units[0].paths[0])) is not None:
             name += " " + canonical(types)
         units.append(Unit(source, name, table["size"].to_numpy()))
-        mentions += _counted(table["types"], found.types)
-        fine_types += _counted(table["fine_types"], found.types)
+        mentions.update(_counted(table["types"], found.types))
+        fine_types.update(_counted(table["fine_types"], found.types))
     return Documents(units, mentions, fine_types, len(stories.unique()))
 
 
