@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from rayner.retrieval.dense import DenseSide, as_vectors
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.faiss_library import check_faiss
-from rayner.retrieval.lexical import fit_lexical
+from rayner.retrieval.lexical import LexicalSide, fit_lexical
 from rayner.retrieval.names import Names, names_of
 from rayner.retrieval.short_forms import expansions
 
@@ -29,6 +29,15 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 MOST_EXACT = 250_000
 """Names up to which `search: auto` is exact."""
 _SHOWN = 5
+
+
+class TextSide(NamedTuple):
+    """What an index has beside vectors."""
+
+    entities: EntityTable
+    names: Names
+    lexical: LexicalSide
+    abbreviations: Mapping[str, str]
 
 
 def build_index(
@@ -48,12 +57,35 @@ def build_index(
         KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
         InputError: vectors that are not finite.
     """
+    return index_of(text_side(entities, settings), encode, settings, distance, origin)
+
+
+def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
+    """What an index of the entities has beside vectors: the same for every state of a model.
+
+    Raises:
+        KnowledgeBaseError: as `build_index`.
+    """
     if not entities:
         raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
+    return _text_side(entity_table(entities), names_of(entities, settings), settings)
+
+
+def index_of(
+    side: TextSide,
+    encode: Encode,
+    settings: IndexSettings,
+    distance: Distance,
+    origin: Mapping[str, Any] | None = None,
+) -> EntityIndex:
+    """As `build_index`, of which `side` was made with the same settings.
+
+    Raises:
+        InputError: vectors that are not finite.
+    """
     distance = settings.distance or distance
-    names = names_of(entities, settings)
-    vectors = _encode(names.texts.to_pylist(), encode, distance)
-    return _assemble(entity_table(entities), names, vectors, settings, distance, origin)
+    vectors = _encode(side.names.texts.to_pylist(), encode, distance)
+    return _with_vectors(side, vectors, settings, distance, origin)
 
 
 def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
@@ -69,9 +101,10 @@ def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode
         raise KnowledgeBaseError(_ids(known), "the index has them already", hint)
     added = names_of(entities, index.settings)
     vectors = _vectors_of(added, index, encode)
-    return _assemble(
-        index.entities.followed_by(entity_table(entities)),
-        index.names.followed_by(added, len(index.entities)),
+    table = index.entities.followed_by(entity_table(entities))
+    names = index.names.followed_by(added, len(index.entities))
+    return _with_vectors(
+        _text_side(table, names, index.settings),
         np.concatenate([index.dense.vectors, vectors]),
         index.settings,
         index.dense.distance,
@@ -92,9 +125,8 @@ def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityI
     kept[[numbers[id_] for id_ in entity_ids]] = False
     if not kept.any():
         raise KnowledgeBaseError("index", "no entity would be left in it", "remove its folder instead")
-    return _assemble(
-        index.entities.where(kept),
-        index.names.of_entities(kept),
+    return _with_vectors(
+        _text_side(index.entities.where(kept), index.names.of_entities(kept), index.settings),
         np.asarray(index.dense.vectors[kept[index.names.entity]]),
         index.settings,
         index.dense.distance,
@@ -123,21 +155,23 @@ def _encode(texts: Sequence[str], encode: Encode, distance: Distance) -> np.ndar
     return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
 
 
-def _assemble(
-    entities: EntityTable,
-    names: Names,
+def _text_side(entities: EntityTable, names: Names, settings: IndexSettings) -> TextSide:
+    check_faiss()
+    lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
+    # Without aliases nothing is known of them, short forms among them too.
+    known = entities if settings.aliases else (replace(entity, aliases=()) for entity in entities)
+    return TextSide(entities, names, lexical, expansions(known) if settings.abbreviations else {})
+
+
+def _with_vectors(
+    side: TextSide,
     vectors: np.ndarray,
     settings: IndexSettings,
     distance: Distance,
     origin: Mapping[str, Any] | None,
 ) -> EntityIndex:
-    check_faiss()
-    lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
-    # Without aliases nothing is known of them, short forms among them too.
-    known = entities if settings.aliases else (replace(entity, aliases=()) for entity in entities)
-    abbreviations = expansions(known) if settings.abbreviations else {}
     dense = DenseSide(vectors, distance, _approximate(vectors, settings, distance))
-    return EntityIndex(entities, names, dense, lexical, abbreviations, settings, origin)
+    return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings, origin)
 
 
 def _approximate(vectors: np.ndarray, settings: IndexSettings, distance: Distance) -> Approximate | None:

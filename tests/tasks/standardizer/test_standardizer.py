@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import torch
 from rayner.config import StandardizerRecipe
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.metrics.linking import RANKS
+from rayner.retrieval import build
+from rayner.retrieval.lexical import fit_lexical
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
@@ -63,6 +66,29 @@ def test_a_training_is_scored_by_as_many_candidates_as_an_evaluation(tmp_path: P
     task = task_of(small_recipe(tmp_path))
     (answer,) = predict(task.scorer(task.build().eval()), ["My-SQL base"])
     assert len(answer.candidates) == RANKS == Mentions().evaluation_options["top_k"]
+
+
+def test_what_the_model_does_not_change_of_an_index_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def noted(texts: Sequence[str], ngrams: Any) -> Any:
+        made.append("lexical")
+        return fit_lexical(texts, ngrams)
+
+    monkeypatch.setattr(build, "fit_lexical", noted)
+    task = task_of(small_recipe(tmp_path))
+    model = task.build().eval()
+    vectors = []
+    for _ in range(2):
+        task.fit(model, task.strings.dev)
+        vectors.append(task.scorer(model).index.dense.vectors)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1.5)
+    assert made == ["lexical"]
+    assert not np.allclose(*vectors)
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
-from rayner.retrieval.build import build_index
+from rayner.retrieval.build import TextSide, index_of, text_side
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
@@ -310,9 +310,14 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         ranker = load_trained_ranker(self.reranker, device, self.precision)
         return Reranker(ranker, index.entities, weights.candidates, lambda _: weights)
 
+    @cached_property
+    def _text_side(self) -> TextSide:
+        # Kept: of 100,000 names it takes 12 s, and no step of the training changes it.
+        return text_side(self.strings.indexed, self.recipe.index)
+
     def _build_index(self, model: nn.Module) -> EntityIndex:
-        index = build_index(
-            self.strings.indexed,
+        index = index_of(
+            self._text_side,
             lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
             self.recipe.loss.learned_distance,
