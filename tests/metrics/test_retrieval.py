@@ -24,12 +24,12 @@ def by_definition(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray | N
     return found
 
 
-@given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 99), st.sampled_from([1, 7, 1024]))
-def test_ranks_are_those_of_the_definition(groups: list[int], seed: int, rows: int) -> None:
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 99), st.sampled_from([1, 70, 2**24]))
+def test_ranks_are_those_of_the_definition(groups: list[int], seed: int, cells: int) -> None:
     stories = np.array(groups, np.int64) // 2
     vectors = np.random.default_rng(seed).normal(size=(len(groups), 4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrieval, "_ROWS_AT_ONCE", rows)
+        patch.setattr(retrieval, "_CELLS", cells)
         found = reciprocal_ranks(vectors, np.array(groups, np.int64))
         among_others = reciprocal_ranks(vectors, np.array(groups, np.int64), stories)
     assert found.tolist() == pytest.approx(by_definition(vectors, np.array(groups)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-_ROWS_AT_ONCE = 1024
+_CELLS = 2**24
+"""Scores in memory at a time."""
 
 
 def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray | None = None) -> np.ndarray:
@@ -23,8 +24,9 @@ def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray 
     vectors = vectors.astype(np.float32)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     found = [np.zeros(0)]
-    for begin in range(0, len(unit), _ROWS_AT_ONCE):
-        rows = np.arange(begin, min(begin + _ROWS_AT_ONCE, len(unit)))
+    at_once = max(1, _CELLS // max(1, len(unit)))
+    for begin in range(0, len(unit), at_once):
+        rows = np.arange(begin, min(begin + at_once, len(unit)))
         scores = unit[rows] @ unit.T
         scores[np.arange(len(rows)), rows] = -np.inf
         same = groups[rows][:, None] == groups

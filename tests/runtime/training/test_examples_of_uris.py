@@ -68,7 +68,7 @@ def test_what_was_seen_of_files_is_kept_on_this_machine_for_a_uri(
 
 
 class _Task:
-    metric = "f1"
+    metric, builds_from_items = "f1", False
 
     def build(self) -> Any:
         """Nothing is trained here."""
