@@ -193,7 +193,7 @@ def assemble(parts: Sequence[Part], out: Path, to: str, mapper: ParallelMap) -> 
     documents = sum(int(one.kept.sum()) for one in taken)
     lost: Counter[str] = Counter()
     if to == "parquet":
-        take_as_parquet(taken, out)
+        take_as_parquet(taken, out, mapper)
     else:
         documents, mentions, lost = take_as(to, taken, out, mapper)
     return Assembled(documents, mentions, repaired, ignored, rejected, notes, lost)

@@ -58,15 +58,23 @@ class Taken:
         return self.source.with_name(f"{self.source.stem}.{to}-{digest}")
 
 
-def take_as_parquet(taken: Sequence[Taken], out: Path) -> None:
+def take_as_parquet(taken: Sequence[Taken], out: Path, mapper: ParallelMap) -> None:
     """Bring the documents into `out`, a file for each part."""
     _remove_stale(out)
+    cut: list[tuple[Taken, Path]] = []
     for number, part in enumerate(taken):
         target = out / f"documents-{number:05d}.parquet"
         if part.kept.all():
             _link(part.source, target)
         else:
-            write_parquet(part.documents(), target)
+            cut.append((part, target))
+    for _ in track(mapper(_write_parquet, cut), len(cut), "write parquet"):
+        pass
+
+
+def _write_parquet(cut: tuple[Taken, Path]) -> None:
+    part, target = cut
+    write_parquet(part.documents(), target)
 
 
 def take_as(
