@@ -52,6 +52,12 @@ def test_conll_2003_is_not_litbank(tmp_path: Path) -> None:
     assert detect(tmp_path) == "columns"
 
 
+def test_utf_16_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_text("Ada\tB-PER\nran\tO\n", encoding="utf-16")
+    with pytest.raises(CorpusError, match=r"no known format.*; convert it: iconv -f utf-16 -t utf-8$"):
+        detect(tmp_path)
+
+
 def test_errors_name_what_was_seen(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no files"):
         detect(tmp_path)

@@ -13,6 +13,7 @@ from rayner.errors import CorpusError, FileError, storage_error
 from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
+FROM_UTF_16 = "convert it: iconv -f utf-16 -t utf-8"
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 """What the system says of a file that the user has to name otherwise, or make readable."""
 PART_BYTES = 8 * 2**20
@@ -214,7 +215,7 @@ def names(paths: Sequence[Path]) -> list[str]:
 
 def _hint(data: bytes) -> str:
     if _is_utf_16(data):
-        return "convert it: iconv -f utf-16 -t utf-8"
+        return FROM_UTF_16
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
 
 
