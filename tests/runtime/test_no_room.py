@@ -91,8 +91,8 @@ def test_the_actors_that_start_do_the_work_and_the_rest_is_told(
         found = list(each_on_actors(lambda: lambda part: 2 * part, range(9), 4, Needs(cpus=1)))
     assert found == [2 * part for part in range(9)]
     (line,) = caplog.messages
-    assert line.startswith("2 of 4 workers have started and begin")
-    assert "free are 0 of 2 CPU. Ask for fewer with --workers" in line
+    assert line.startswith("2 of 4 workers have started and begin; the others join when they have;")
+    assert line.endswith("0 of 2 CPU. Ask for fewer with --workers, or add nodes, if they never do.")
 
 
 def test_where_no_actor_starts_the_work_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,8 +158,9 @@ def each_on_actors(
         pool.wait()
         free.extend(pool.joined() * _AHEAD)
         if pool.starting:
-            what = "%d of %d workers have started and begin; the others join when there is room; %s. %s"
-            hint = "Ask for fewer with --workers, or add nodes."
+            # What is on its way has its room already, and takes long on a busy machine.
+            what = "%d of %d workers have started and begin; the others join when they have; %s. %s"
+            hint = "Ask for fewer with --workers, or add nodes, if they never do."
             log.warning(what, len(pool.started), workers, cluster_room(), hint)
         while True:
             free.extend(pool.joined() * _AHEAD)
