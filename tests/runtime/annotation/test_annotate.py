@@ -145,6 +145,17 @@ def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path:
     assert "outside the text" in mention["what"]
 
 
+def test_what_is_not_utf_8_is_told_how_to_convert(tmp_path: Path) -> None:
+    given = [write_jsonl(tmp_path / "good.jsonl", TEXTS[:1])]
+    for encoding in ("latin1", "utf-16"):
+        given.append(tmp_path / f"{encoding}.jsonl")
+        given[-1].write_bytes('{"text": "é"}\n'.encode(encoding))
+    here(given, tmp_path / "out")
+    hints = {Path(row["where"]).name: row["hint"] for row in rejects(tmp_path / "out")}
+    assert hints["latin1.jsonl:1"] == "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
+    assert hints["utf-16.jsonl:1"] == "convert it: iconv -f utf-16 -t utf-8"
+
+
 def test_an_id_in_two_blocks_is_kept_where_it_comes_first(tmp_path: Path) -> None:
     first = write_jsonl(tmp_path / "a.jsonl", TEXTS)
     again = write_jsonl(tmp_path / "b.jsonl", ["Else " + text for text in TEXTS[:20]])

@@ -118,7 +118,7 @@ def text_lines(data: bytes, path: str | Path, reading: Reading, before: int = 0)
             line.encode()
         except UnicodeEncodeError as error:
             what = f"byte 0x{ord(line[error.start]) & 0xFF:02x} is not UTF-8"
-            reading.reject(f"{path}:{number}", what, _hint(b""))
+            reading.reject(f"{path}:{number}", what, to_utf_8(b""))
         else:
             yield number, line
 
@@ -142,10 +142,10 @@ def decode(data: bytes, path: str | Path, before: int = 0) -> str:
     except UnicodeDecodeError as error:
         line = before + data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise CorpusError(f"{path}:{line}", what, _hint(data)) from None
+        raise CorpusError(f"{path}:{line}", what, to_utf_8(data)) from None
     if _full_of_nul(data):
         line = before + text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", _hint(data))
+        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", to_utf_8(data))
     return text
 
 
@@ -213,7 +213,8 @@ def names(paths: Sequence[Path]) -> list[str]:
     return ["/".join((*f[shared:], p.name)) for f, p in zip(folders, paths, strict=True)]
 
 
-def _hint(data: bytes) -> str:
+def to_utf_8(data: bytes) -> str:
+    """The hint of what is not UTF-8: how to convert it."""
     if _is_utf_16(data):
         return FROM_UTF_16
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
