@@ -145,6 +145,14 @@ def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path:
     assert "outside the text" in mention["what"]
 
 
+def test_what_annotate_wrote_is_no_input_but_its_json_lines_are(tmp_path: Path) -> None:
+    given, out = write_jsonl(tmp_path / "good.jsonl", TEXTS[:1]), tmp_path / "out"
+    here([given], out, also=("jsonl",))
+    with pytest.raises(InputError, match=r"no column `text` .*; `rayner annotate --jsonl` .* _jsonl"):
+        here([out], tmp_path / "again")
+    assert here([out / "_jsonl"], tmp_path / "again")["documents"] == 1
+
+
 def test_what_is_not_utf_8_is_told_how_to_convert(tmp_path: Path) -> None:
     given = [write_jsonl(tmp_path / "good.jsonl", TEXTS[:1])]
     for encoding in ("latin1", "utf-16"):

@@ -95,14 +95,18 @@ def _columns(file: pq.ParquetFile, path: str) -> list[str]:
     Raises:
         CorpusError: one that a document needs is not there.
     """
-    columns = [name for name in DOCUMENT_SCHEMA.names if name in file.schema_arrow.names]
-    for name in ("document_id", "text"):
-        if name not in columns:
-            found = ", ".join(file.schema_arrow.names)
-            hint = "name the column so"
-            if "model_version" in file.schema_arrow.names:
-                hint = (
-                    "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"
-                )
-            raise CorpusError(path, f"no column `{name}` among {found}", hint)
-    return columns
+    names = file.schema_arrow.names
+    if fault := missing_column(names):
+        raise CorpusError(path, *fault)
+    return [name for name in DOCUMENT_SCHEMA.names if name in names]
+
+
+def missing_column(names: Sequence[str]) -> tuple[str, str] | None:
+    """The first column that a document needs and that is not among the names: what is wrong, and the hint."""
+    missing = next((name for name in ("document_id", "text") if name not in names), None)
+    if missing is None:
+        return None
+    hint = "name the column so"
+    if missing == "text" and "model_version" in names:
+        hint = "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"
+    return f"no column `{missing}` among {', '.join(names)}", hint

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.readers.base import Reject
 from rayner.data.readers.files import is_fault
+from rayner.data.readers.parquet import missing_column
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.runtime.annotation.input_shards import Shard, Source
 from rayner.runtime.faults import read_fault
@@ -244,10 +245,9 @@ def _parquet_blocks(source: Source, block_bytes: int) -> Iterator[Block]:
         ) as file,
     ):
         names = file.schema_arrow.names
-        missing = [name for name in ("document_id", "text") if name not in names]
-        if missing or not file.metadata.num_rows:
-            what = f"no column `{missing[0]}` among {', '.join(names)}" if missing else "no documents in it"
-            hint = "name the column so" if missing else "remove it, or restore its content"
+        fault = missing_column(names)
+        if fault or not file.metadata.num_rows:
+            what, hint = fault or ("no documents in it", "remove it, or restore its content")
             yield Block(rejects=[Reject(place.shown, what, hint)], consumed=source.size)
             return
         columns = [name for name in DOCUMENT_SCHEMA.names if name in names]
