@@ -106,7 +106,7 @@ TABLES = {
             _set("set_apart", {"calibration.fraction": 0.2}),
             _set("moved", {"calibration.fraction": 0.2, "calibration.thresholds": True}),
             _set("smoothing", {"loss.boundary_smoothing": 0.1}),
-            # Within so few steps the decay has not come to the recipe's yet: another one would change nothing.
+            # The recipe averages. Within so few steps the decay is still rising: another one is the same.
             _set("not_averaged", {"training.average": None}),
             _set("layer_decay", {"training.layer_decay": 0.9}),
             _set("r_drop", {"loss.r_drop": 0.5}),
