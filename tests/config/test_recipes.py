@@ -70,6 +70,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"types": []}, "types: "),
         ({"types": {"PER": "people"}}, r"types: \{'PER': 'people'\} is no list; write `\[\.\.\.\]`"),
         ({"types": 3}, "types: 3 is no list"),
+        ({"corpus": {"train": "x\ny"}}, r"train: 'x\\ny' is no list; write `\[\.\.\.\]`, or a line"),
         ({"corpus": {"train": "x.jsonl"}}, r"corpus\.train: 'x\.jsonl' is no list; write `\[x\.jsonl\]`"),
         ({"types": ["PER"]}, r"types\.0: 'PER' has no keys; write `name: ...`, and beside it"),
         ({"training": 3}, r"training: 3 has no keys; it may have .*epochs"),

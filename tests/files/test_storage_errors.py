@@ -144,7 +144,7 @@ def test_a_new_worker_waits_for_credentials_that_its_driver_has(
     monkeypatch.setattr(obstore, "get", without_credentials)
     Publication(driver.uri, driver.owner, 1).open()
     away = 1000
-    with pytest.raises(StorageError, match="when the machine has credentials again, run the same command"):
+    with pytest.raises(StorageError, match=r"give this machine a role, or AWS_ACCESS_KEY_ID .*again$"):
         Publication(driver.uri, driver.owner, 2).open()
     with pytest.raises(InputError, match="no credentials were found"):
         Publication(driver.uri).open()

@@ -7,8 +7,12 @@ import os
 import pytest
 import torch
 
+import rayner
 from rayner.models import threads
 from rayner.models.threads import heed_quota, usable_cores
+from rayner.runtime.training.train import train
+from rayner.tasks.registry import parse_recipe
+from tests.runtime.training.several_workers import tiny_recipe
 
 
 @pytest.fixture
@@ -53,5 +57,21 @@ def test_torch_has_no_more_threads_unless_it_was_told_to(quota, monkeypatch, env
         torch.set_num_threads(1)
         heed_quota()
         assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_training_and_a_model_that_is_loaded_heed_the_quota(quota, monkeypatch, tmp_path):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    quota("200000 100000")
+    before = torch.get_num_threads()
+    recipe = parse_recipe(tiny_recipe(tmp_path, "tagger", epochs=1), "recipe")
+    try:
+        torch.set_num_threads(4)
+        train(recipe, tmp_path / "run", workers=0)
+        assert torch.get_num_threads() == 2
+        torch.set_num_threads(4)
+        rayner.load(tmp_path / "run")
+        assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

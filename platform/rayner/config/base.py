@@ -109,7 +109,7 @@ class ScalingSettings(Settings):
     """GiB of memory that Ray reserves for a worker. Null: none."""
     threads_per_worker: PositiveInt | None = None
     """Threads of torch in a worker, or in this process where there is none. Null: what Ray or OMP_NUM_THREADS
-    sets."""
+    sets, else as many as there are cores, or a container's quota of CPUs allows."""
     accelerator_type: str | None = None
     """The GPU that a worker needs, by Ray's name (`A10G`). Null: any."""
     max_failures: Annotated[int, Field(ge=-1)] = 3

@@ -265,7 +265,8 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         return RecipeError(place, f"{first['input']!r:.60} has no keys", _keys_hint(recipe, location))
     if first["type"] == "tuple_type":
         given = first["input"]
-        hint = f"write `[{given if isinstance(given, str) else '...'}]`, or a line `- ...` for each"
+        is_short = isinstance(given, str) and len(given) <= 60 and given.isprintable()
+        hint = f"write `[{given if is_short else '...'}]`, or a line `- ...` for each"
         return RecipeError(place, f"{given!r:.60} is no list", hint)
     return RecipeError(place, first["msg"].removeprefix("Value error, "))
 

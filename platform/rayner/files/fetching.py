@@ -130,8 +130,10 @@ def storage_failure(
     if isinstance(error, FileNotFoundError):
         return InputError(where, "no such file or folder", "correct the URI")
     line = next(iter(text.splitlines()), "") or type(error).__name__
-    when = "the machine has credentials" if lacks_credentials else "the storage works"
-    return StorageError(where, f"{doing} ({line[:200]})", f"when {when} again, run the same command again")
+    hint = "when the storage works again, run the same command again"
+    if lacks_credentials:
+        hint = f"give this machine a role, or AWS_ACCESS_KEY_ID and so on, if it has none; {hint}"
+    return StorageError(where, f"{doing} ({line[:200]})", hint)
 
 
 def _fetch(uri: str) -> Path:
@@ -269,12 +271,13 @@ def _object(base: Place, entry: Entry, passing: Path | None) -> Path:
         except FileNotFoundError:
             raise GoneError(2, "is gone", source.shown) from None
 
-    _repeated(download, source)
+    # Whoever works on it has just read its manifest.
+    _repeated(download, source, worked=passing is not None)
     return path
 
 
-def _repeated(do: Callable[[], T], place: Place) -> T:
-    """What `do` returns, after faults of the storage that pass.
+def _repeated(do: Callable[[], T], place: Place, worked: bool = False) -> T:
+    """What `do` returns, after faults of the storage that pass; `worked` as of `storage_failure`.
 
     Raises:
         GoneError: as `do` raised it.
@@ -286,7 +289,7 @@ def _repeated(do: Callable[[], T], place: Place) -> T:
         except GoneError:
             raise
         except OSError as error:
-            failure = storage_failure(place.shown, error)
+            failure = storage_failure(place.shown, error, worked=worked)
             if attempt == TRIES or isinstance(failure, InputError):
                 raise failure from None
             log.warning("%s (try %d of %d)", failure, attempt, TRIES)

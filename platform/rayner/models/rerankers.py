@@ -22,6 +22,7 @@ from rayner.models.finite import check_finite
 from rayner.models.precision import autocast, round_weights
 from rayner.models.ranker import fitted
 from rayner.models.sources import needs_code
+from rayner.models.threads import heed_quota
 from rayner.models.tokenizer import fast_tokenizer
 
 LONGEST = 512
@@ -214,6 +215,7 @@ def load_reranker(name: str) -> PretrainedReranker:
     """
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
+    heed_quota()
     kind, where = kind_of_reranker(name), f"ranker: {name}"
     factory: Any = {
         PretrainedCrossEncoder: AutoModelForSequenceClassification,

@@ -25,8 +25,10 @@ def usable_cores() -> int:
 def heed_quota() -> None:
     """Let torch have no more threads than there are usable cores, unless `OMP_NUM_THREADS` says how many.
 
-    It counts the CPUs of the machine. Threads beyond a quota use it up early in each period, and all wait for
-    the next one.
+    More that it was told to have before are too many as well.
+
+    By default it counts the CPUs of the machine. Threads beyond a quota use it up early in each period, and
+    all wait for the next one.
     """
     cores = usable_cores()
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > cores:

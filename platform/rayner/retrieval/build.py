@@ -57,7 +57,7 @@ def build_index(
         KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
         InputError: vectors that are not finite.
     """
-    return index_of(text_side(entities, settings), encode, settings, distance, origin)
+    return index_with(text_side(entities, settings), encode, settings, distance, origin)
 
 
 def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
@@ -71,7 +71,7 @@ def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
     return _text_side(entity_table(entities), names_of(entities, settings), settings)
 
 
-def index_of(
+def index_with(
     side: TextSide,
     encode: Encode,
     settings: IndexSettings,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHOWN = 300
+_kept: dict[str, Callable[[Any], Any]] = {}
 AHEAD = 16
 """Tasks that wait for a CPU, at least: what asks a cluster that can grow to do so."""
 
@@ -112,11 +112,15 @@ def code_digest(*patterns: str) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
-@lru_cache(1)
 def _work_of(shared: Any) -> Callable[[Any], Any]:
+    """What the last parts of this process were done with is kept, by its name: a reference that is kept would
+    keep the object in Ray's store."""
     import ray
 
-    return ray.get(shared)
+    if shared.hex() not in _kept:
+        _kept.clear()
+        _kept[shared.hex()] = ray.get(shared)
+    return _kept[shared.hex()]
 
 
 def _result(shared: Sequence[Any], part: Any) -> Any:

@@ -22,6 +22,7 @@ from rayner.data.plans import Plan
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.models.encoder import Encoder, Tokenizer, encoder_to_fill, load_encoder, load_tokenizer
 from rayner.models.sources import ENCODER
+from rayner.models.threads import heed_quota
 from rayner.models.tokenizer import tokenizer_from
 from rayner.tasks.base import (
     Counts,
@@ -289,6 +290,7 @@ def load_trained(
     """
     if device:
         check_device(device)
+    heed_quota()
     check_files(folder)
     tokenizer = folder / ENCODER
     task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)

@@ -14,7 +14,6 @@ from rayner.errors import InputError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision import check_precision, default_precision
-from rayner.models.threads import heed_quota
 from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe
 from rayner.tasks.checkpoint_files import check_files
@@ -132,7 +131,6 @@ class PipelineSettings:
             CheckpointError: a checkpoint that is damaged, or has nothing to answer.
             InputError: as `check`.
         """
-        heed_quota()
         loaded: list[Checkpoint] = []
         precision = self.precision
         for stage in self.stages:

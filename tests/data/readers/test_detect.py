@@ -56,6 +56,9 @@ def test_utf_16_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
     (tmp_path / "x.conll").write_text("Ada\tB-PER\nran\tO\n", encoding="utf-16")
     with pytest.raises(CorpusError, match=r"no known format.*; convert it: iconv -f utf-16 -t utf-8$"):
         detect(tmp_path)
+    (tmp_path / "x.conll").write_bytes("номер;текст\n".encode("cp1251"))
+    with pytest.raises(CorpusError, match=r"no known format.*; give --format"):
+        detect(tmp_path)
 
 
 def test_errors_name_what_was_seen(tmp_path: Path) -> None:

@@ -107,10 +107,9 @@ def _only_format(listings: Sequence[Listing]) -> str:
     hint = f"give --format: {', '.join(FORMATS)}"
     if not found:
         what = f"no known format; looked at {_seen(strange)}"
-        first = _first_line(strange[0])
-        # The mark with which UTF-16 begins.
-        is_utf_16 = first.startswith("\ufffd\ufffd")
-        raise CorpusError(_named(listings), what, files.FROM_UTF_16 if is_utf_16 else hint_for(first, hint))
+        is_utf_16 = files.begins_as_utf_16(strange[0])
+        hint = files.FROM_UTF_16 if is_utf_16 else hint_for(_first_line(strange[0]), hint)
+        raise CorpusError(_named(listings), what, hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
     raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")
 

@@ -13,6 +13,7 @@ from rayner.errors import CorpusError, FileError, storage_error
 from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 FROM_UTF_16 = "convert it: iconv -f utf-16 -t utf-8"
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 """What the system says of a file that the user has to name otherwise, or make readable."""
@@ -118,7 +119,7 @@ def text_lines(data: bytes, path: str | Path, reading: Reading, before: int = 0)
             line.encode()
         except UnicodeEncodeError as error:
             what = f"byte 0x{ord(line[error.start]) & 0xFF:02x} is not UTF-8"
-            reading.reject(f"{path}:{number}", what, to_utf_8(b""))
+            reading.reject(f"{path}:{number}", what, encoding_hint(b""))
         else:
             yield number, line
 
@@ -142,10 +143,10 @@ def decode(data: bytes, path: str | Path, before: int = 0) -> str:
     except UnicodeDecodeError as error:
         line = before + data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise CorpusError(f"{path}:{line}", what, to_utf_8(data)) from None
+        raise CorpusError(f"{path}:{line}", what, encoding_hint(data)) from None
     if _full_of_nul(data):
         line = before + text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", to_utf_8(data))
+        raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", encoding_hint(data))
     return text
 
 
@@ -213,15 +214,24 @@ def names(paths: Sequence[Path]) -> list[str]:
     return ["/".join((*f[shared:], p.name)) for f, p in zip(folders, paths, strict=True)]
 
 
-def to_utf_8(data: bytes) -> str:
+def encoding_hint(data: bytes) -> str:
     """The hint of what is not UTF-8: how to convert it."""
     if _is_utf_16(data):
         return FROM_UTF_16
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
 
 
+def begins_as_utf_16(path: Path) -> bool:
+    """Whether a file has the mark with which UTF-16 begins."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2) in _UTF_16
+    except OSError:
+        return False
+
+
 def _is_utf_16(data: bytes) -> bool:
-    return data[:2] in (b"\xff\xfe", b"\xfe\xff") or _full_of_nul(data)
+    return data[:2] in _UTF_16 or _full_of_nul(data)
 
 
 def _full_of_nul(data: bytes) -> bool:

@@ -284,7 +284,7 @@ def _json(row: Row) -> Any:
         line = row.content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         what = f"byte 0x{row.content[error.start]:02x} is not UTF-8"
-        raise CorpusError(row.where, what, files.to_utf_8(row.content)) from None
+        raise CorpusError(row.where, what, files.encoding_hint(row.content)) from None
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:

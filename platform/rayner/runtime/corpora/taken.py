@@ -61,20 +61,30 @@ class Taken:
 def take_as_parquet(taken: Sequence[Taken], out: Path, mapper: ParallelMap) -> None:
     """Bring the documents into `out`, a file for each part."""
     _remove_stale(out)
-    cut: list[tuple[Taken, Path]] = []
+    cut: list[_Cut] = []
     for number, part in enumerate(taken):
         target = out / f"documents-{number:05d}.parquet"
         if part.kept.all():
             _link(part.source, target)
         else:
-            cut.append((part, target))
+            cut.append(_Cut(part, target))
     for _ in track(mapper(_write_parquet, cut), len(cut), "write parquet"):
         pass
 
 
-def _write_parquet(cut: tuple[Taken, Path]) -> None:
-    part, target = cut
-    write_parquet(part.documents(), target)
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A part of which not all is kept, and the file for what is."""
+
+    part: Taken
+    target: Path
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+
+def _write_parquet(cut: _Cut) -> None:
+    write_parquet(cut.part.documents(), cut.target)
 
 
 def take_as(

@@ -21,7 +21,6 @@ from rayner.files.run_checkpoints import BEST, LAST
 from rayner.files.working import named_by_uri
 from rayner.models.precision import check_precision
 from rayner.models.precision_choice import choose
-from rayner.models.threads import heed_quota
 from rayner.runtime.tracking import Record, Tracker, scalars, tracked
 from rayner.runtime.training.dev_answers import EVALUATION, score, write_predictions
 from rayner.runtime.training.distributed import (
@@ -115,7 +114,6 @@ def work(run: Run) -> TrainState:
         WorkerFailedError: one of several workers failed otherwise.
         GroupLostError: the process group went away under the run.
     """
-    heed_quota()
     if run.recipe.scaling.threads_per_worker:
         torch.set_num_threads(run.recipe.scaling.threads_per_worker)
     # Within: the others are told of the URI, too, as each has a folder of its own.

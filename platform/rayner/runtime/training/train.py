@@ -22,6 +22,7 @@ from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
+from rayner.models.threads import heed_quota
 from rayner.runtime.run_folder import check_out
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
@@ -100,6 +101,7 @@ def train_until(
     """
     workers = recipe.scaling.workers if workers is None else workers
     _check_gpus(recipe, workers)
+    heed_quota()
     if uri_of(out) is None:
         check_out(Path(out))
     with worked_on(out, "trains in this folder", fresh) as (folder, publication):

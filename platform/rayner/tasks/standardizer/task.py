@@ -22,7 +22,7 @@ from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
-from rayner.retrieval.build import TextSide, index_of, text_side
+from rayner.retrieval.build import TextSide, index_with, text_side
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index
 from rayner.supervision.name_variants import always_vary, first_prefix, vary
@@ -316,7 +316,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return text_side(self.strings.indexed, self.recipe.index)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
-        index = index_of(
+        index = index_with(
             self._text_side,
             lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
