@@ -73,7 +73,13 @@ def test_sentences_hold_the_text_where_passages_do_not(tmp_path: Path) -> None:
 
 def test_annotations_of_sentences_are_read_where_the_passage_has_its_text_too(tmp_path: Path) -> None:
     parts = [sentence(5, "Ann ran.", (5, 3)), {**sentence(14, "Bob sat.", (14, 3)), "relations": [{}]}]
-    passage = {"offset": 5, "text": "Ann ran. Bob sat.", "sentences": parts}
+    # That of the first sentence is one of the passage as well.
+    passage = {
+        "offset": 5,
+        "text": "Ann ran. Bob sat.",
+        "sentences": parts,
+        "annotations": parts[0]["annotations"],
+    }
     (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [passage]}]}))
     reading = read_corpus(tmp_path)
     assert reading.documents == [

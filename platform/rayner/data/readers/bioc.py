@@ -132,8 +132,9 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
             reading.reject(where, what, "correct the annotation", document_id)
         else:
             mentions += [mention] if mention else []
-    # A passage with its text and its sentences may both have one.
-    mentions = list(dict.fromkeys(mentions))
+    if any(passage.get("text") and passage.get("sentences") for passage in document["passages"]):
+        # Of such a passage both may have one; elsewhere one that is there twice was written twice.
+        mentions = list(dict.fromkeys(mentions))
     known = tuple(sentences) if len(sentences) == len(blocks) and sentences else None
     reading.add(Document(document_id, text, in_order(mentions), sentences=known), where)
 
