@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,23 +109,29 @@ def test_no_credentials(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> No
         Publication(uri("x"))
 
 
+def without_credentials(monkeypatch: pytest.MonkeyPatch, does: str, times: int) -> Callable[[], int]:
+    """Let a call of obstore find no credentials so many times; returns how many of these are left."""
+    call, left = getattr(obstore, does), times
+
+    def called(*arguments: Any, **settings: Any) -> Any:
+        nonlocal left
+        if left > 0:
+            left -= 1
+            raise OSError("Error getting credentials from http://169.254.169.254/latest")
+        return call(*arguments, **settings)
+
+    monkeypatch.setattr(obstore, does, called)
+    return lambda: left
+
+
 def test_credentials_that_are_away_for_a_while_are_waited_for(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publication = published("away")
-    put, away = obstore.put, 2
-
-    def without_credentials(*arguments: Any, **settings: Any) -> Any:
-        nonlocal away
-        away -= 1
-        if away >= 0:
-            raise OSError("Error getting credentials from http://169.254.169.254/latest")
-        return put(*arguments, **settings)
-
-    monkeypatch.setattr(obstore, "put", without_credentials)
+    left = without_credentials(monkeypatch, "put", 2)
     write(publication.folder, {"a.txt": "another"})
     publication.push()
-    assert away < 0
+    assert left() == 0
     assert local(uri("away/a.txt")).read_text() == "another"
 
 
@@ -132,18 +139,10 @@ def test_a_new_worker_waits_for_credentials_that_its_driver_has(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = published("away-on-worker")
-    get, away = obstore.get, 2
-
-    def without_credentials(*arguments: Any, **settings: Any) -> Any:
-        nonlocal away
-        away -= 1
-        if away >= 0:
-            raise OSError("Error getting credentials from http://169.254.169.254/latest")
-        return get(*arguments, **settings)
-
-    monkeypatch.setattr(obstore, "get", without_credentials)
+    left = without_credentials(monkeypatch, "get", 2)
     Publication(driver.uri, driver.owner, 1).open()
-    away = 1000
+    assert left() == 0
+    without_credentials(monkeypatch, "get", 1000)
     with pytest.raises(StorageError, match=r"give this machine a role, or AWS_ACCESS_KEY_ID .*again$"):
         Publication(driver.uri, driver.owner, 2).open()
     with pytest.raises(InputError, match="no credentials were found"):
