@@ -220,7 +220,7 @@ def test_what_is_appended_to_while_it_is_uploaded_is_read_on_another_machine(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publication = published("appended", {"answers.jsonl": "x" * 2**24})
-    answers, hash_ = publication.folder / "answers.jsonl", publication._hash
+    answers, hash_ = publication.folder / "answers.jsonl", publication._hashes.of
     answers.write_text("y" * 2**24)
 
     def hashed(path: Path) -> tuple[int, str]:
@@ -229,7 +229,7 @@ def test_what_is_appended_to_while_it_is_uploaded_is_read_on_another_machine(
             file.write("more")
         return found
 
-    monkeypatch.setattr(publication, "_hash", hashed)
+    monkeypatch.setattr(publication._hashes, "of", hashed)
     publication.push()
     another_machine(monkeypatch, tmp_path / "other")
     there = Publication(publication.uri)

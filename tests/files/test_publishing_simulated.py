@@ -131,7 +131,7 @@ def begun(patch: pytest.MonkeyPatch, folder: Path, owner: str | None = None) -> 
     patch.setattr(publishing, "store_at", lambda uri: None)
     simulated = Simulated(folder, owner)
     for writer in simulated.writers:
-        writer._store = simulated.store
+        writer._objects.store = simulated.store
     patch.setattr(obstore, "put", simulated.puts)
     patch.setattr(publishing, "place_of", lambda uri: None)
     patch.setattr(publishing, "objects_of", simulated.objects_of)

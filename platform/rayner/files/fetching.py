@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 from pyarrow import fs
@@ -82,6 +83,25 @@ def is_there(path: str | os.PathLike[str]) -> bool:
         raise InputError(os.fspath(path), os.strerror(errno.ENAMETOOLONG), "correct the path") from None
 
 
+def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> None:
+    """Have some files of the folder at a URI, by their names, in a folder here, as they are now; no copy is
+    kept for others who read them, and none comes where nothing is.
+
+    Raises:
+        InputError, StorageError: as `local`.
+    """
+
+    def copy(place: Place, found: Found) -> None:
+        entries = {name: entry for name, entry in found.entries.items() if wanted(name)}
+        with TemporaryDirectory() as passing:
+            for name, kept in objects_of(found.base, entries, Path(passing)).items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(folder / name) as path:
+                    shutil.copyfile(kept, path)
+
+    _with_found(uri, copy)
+
+
 def names_in(path: str | os.PathLike[str]) -> set[str]:
     """The names of what lies in a folder, here or at its URI, which is not fetched; none where nothing is.
 
@@ -137,14 +157,22 @@ def storage_failure(
 
 
 def _fetch(uri: str) -> Path:
+    fetched = _with_found(uri, _fetch_found)
+    if fetched is None:
+        raise storage_failure(uri, FileNotFoundError(_missing(place_of(uri))))
+    return fetched
+
+
+def _with_found(uri: str, do: Callable[[Place, Found], T]) -> T | None:
+    """What `do` returns for one state of what is at a URI; None where nothing is."""
     place = place_of(uri)
     seen = None
     while True:
         found = _what_is_at(place)
         if found is None:
-            raise storage_failure(uri, FileNotFoundError(_missing(place)))
+            return None
         try:
-            return _fetch_found(place, found)
+            return do(place, found)
         except FileNotFoundError as error:
             # What a newer state of the folder has replaced is removed.
             if found.write is None or found.write == seen:

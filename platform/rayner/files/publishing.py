@@ -23,11 +23,13 @@ from typing import Any
 from rayner.errors import InputError, RaynerError
 from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_failure
 from rayner.files.folders import is_left_over
+from rayner.files.hashes import FileHashes
 from rayner.files.locks import locked, this_process
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
+from rayner.files.objects import Objects
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
-from rayner.files.stores import SCHEMES, store_at
+from rayner.files.stores import SCHEMES
 
 _AT_ONCE = 8
 OPENINGS = 10
@@ -66,13 +68,12 @@ class Publication:
         self.attempt = attempt or 0
         self._comes_last = attempt is None
         self._takes_over = owner is None
-        self._store = store_at(self.uri)
+        self._objects = Objects(self.uri, worked=owner is not None)
         self._state: Manifest | None = None
         self._version: Mapping[str, str] = {}
-        self._worked = owner is not None
         self._given_up: set[str] = set()
         self._late: set[str] = set()
-        self._hashes: dict[int, tuple[tuple[int, int, int], str]] = {}
+        self._hashes = FileHashes()
         self._lost: set[str] = set()
 
     def open(self, fresh: bool = False) -> None:
@@ -104,7 +105,7 @@ class Publication:
         if state is not None and state.owner != self.owner:
             log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
         self._takes_over = False
-        self._remove(left)
+        self._objects.remove(left)
 
     def fetch(self) -> None:
         """Make the folder here what is there, without writing there.
@@ -127,6 +128,28 @@ class Publication:
         state, _ = self._read()
         if state is None or self._state is None or state.write not in {self._state.write, *self._late}:
             raise self._taken_over(state or Manifest("", "", "one that is not known"))
+
+    def shown(self, path: Path) -> str:
+        """The URI of a path in the folder here."""
+        below = path.resolve().relative_to(self.folder.resolve()).as_posix()
+        return self.uri if below == "." else f"{self.uri}/{below}"
+
+    def drop(self, unwanted: Callable[[str], bool]) -> None:
+        """Take the place over and remove files from it, by their names, of which none is fetched.
+
+        Raises:
+            TakenOverError: another process took the place over meanwhile.
+            InputError, StorageError: the storage cannot be used.
+        """
+        self._state, self._version = self._read()
+        before = dict(self._state.files) if self._state is not None else {}
+        files = {name: entry for name, entry in before.items() if not unwanted(name)}
+        if self._state is None or files == before:
+            return
+        write = secrets.token_hex(8)
+        self._write(Manifest(write, self.owner, this_process(), self._state.attempt + 1, files))
+        gone = {entry.object for entry in before.values()} - {entry.object for entry in files.values()}
+        self._objects.remove(sorted(gone))
 
     def push(self) -> None:
         """Put the folder as it is now in place.
@@ -158,7 +181,7 @@ class Publication:
         files: dict[str, Entry] = {}
         uploads: list[tuple[Path, str]] = []
         for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
-            size, digest = self._hash(path)
+            size, digest = self._hashes.of(path)
             known = before.get(digest)
             if known is None:
                 target = f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', path.name)}"
@@ -167,11 +190,11 @@ class Publication:
             files[path.relative_to(folder).as_posix()] = known
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                list(pool.map(lambda one: self._upload(*one), uploads))
+                list(pool.map(lambda one: self._objects.upload(*one), uploads))
             self._write(Manifest(write, self.owner, this_process(), self.attempt, files))
         except TakenOverError as error:
             # Whoever took over may go by a manifest of this process of which no answer came.
-            self._remove([target for _, target in uploads if target not in error.named])
+            self._objects.remove([target for _, target in uploads if target not in error.named])
             raise
         except RaynerError:
             # The manifest may be on its way yet.
@@ -179,7 +202,7 @@ class Publication:
             raise
         gone = (replaced | self._given_up) - {entry.object for entry in files.values()}
         self._given_up.clear()
-        self._remove(sorted(gone))
+        self._objects.remove(sorted(gone))
 
     def _take(self, fresh: bool = False) -> tuple[Manifest | None, Mapping[str, str]]:
         """Make the folder here what is there: one state of it, also while another process writes new ones."""
@@ -189,7 +212,9 @@ class Publication:
             if state is not None and not self._may_follow(state):
                 raise self._taken_over(state)
             if state is not None and fresh:
-                self._lost = {entry.object for entry in state.files.values()}.difference(self._objects())
+                self._lost = {entry.object for entry in state.files.values()}.difference(
+                    self._objects.names(OBJECTS)
+                )
             try:
                 with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
                     self._make_folder(state.files if state is not None else {})
@@ -215,7 +240,7 @@ class Publication:
         wanted = dict(files)
         for path in [path for path in self.folder.rglob("*") if not path.is_dir()]:
             name = path.relative_to(self.folder).as_posix()
-            if name in wanted and self._hash(path) == (wanted[name].size, wanted[name].sha256):
+            if name in wanted and self._hashes.of(path) == (wanted[name].size, wanted[name].sha256):
                 del wanted[name]
             elif not any(map(is_aside, path.relative_to(self.folder).parts)):
                 path.unlink(missing_ok=True)
@@ -244,14 +269,8 @@ class Publication:
 
     def _read(self) -> tuple[Manifest | None, Mapping[str, str]]:
         """What is written there, and its version for a conditional write."""
-        import obstore
-
-        def read() -> tuple[bytes, Any]:
-            found = obstore.get(self._store, MANIFEST)
-            return bytes(found.bytes()), found.meta
-
         try:
-            data, about = self._call(read)
+            data, about = self._objects.read(MANIFEST)
         except FileNotFoundError:
             return None, {}
         return decode(data, f"{self.uri}/{MANIFEST}"), _version(about)
@@ -263,10 +282,12 @@ class Publication:
         for attempt in range(1, TRIES + 1):
             mode: Any = "create" if self._state is None else self._version
             try:
-                self._version = _version(obstore.put(self._store, MANIFEST, state.encode(), mode=mode))
+                self._version = _version(
+                    obstore.put(self._objects.store, MANIFEST, state.encode(), mode=mode)
+                )
                 break
             except Exception as error:
-                failure = storage_failure(self.uri, error, "cannot be written to", self._worked)
+                failure = storage_failure(self.uri, error, "cannot be written to", self._objects.worked)
                 # Without an answer it may be written all the same, now or later.
                 self._late.add(state.write)
                 now, version = self._read()
@@ -282,7 +303,7 @@ class Publication:
                 log.warning("%s (try %d of %d)", failure, attempt, TRIES)
                 time.sleep(PAUSE * 2 ** (attempt - 1))
         self._state = state
-        self._worked = True
+        self._objects.worked = True
         self._late.clear()
 
     def _taken_over(self, state: Manifest) -> TakenOverError:
@@ -293,56 +314,10 @@ class Publication:
         error.named = frozenset(entry.object for entry in state.files.values())
         return error
 
-    def _upload(self, path: Path, target: str) -> None:
-        import obstore
-
-        self._call(lambda: obstore.put(self._store, target, path))
-
     def _unnamed(self, files: Mapping[str, Entry]) -> list[str]:
         """What writers that were killed have left."""
         named = {entry.object for entry in files.values()}
-        return [path for path in self._objects() if path not in named]
-
-    def _objects(self) -> list[str]:
-        import obstore
-
-        return self._call(lambda: [o["path"] for o in obstore.list(self._store, prefix=OBJECTS).collect()])
-
-    def _remove(self, targets: list[str]) -> None:
-        import obstore
-
-        try:
-            if targets:
-                obstore.delete(self._store, targets)
-        except Exception as error:
-            log.warning("%s: what it replaced is not removed yet (%s)", self.uri, str(error).split("\n")[0])
-
-    def _call(self, do: Callable[[], Any]) -> Any:
-        for attempt in range(1, TRIES + 1):
-            try:
-                done = do()
-            except Exception as error:
-                failure = storage_failure(self.uri, error, "cannot be reached", self._worked)
-                if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
-                    raise
-                if attempt == TRIES or isinstance(failure, InputError):
-                    raise failure from None
-                log.warning("%s (try %d of %d)", failure, attempt, TRIES)
-                time.sleep(PAUSE * 2 ** (attempt - 1))
-            else:
-                self._worked = True
-                return done
-        raise AssertionError
-
-    def _hash(self, path: Path) -> tuple[int, str]:
-        about = path.stat()
-        stamp = (about.st_ino, about.st_size, about.st_mtime_ns)
-        known = self._hashes.get(about.st_ino)
-        if known is None or known[0] != stamp:
-            with path.open("rb") as file:
-                known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
-            self._hashes[about.st_ino] = known
-        return about.st_size, known[1]
+        return [path for path in self._objects.names(OBJECTS) if path not in named]
 
 
 def _version(about: Mapping[str, Any]) -> dict[str, str]:

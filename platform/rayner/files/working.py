@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def worked_on(out: Path, doing: str, fresh: bool = False) -> Generator[tuple[Path, Publication | None]]:
+def worked_on(
+    out: Path, doing: str, fresh: bool = False, seconds: float = 0
+) -> Generator[tuple[Path, Publication | None]]:
     """The folder to work in for an `--out`, and what puts it in place where that is a URI.
 
     It is put in place when the work is done; who works for long puts it in place between times too.
@@ -31,13 +33,14 @@ def worked_on(out: Path, doing: str, fresh: bool = False) -> Generator[tuple[Pat
     Args:
         doing: what a process does with it: `trains in this folder`.
         fresh: whether the work starts over, so that a file which is lost at the URI is no error.
+        seconds: how long to wait for another process of this machine that works there.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out), None
         return
     publication = Publication(uri)
-    with named_by_uri(publication), locked(publication.folder.parent / ".lock", doing):
+    with named_by_uri(publication), locked(publication.folder.parent / ".lock", doing, seconds):
         publication.open(fresh)
         yield publication.folder, publication
         publication.push()

@@ -15,18 +15,20 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from rayner.errors import StorageError
 from rayner.runtime.elsewhere import waiting
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import TrialTracker
-from rayner.runtime.sweeps.trainable import settings_of
+from rayner.runtime.sweeps.trainable import failure_of, settings_of
 from rayner.runtime.sweeps.trials import (
     OUTCOME,
     TRIAL,
     Trial,
     failures_of,
+    fetch_runs,
     is_finished,
     rank_of,
     read_outcome,
@@ -81,7 +83,12 @@ class SweepCallback(Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Track and show the score."""
-        known = self._read(self._folder(trial))
+        folder = self._folder(trial)
+        try:
+            self._fetch(folder)
+        except StorageError as error:
+            log.warning("the latest score of %s is shown later: %s", folder.name, error)
+        known = self._read(folder)
         for tracker in self._trackers:
             tracker.update(known)
         self._show()
@@ -89,6 +96,7 @@ class SweepCallback(Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record whether it was stopped early, or is paused at a rung."""
         folder = self._folder(trial)
+        self._fetch(folder)
         if read_outcome(folder) is None:
             early = "paused" if self._plan.settings.scheduler == "halving" else "stopped"
             write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
@@ -124,6 +132,9 @@ class SweepCallback(Callback):
             self._live.stop()
             self._live = None
 
+    def _fetch(self, folder: Path) -> None:
+        fetch_runs(self._plan, folder.name, folder)
+
     def _folder(self, trial: Any) -> Path:
         return self._plan.folder(settings_of(self._plan, trial.config))
 
@@ -141,14 +152,18 @@ class SweepCallback(Callback):
             write_json(folder / TRIAL, {"number": number, "settings": settings})
 
     def _record_failure(self, folder: Path, trial: Any) -> None:
-        """Record a failure that the trial's process did not record itself: it died, or never started."""
+        """Record a failure that the trial's process did not record itself: it died, or never started, or the
+        trial is at a URI, where what it records is for its next attempt."""
         error = _raised(trial)
         if isinstance(error, NotSharedError):
             self.not_shared = error
             return
         before, now = self._failures.get(folder.name, 0), len(failures_of(folder))
         if now == before and read_outcome(folder) is None:
-            record_failure(folder, _reason(trial), infrastructure=True)
+            text, diverged, lost = failure_of(error) if isinstance(error, Exception) else ("", False, True)
+            if self._plan.uri is None or lost:
+                text, diverged, lost = _reason(trial), False, True
+            record_failure(folder, text, diverged, lost)
             now += 1
         self._failures[folder.name] = now
 

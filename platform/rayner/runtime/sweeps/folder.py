@@ -12,11 +12,14 @@ from typing import Any
 
 from rayner.errors import InputError
 from rayner.files.locks import locked
+from rayner.files.publishing import Publication
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import SWEEP, TRIALS, read_config
 
+BEGUN = "begun"
 FREE_KEYS = (
+    BEGUN,
     *("recipe.scaling.", "recipe.tracking."),
     *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
 )
@@ -36,11 +39,14 @@ def lock_sweep(out: Path) -> Iterator[None]:
         yield
 
 
-def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> None:
+def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
     """Make a folder that is locked the folder of this sweep.
 
     Args:
         config: what the sweep is, as plain values; kept in `sweep.json`.
+
+    Returns:
+        What tells this sweep from any other that was begun in the folder, for as long as it is resumed.
 
     Raises:
         InputError: it holds another sweep.
@@ -51,7 +57,26 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> None:
         # Refused, or stopped, before its first trial: any sweep may have the folder. Example sets are kept.
         _remove(out, (SWEEP, CORPORA, RAY))
     _check_config(out, config)
-    write_json(out / SWEEP, config)
+    begun = read_config(out).get(BEGUN) if (out / SWEEP).exists() else None
+    begun = begun or uuid.uuid4().hex
+    write_json(out / SWEEP, {**config, BEGUN: begun})
+    return begun
+
+
+def drop_parts(out: Path, uri: str) -> None:
+    """Remove what the trials of an earlier sweep at a URI, and its winner, have put in place beside it.
+
+    Args:
+        out: the folder here, with all that the driver knows of that sweep.
+
+    Raises:
+        InputError, StorageError: the storage cannot be used.
+    """
+    parts = [f"{TRIALS}/{path.name}" for path in sorted((out / TRIALS).glob("*"))]
+    with contextlib.suppress(InputError, FileNotFoundError):
+        parts.append(f"{CORPORA}/{read_config(out).get(BEGUN)}")
+    for part in (*parts, "winner"):
+        Publication(f"{uri}/{part}").drop(lambda name: True)
 
 
 def check_writable(out: Path) -> None:

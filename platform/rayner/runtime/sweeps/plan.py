@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,11 @@ class Plan:
     """What every trial is given.
 
     `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
-    Tune draws from ranges; `fixed`: those with one value, which need not be shown; `marker`: a file that a
-    node must see before a trial begins on it.
+    Tune draws from ranges; `fixed`: those with one value, which need not be shown.
+
+    A sweep in a folder has a `marker`: a file that a node must see before a trial begins on it. In `out` of
+    one at a `uri` works its driver alone: each trial is put in place by the machine that it is on. A trial is
+    told what the driver knows: which sweep it is of (`begun`), and the `outcomes` of trials by their names.
     """
 
     recipe: BaseRecipe
@@ -39,6 +42,9 @@ class Plan:
     drawn: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     marker: Path | None = None
+    uri: str | None = None
+    begun: str = ""
+    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def epochs_of(self, settings: Mapping[str, Any]) -> int:
         """The epochs of each run of the trial with these settings."""
@@ -51,6 +57,10 @@ class Plan:
     def folder(self, settings: Mapping[str, Any]) -> Path:
         """The folder of the trial with these settings."""
         return self.out / TRIALS / self.name_of(settings)
+
+    def place(self, *names: str) -> Path:
+        """Where something of the sweep is for all nodes: in its folder, or at its URI."""
+        return Path(self.uri or self.out, *names)
 
     def recipe_of(self, settings: Mapping[str, Any], changes: Mapping[str, Any]) -> BaseRecipe:
         """The recipe of a run of a trial; raises RecipeError if the settings do not go together."""

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rayner.config import BaseRecipe
@@ -116,9 +116,12 @@ def launch(
     from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback, WaitsForRoom
 
     settings = plan.settings
-    search, samples = None, 1
+    search, samples, trials = None, 1, read_trials(plan)
+    if plan.uri is not None:
+        known_outcomes = {trial.name: {"state": trial.state, "error": trial.error} for trial in trials}
+        over = ("finished", "stopped", "failed")
+        plan = replace(plan, outcomes={n: one for n, one in known_outcomes.items() if one["state"] in over})
     if planned is None:
-        trials = read_trials(plan)
         known = [trial.settings for trial in trials if trial.state != "failed"]
         samples = total - (len(trials) - len(known))
         search = optuna_search(space, settings, known[:samples])

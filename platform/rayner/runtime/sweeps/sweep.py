@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
-from rayner.files.working import kept_in_place, shown_at
+from rayner.files.working import kept_in_place, shown_at, worked_on
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import check_writable, claim_folder, lock_sweep
+from rayner.runtime.sweeps.folder import check_writable, claim_folder, drop_parts, lock_sweep
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (
@@ -50,7 +52,7 @@ def sweep(
     """Search a space, or resume the sweep in `out`: trials that are over are kept, others continue.
 
     Args:
-        out: the folder of the sweep. All nodes must see it.
+        out: the folder of the sweep, which all nodes must see, or its URI.
         settings: more `trials` than before add to the sweep that is there; None for those that the space
             recommends.
         fresh: remove what an earlier sweep left in `out`.
@@ -77,14 +79,16 @@ def sweep(
         folder = folder.absolute()
         check_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
+        uri = uri_of(out)
         result = _sweep_in(
-            folder, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
+            folder, uri, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
         )
     return shown_at(out, folder, result)
 
 
 def _sweep_in(
     out: Path,
+    uri: str | None,
     space: Space,
     recipe: BaseRecipe,
     settings: SweepSettings,
@@ -95,13 +99,16 @@ def _sweep_in(
     resume_errored: bool,
     begin: float,
 ) -> dict[str, Any]:
-    with lock_sweep(out), marker_file(out) as marker:
-        # Before `fresh` removes an earlier sweep.
-        check_nodes(marker)
-        claim_folder(out, fresh, config)
-        corpora = cut_corpora(recipe, out / CORPORA, settings.folds, settings.held_out)
+    with lock_sweep(out), marker_file(out) if uri is None else nullcontext() as marker:
+        if marker is not None:
+            # Before `fresh` removes an earlier sweep.
+            check_nodes(marker)
+        if uri is not None and fresh:
+            drop_parts(out, uri)
+        begun = claim_folder(out, fresh, config)
+        corpora = _corpora(recipe, settings, out / CORPORA if uri is None else Path(uri, CORPORA, begun))
         with mlflow_sweep(recipe, out, _parameters(config)) as mlflow_run:
-            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker)
+            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker, uri, begun)
             _prepare(plan)
             _run(plan, space, planned, resources, resume_errored)
             result = conclude_sweep(plan, corpora, read_trials(plan), resources)
@@ -109,6 +116,16 @@ def _sweep_in(
             write_json(out / RESULT, result)
             log_result(mlflow_run, result["score"], [out / BEST_RECIPE])
         return result
+
+
+def _corpora(recipe: BaseRecipe, settings: SweepSettings, place: Path) -> Corpora:
+    """The corpora of the sweep, whose files lie in a folder or at a URI."""
+    if not settings.folds and not settings.held_out:
+        return cut_corpora(recipe, place, 0, 0)
+    with worked_on(place, "cuts the corpus of this sweep") as (folder, _):
+        corpora = cut_corpora(recipe, folder, settings.folds, settings.held_out)
+    parts = (corpora.folds, corpora.rest, corpora.held_out)
+    return Corpora(*(shown_at(place, folder, part) for part in parts))
 
 
 def _parameters(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,13 +139,16 @@ def _plan(
     out: Path,
     corpora: Corpora,
     mlflow_run: str | None,
-    marker: Path,
+    marker: Path | None,
+    uri: str | None,
+    begun: str,
 ) -> Plan:
+    cache = cache_folder(Path(uri or out) / ".examples")
     return Plan(
         recipe=recipe,
         settings=settings,
         out=out,
-        cache=cache_folder(out / ".examples").absolute(),
+        cache=cache.absolute() if uri_of(cache) is None else cache,
         runs={
             name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)
         },
@@ -137,6 +157,8 @@ def _plan(
         drawn=ranges(space),
         fixed=single_values(space),
         marker=marker,
+        uri=uri,
+        begun=begun,
     )
 
 

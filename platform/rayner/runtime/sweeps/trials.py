@@ -3,6 +3,9 @@
 `OUT/trials/NAME/` has `trial.json` (number and settings), a training's folder for each run, `failures.jsonl`
 (a line for each attempt that failed) and, once it is over or paused at a rung, `outcome.json`. All that a
 sweep needs to be resumed after a kill is there.
+
+Of a sweep at a URI the driver alone has this folder, and puts it in place with its own. A trial puts what its
+runs write in place itself, at `URI/trials/NAME`; of that only their progress comes into the driver's folder.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.errors import RecipeError
+from rayner.files.fetching import copy_some
+from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import LAST, LOG
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
@@ -160,8 +165,21 @@ def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
     write_json(folder / OUTCOME, {"state": state, "error": error})
 
 
+def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
+    """Have in a folder how far the runs of a trial have come by now, where the sweep is at a URI.
+
+    Raises:
+        InputError, StorageError: the storage cannot be used.
+    """
+    if plan.uri is not None:
+        copy_some(f"{plan.uri}/{TRIALS}/{name}", folder, lambda name: name.count("/") == 1)
+
+
 def remove_last(plan: Plan, folder: Path) -> None:
     """Remove what a trial that is over would continue from: three times as much as the model."""
+    if plan.uri is not None:
+        trial = Publication(f"{plan.uri}/{TRIALS}/{folder.name}")
+        trial.drop(lambda name: name.split("/")[1:2] == [LAST])
     for run in plan.runs:
         shutil.rmtree(folder / run / LAST, ignore_errors=True)
 

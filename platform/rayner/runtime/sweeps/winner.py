@@ -14,7 +14,11 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
+from rayner.files.fetching import local
 from rayner.files.locks import locked
+from rayner.files.publishing import Publication
+from rayner.files.run_checkpoints import BEST
+from rayner.files.working import worked_on
 from rayner.runtime.elsewhere import Needs, work_elsewhere
 from rayner.runtime.sweeps.corpora import Changes, Corpora
 from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
@@ -156,14 +160,21 @@ def only_here(nodes: Sequence[Mapping[str, float]], resources: TrialResources) -
 
 def _train_as_a_trial(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     set_threads(recipe.scaling)
+    if plan.uri is not None:
+        return _train(plan, recipe)
     # What is begun again, or another launch, may come before the process of the last one has died.
     with locked(plan.out / ".winner.lock", "trains the winner", SECONDS_TO_DIE):
         return _train(plan, recipe)
 
 
 def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
-    os.chdir(plan.working_folder)
-    out = plan.out / WINNER
+    if plan.uri is None or plan.working_folder.is_dir():
+        os.chdir(plan.working_folder)
+    with worked_on(plan.place(WINNER), "trains the winner", seconds=SECONDS_TO_DIE) as (out, publication):
+        return _train_in(out, publication, plan, recipe)
+
+
+def _train_in(out: Path, publication: Publication | None, plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     link_to_parent(plan.mlflow_parent, out)
     seeds = [
         later_seed(recipe.seed, SEED_AFTER_DIVERGING * attempt)
@@ -176,10 +187,10 @@ def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     for attempt in attempts[begun:]:
         workers, fresh = plan.settings.workers, not _holds(out, attempt)
         try:
-            return {
-                **train(attempt, out, fresh=fresh, workers=workers, cache=plan.cache),
-                "seed": attempt.seed,
-            }
+            trained = train(
+                attempt, out, fresh=fresh, workers=workers, cache=plan.cache, publication=publication
+            )
+            return {**trained, "seed": attempt.seed}
         except DivergedError as diverged:
             error = f"{diverged.where}: {diverged.what}"
             log.warning("%s", error)
@@ -198,7 +209,7 @@ def _holds(out: Path, recipe: BaseRecipe) -> bool:
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:
     recipe = plan.recipe_of(best.settings, changes)
     task, record = train_task(recipe), task_of(recipe)
-    model = load_model(plan.out / WINNER / "best", task).to(default_device()).eval()
+    model = load_model(local(plan.place(WINNER, BEST)), task).to(default_device()).eval()
     options = record.options(**record.kind.evaluation_options)
     # A pre-training that answers nobody is scored as while it learns.
     predictor = task.predictor(model, options) or task.scorer(model)

@@ -34,7 +34,14 @@ from rayner.runtime.training.example_building import CACHE_VARIABLE, read_all
 from rayner.runtime.training.failures import GroupLostError
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
-from rayner.runtime.training.train_controller import counting, forget, give_up_room, noting, times_started
+from rayner.runtime.training.train_controller import (
+    counting,
+    forget,
+    give_up_room,
+    note_room,
+    noting,
+    times_started,
+)
 from rayner.runtime.training.training_progress import Lines, watched
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
@@ -115,6 +122,7 @@ def work_on_cluster(
             "out": str(out),
             "node": _node(),
             "publication": publication and (publication.uri, publication.owner, publication.attempt),
+            "below": publication and str(out.relative_to(publication.folder.resolve())),
             "until": until,
         },
         scaling_config=ScalingConfig(
@@ -147,10 +155,10 @@ def work_on_cluster(
             if isinstance(lasting, RaynerError):
                 raise lasting from error
             raise RaynerError(f"the workers failed; {_first_cause(error)}") from error
-    forget(out)
     if publication is not None:
         # The first worker has written there since, perhaps on another machine.
         publication.open()
+    forget(out)
     if isinstance(outcome, RaynerError):
         raise outcome
     assert isinstance(outcome, TrainState)
@@ -195,7 +203,8 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     out, device = Path(config["out"]), get_device()
     publication = _publication_of(config)
     if publication is not None:
-        out = publication.folder
+        out = publication.folder / config["below"]
+        on_first(lambda: note_room(out))
     _check_storage(out, device)
     examples = _examples_in(Path(config["examples"]))
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)

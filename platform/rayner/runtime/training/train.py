@@ -55,6 +55,7 @@ def train(
     workers: int | None = None,
     cache: Path | None = None,
     watch: Tracker | None = None,
+    publication: Publication | None = None,
 ) -> dict[str, Any]:
     """Train what a recipe describes, or go on with the run in `out`.
 
@@ -69,6 +70,7 @@ def train(
         cache: the folder of example sets. By default the one that RAYNER_CACHE names, or one beside `out`,
             which for a run at a URI without workers is one of this machine.
         watch: who is shown what happens; by default whoever looks at standard error.
+        publication: what puts the folder in place that `out` lies in, where the caller has opened it.
 
     Returns:
         `checkpoint` (a path), `metrics` (on the development set), `steps`, `seconds`, `compute_precision`;
@@ -81,7 +83,7 @@ def train(
             another process trains in `out`.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
-    result = train_until(None, recipe, out, fresh, workers, cache, watch)
+    result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
     assert result is not None
     return result
 
@@ -94,6 +96,7 @@ def train_until(
     workers: int | None = None,
     cache: Path | None = None,
     watch: Tracker | None = None,
+    publication: Publication | None = None,
 ) -> dict[str, Any] | None:
     """`train`, but it pauses after so many epochs: None then, and the next call goes on from there.
 
@@ -102,6 +105,8 @@ def train_until(
     workers = recipe.scaling.workers if workers is None else workers
     _check_gpus(recipe, workers)
     heed_quota()
+    if publication is not None:
+        return _train_in(out.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
     if uri_of(out) is None:
         check_out(Path(out))
     with worked_on(out, "trains in this folder", fresh) as (folder, publication):
@@ -192,7 +197,7 @@ def _train(
         state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication, apart)
     if not state.finished:
         return None
-    return conclude(recipe, task, dev, out, state, publication.uri if publication else str(out))
+    return conclude(recipe, task, dev, out, state, publication.shown(out) if publication else str(out))
 
 
 def conclude(

@@ -35,6 +35,17 @@ def noting(out: Path) -> Any:
     return Notes()
 
 
+def note_room(out: Path) -> None:
+    """Note the placement group of this worker where its controller, on another machine, cannot: what is in
+    this folder is put in place, and is there when the controller's machine is lost."""
+    from ray.util import get_current_placement_group
+
+    group = get_current_placement_group()
+    # On the controller's own machine it has noted this one.
+    if group is not None and (_noted(out) or {}).get("placement_group") != group.id.hex():
+        write_json(out / CONTROLLER, {"process": None, "placement_group": group.id.hex()})
+
+
 def counting() -> Any:
     """A callback of Ray Train that counts how often the workers are started, and tells them.
 
@@ -76,7 +87,7 @@ def end_workers(out: Path) -> None:
         return
     # First the controller: it would start the workers again.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        if _is_controller(noted["process"]):
+        if noted["process"] and _is_controller(noted["process"]):
             os.kill(noted["process"], signal.SIGKILL)
     give_up_room(out)
 

@@ -1,0 +1,24 @@
+"""What is in a file, by its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+class FileHashes:
+    """Hashes of files that are asked for again and again, computed anew where a file has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[int, int, int], str]] = {}
+
+    def of(self, path: Path) -> tuple[int, str]:
+        """Its size in bytes, and the SHA-256 of its content in hexadecimal."""
+        about = path.stat()
+        stamp = (about.st_ino, about.st_size, about.st_mtime_ns)
+        known = self._known.get(about.st_ino)
+        if known is None or known[0] != stamp:
+            with path.open("rb") as file:
+                known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
+            self._known[about.st_ino] = known
+        return about.st_size, known[1]
