@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray.util
 
 from rayner.runtime.training import train_controller
-from rayner.runtime.training.train_controller import CONTROLLER, end_workers, forget, give_up_room
+from rayner.runtime.training.train_controller import (
+    CONTROLLER,
+    end_workers,
+    forget,
+    give_up_room,
+    note_room,
+)
 
 
 def test_a_note_that_was_left_ends_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +47,25 @@ def test_room_is_given_up_and_no_process_ended(tmp_path: Path, monkeypatch: pyte
         give_up_room(tmp_path)
     assert [group.id.hex() for group in removed] == [note["placement_group"]]
     assert not killed
+
+
+def test_a_worker_notes_its_room_where_its_controller_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = []
+    monkeypatch.setattr(ray.util, "remove_placement_group", removed.append)
+
+    def placed_in(group: str) -> None:
+        found = SimpleNamespace(id=SimpleNamespace(hex=lambda: group))
+        monkeypatch.setattr(ray.util, "get_current_placement_group", lambda: found)
+        note_room(tmp_path)
+
+    placed_in("ab" * 18)
+    # Workers that were started again, in another room.
+    placed_in("cd" * 18)
+    end_workers(tmp_path)
+    assert [group.id.hex() for group in removed] == ["cd" * 18]
+    note = {"process": 1, "placement_group": "cd" * 18}
+    (tmp_path / CONTROLLER).write_text(json.dumps(note), "utf-8")
+    placed_in("cd" * 18)
+    assert json.loads((tmp_path / CONTROLLER).read_text("utf-8")) == note

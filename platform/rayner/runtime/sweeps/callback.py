@@ -23,19 +23,18 @@ from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import TrialTracker
 from rayner.runtime.sweeps.trainable import failure_of, settings_of
+from rayner.runtime.sweeps.trial_places import fetch_runs, remove_last
 from rayner.runtime.sweeps.trials import (
     OUTCOME,
     TRIAL,
     Trial,
     failures_of,
-    fetch_runs,
     is_finished,
     rank_of,
     read_outcome,
     read_trial,
     read_trials,
     record_failure,
-    remove_last,
     write_json,
     write_outcome,
 )
@@ -101,7 +100,7 @@ class SweepCallback(Callback):
             early = "paused" if self._plan.settings.scheduler == "halving" else "stopped"
             write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
             if early == "stopped":
-                remove_last(self._plan, folder)
+                remove_last(self._plan, folder.name)
         self._over(folder)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -133,7 +132,9 @@ class SweepCallback(Callback):
             self._live = None
 
     def _fetch(self, folder: Path) -> None:
-        fetch_runs(self._plan, folder.name, folder)
+        # A trial that is over reports again what is known.
+        if read_outcome(folder) is None:
+            fetch_runs(self._plan, folder.name, folder)
 
     def _folder(self, trial: Any) -> Path:
         return self._plan.folder(settings_of(self._plan, trial.config))

@@ -15,7 +15,8 @@ from typing import Any
 
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sweep_settings import Objective
-from rayner.runtime.sweeps.trials import TRIAL, Trial, read_trial, remove_last, write_outcome
+from rayner.runtime.sweeps.trial_places import remove_last
+from rayner.runtime.sweeps.trials import TRIAL, Trial, read_trial, write_outcome
 
 Launch = Callable[[Sequence[Mapping[str, Any]], int | None], None]
 
@@ -39,7 +40,7 @@ def successive_halving(plan: Plan, planned: Sequence[Mapping[str, Any]], epochs:
         for trial in trials:
             if trial.name not in chosen and trial.state == "paused":
                 write_outcome(plan.folder(trial.settings), "stopped")
-                remove_last(plan, plan.folder(trial.settings))
+                remove_last(plan, trial.name)
         going = [trial.settings for trial in trials if trial.name in chosen and trial.state != "failed"]
         log.info("after %d of %d epochs %d of %d trials continue", rung, epochs, len(best), len(trials))
     _launch_unfinished(plan, going, None, launch)

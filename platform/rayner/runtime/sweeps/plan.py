@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayner.config import BaseRecipe
 from rayner.config.base import MOST_SEEDS
@@ -20,6 +20,13 @@ from rayner.tasks.registry import parse_recipe
 SWEEP, TRIALS = "sweep.json", "trials"
 
 
+class Over(NamedTuple):
+    """What a trial that is over has reported; its error if it failed for good."""
+
+    reports: Sequence[Mapping[str, float]]
+    error: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What every trial is given.
@@ -29,7 +36,7 @@ class Plan:
 
     A sweep in a folder has a `marker`: a file that a node must see before a trial begins on it. In `out` of
     one at a `uri` works its driver alone: each trial is put in place by the machine that it is on. A trial is
-    told what the driver knows: which sweep it is of (`begun`), and the `outcomes` of trials by their names.
+    told what the driver knows: which sweep it is of (`begun`), and which trials are `over`, by their names.
     """
 
     recipe: BaseRecipe
@@ -44,7 +51,7 @@ class Plan:
     marker: Path | None = None
     uri: str | None = None
     begun: str = ""
-    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    over: Mapping[str, Over] = field(default_factory=dict)
 
     def epochs_of(self, settings: Mapping[str, Any]) -> int:
         """The epochs of each run of the trial with these settings."""

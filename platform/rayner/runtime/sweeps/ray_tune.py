@@ -15,7 +15,7 @@ from rayner.config import BaseRecipe
 from rayner.errors import InputError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.sweeps.folder import RAY
-from rayner.runtime.sweeps.plan import Plan
+from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.space import Space, extremes
 from rayner.runtime.sweeps.sweep_settings import SEEDS, SweepSettings
 from rayner.runtime.sweeps.sweep_tracking import trackers_of
@@ -118,9 +118,9 @@ def launch(
     settings = plan.settings
     search, samples, trials = None, 1, read_trials(plan)
     if plan.uri is not None:
-        known_outcomes = {trial.name: {"state": trial.state, "error": trial.error} for trial in trials}
-        over = ("finished", "stopped", "failed")
-        plan = replace(plan, outcomes={n: one for n, one in known_outcomes.items() if one["state"] in over})
+        states = ("finished", "stopped", "failed")
+        over = {trial.name: Over(trial.reports, trial.error) for trial in trials if trial.state in states}
+        plan = replace(plan, over=over)
     if planned is None:
         known = [trial.settings for trial in trials if trial.state != "failed"]
         samples = total - (len(trials) - len(known))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -10,27 +9,26 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.config import ScalingSettings
-from rayner.errors import DivergedError, InputError, RaynerError
+from rayner.errors import DivergedError, InputError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import LAST
-from rayner.files.snapshots import is_aside
 from rayner.files.working import worked_on
 from rayner.runtime.faults import lost_errors
 from rayner.runtime.shared_folder import check_visible
 from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
+from rayner.runtime.sweeps.trial_places import following, keep_if_of, publication_of, put_failure
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
     Report,
     failures_of,
-    fetch_runs,
     read_outcome,
     read_progress,
     record_failure,
@@ -49,10 +47,6 @@ _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EST
 _ended = threading.Event()
 """Whether the only trial of this process was ended: what its training raises then means nothing."""
 
-BEGUN = "sweep"
-"""A file that says to which sweep a trial at a URI belongs."""
-SECONDS_BETWEEN_LOOKS = 5
-"""How often a trial at a URI looks what its workers have put in place."""
 SECONDS_TO_DIE = 600
 """How long to wait for the process of a trial that was killed."""
 
@@ -85,7 +79,7 @@ def end_trial(plan: Plan, settings: Mapping[str, Any]) -> None:
     _ended.set()
     folder = plan.folder(settings)
     if plan.uri is not None:
-        folder = Publication(f"{plan.uri}/{TRIALS}/{folder.name}").folder
+        folder = publication_of(plan, folder.name).folder
     for name in plan.runs:
         end_workers(folder / name)
 
@@ -113,16 +107,22 @@ def run_trial(
     if plan.uri is None or plan.working_folder.is_dir():
         os.chdir(plan.working_folder)
     name, doing = plan.name_of(settings), "works on this trial"
+    if (over := plan.over.get(name)) is not None:
+        if over.error is not None:
+            raise InputError("trial", over.error)
+        for done in over.reports:
+            report(dict(done))
+        return
     # A process of the sweep that was killed may take some seconds to die.
     with (
         worked_on(plan.place(TRIALS, name), doing, seconds=SECONDS_TO_DIE) as (folder, publication),
         locked(folder / ".lock", doing, SECONDS_TO_DIE),
     ):
         if publication is not None:
-            _keep_if_of(plan.begun, folder)
+            keep_if_of(plan.begun, publication)
         for run in plan.runs:
             give_up_room(folder / run)
-        outcome = plan.outcomes.get(name) or read_outcome(folder)
+        outcome = read_outcome(folder)
         if outcome is not None and outcome["state"] == "failed":
             raise InputError("trial", outcome["error"])
         reports, _ = read_progress(plan, folder, settings)
@@ -130,19 +130,6 @@ def run_trial(
             report(done)
         if outcome is None or outcome["state"] == "paused":
             _run_all(plan, settings, folder, publication, report, until)
-
-
-def _keep_if_of(begun: str, folder: Path) -> None:
-    """Remove what an earlier sweep at the same URI left of a trial with the same settings."""
-    note = folder / BEGUN
-    if note.exists() and note.read_text("utf-8") == begun:
-        return
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif not is_aside(path.name):
-            path.unlink()
-    note.write_text(begun, "utf-8")
 
 
 def _run_all(
@@ -174,7 +161,9 @@ def _run_all(
             if left is not None and left <= 0:
                 return
             if not (folder / name / RUN_RESULT).exists():
-                with _reporting(plan, settings, folder, publication, report, report_latest) as watch:
+                follows = publication is not None and plan.settings.workers > 0
+                watch = _AtEvaluations(report_latest if not follows else lambda: None)
+                with following(plan, settings, folder, report) if follows else nullcontext():
                     is_over = _train(plan, settings, changes, folder / name, publication, watch, left)
                 if not is_over:
                     return
@@ -187,7 +176,7 @@ def _run_all(
         if publication is None:
             record_failure(folder, *failure_of(error))
         else:
-            _put_failure(folder, publication, error)
+            put_failure(folder, publication, *failure_of(error))
         # The settings of the trial are wrong: no other attempt can succeed.
         if isinstance(error, InputError) and error.where in settings:
             _fail(folder, publication, error)
@@ -200,62 +189,10 @@ def _fail(folder: Path, publication: Publication | None, error: InputError) -> N
         write_outcome(folder, "failed", str(error))
 
 
-def _put_failure(folder: Path, publication: Publication, error: Exception) -> None:
-    """Record how this attempt failed for the next one, on whatever machine; the driver knows it anyway."""
-    with contextlib.suppress(RaynerError):
-        # Its workers may have written there, on another machine.
-        publication.open()
-        record_failure(folder, *failure_of(error))
-        publication.push()
-
-
 def failure_of(error: Exception) -> tuple[str, bool, bool]:
     """What `record_failure` records of an error."""
     text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     return text, isinstance(error, DivergedError), is_infrastructure(error)
-
-
-@contextlib.contextmanager
-def _reporting(
-    plan: Plan,
-    settings: Mapping[str, Any],
-    folder: Path,
-    publication: Publication | None,
-    report: Callable[[Report], None],
-    report_latest: Callable[[], None],
-) -> Iterator[_AtEvaluations]:
-    """Report each evaluation of a run meanwhile; what is yielded must watch it.
-
-    Of workers that put the run in place themselves, perhaps on other machines, it is seen there.
-    """
-    if publication is None or not plan.settings.workers:
-        yield _AtEvaluations(report_latest)
-        return
-    reported = len(read_progress(plan, folder, settings)[0])
-
-    def look() -> None:
-        nonlocal reported
-        with TemporaryDirectory() as there:
-            fetch_runs(plan, plan.name_of(settings), Path(there))
-            reports, _ = read_progress(plan, Path(there), settings)
-        for one in reports[reported:]:
-            report(one)
-        reported = len(reports)
-
-    over = threading.Event()
-
-    def look_now_and_then() -> None:
-        while not over.wait(SECONDS_BETWEEN_LOOKS):
-            with contextlib.suppress(RaynerError):
-                look()
-
-    thread = threading.Thread(target=look_now_and_then, daemon=True)
-    thread.start()
-    try:
-        yield _AtEvaluations(lambda: None)
-    finally:
-        over.set()
-        thread.join()
 
 
 def _train(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.errors import RecipeError
-from rayner.files.fetching import copy_some
-from rayner.files.publishing import Publication
-from rayner.files.run_checkpoints import LAST, LOG
+from rayner.files.run_checkpoints import LOG
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sweep_settings import SECONDS
@@ -163,25 +160,6 @@ def read_outcome(folder: Path) -> dict[str, Any] | None:
 def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
     """Record that a trial is over, or paused at a rung."""
     write_json(folder / OUTCOME, {"state": state, "error": error})
-
-
-def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
-    """Have in a folder how far the runs of a trial have come by now, where the sweep is at a URI.
-
-    Raises:
-        InputError, StorageError: the storage cannot be used.
-    """
-    if plan.uri is not None:
-        copy_some(f"{plan.uri}/{TRIALS}/{name}", folder, lambda name: name.count("/") == 1)
-
-
-def remove_last(plan: Plan, folder: Path) -> None:
-    """Remove what a trial that is over would continue from: three times as much as the model."""
-    if plan.uri is not None:
-        trial = Publication(f"{plan.uri}/{TRIALS}/{folder.name}")
-        trial.drop(lambda name: name.split("/")[1:2] == [LAST])
-    for run in plan.runs:
-        shutil.rmtree(folder / run / LAST, ignore_errors=True)
 
 
 def record_failure(folder: Path, error: str, diverged: bool = False, infrastructure: bool = False) -> None:

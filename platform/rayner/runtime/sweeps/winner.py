@@ -26,7 +26,8 @@ from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import link_to_parent
 from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
-from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of, remove_last
+from rayner.runtime.sweeps.trial_places import remove_last
+from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
@@ -63,7 +64,7 @@ def conclude_sweep(
     recipe = with_settings(plan.recipe, best.settings, "best trial")
     (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
     for trial in trials:
-        remove_last(plan, plan.out / TRIALS / trial.name)
+        remove_last(plan, trial.name)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
         "best": str(plan.out / BEST_RECIPE),

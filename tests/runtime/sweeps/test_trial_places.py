@@ -1,0 +1,194 @@
+"""Trials of a sweep at a URI, without Ray: what another machine goes on from, and what the driver knows."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rayner.errors import DivergedError, InputError
+from rayner.files.fetching import is_there, local
+from rayner.files.publishing import TakenOverError
+from rayner.runtime.sweeps import trial_places
+from rayner.runtime.sweeps.callback import SweepCallback
+from rayner.runtime.sweeps.folder import claim_folder, drop_parts
+from rayner.runtime.sweeps.plan import Over, Plan
+from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweeps.trainable import run_trial
+from rayner.runtime.sweeps.trial_places import following, publication_of, remove_last
+from rayner.runtime.sweeps.trials import Report, failures_of, read_trials
+from rayner.tasks.base import Output
+from rayner.tasks.registry import load_recipe, parse_recipe
+from tests.object_storage import BUCKET, Storage
+from tests.runtime.training.several_workers import toy_values
+from tests.toy import ToyTask
+from tests.waiting import wait_for
+
+GIVEN = {"training.head_learning_rate": 0.1}
+
+
+@pytest.fixture
+def plan(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Plan:
+    """Of a sweep at a URI with two seeds, whose driver works in `tmp_path/driver`."""
+    monkeypatch.chdir(tmp_path)
+    recipe = parse_recipe(toy_values(tmp_path / "corpus", epochs=2), "recipe")
+    settings = sweep_settings(objectives=objectives(["f1"], recipe), seeds=2)
+    runs = {"seed1": {"seed": 1}, "seed2": {"seed": 2}}
+    uri = f"s3://{BUCKET}/{request.node.name}"
+    out, cache = tmp_path / "driver", tmp_path / "examples"
+    out.mkdir()
+    return Plan(recipe, settings, out, cache, runs, tmp_path, uri=uri, begun="one")
+
+
+@pytest.fixture
+def trial(plan: Plan) -> str:
+    """Where the trial is put in place."""
+    return str(publication_of(plan, plan.name_of(GIVEN)).uri)
+
+
+def reported(plan: Plan) -> list[Report]:
+    found: list[Report] = []
+    run_trial(plan, GIVEN, found.append)
+    return found
+
+
+def move(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / machine))
+
+
+def in_ray(error: Exception | None = None) -> Any:
+    """The trial as the driver's callback is given it; with the files that Ray Tune writes of an error."""
+    files: dict[str, Any] = {"error_file": None, "pickled_error_file": None}
+    if error is not None:
+        Path("error.txt").write_text(f"Failure # 1 (occurred at 12:00)\n{error}\n")
+        Path("error.pkl").write_bytes(pickle.dumps(error))
+        files = {"error_file": "error.txt", "pickled_error_file": "error.pkl"}
+    return SimpleNamespace(config=GIVEN, status="TERMINATED", **files)
+
+
+def test_a_trial_goes_on_on_another_machine_and_its_driver_has_its_progress(
+    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = RuntimeError("the machine is lost")
+
+    def loses(report: Report) -> None:
+        seen.append(report)
+        if len(seen) == 4:
+            raise lost
+
+    seen: list[Report] = []
+    with pytest.raises(RuntimeError, match="is lost"):
+        run_trial(plan, GIVEN, loses)
+    move(monkeypatch, tmp_path, "other")
+    again = reported(plan)
+    # Those of before, in their order, and the rest, from the state before the last of them.
+    assert [one["epochs"] for one in seen] == [1, 2, 2, 3]
+    assert again[:4] == seen
+    assert [one["epochs"] for one in again[4:]] == [3, 4, 4]
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], in_ray())
+    callback.on_trial_complete(2, [], in_ray())
+    [known] = read_trials(plan)
+    assert (known.state, known.reports) == ("finished", again)
+    here = {path.relative_to(plan.folder(GIVEN)).as_posix() for path in plan.folder(GIVEN).rglob("*")}
+    assert {"seed1/log.jsonl", "seed2/result.json"} <= here
+    assert not [name for name in here if name.startswith(("seed1/best", "seed1/tensorboard"))]
+    assert is_there(f"{trial}/seed1/best")
+    assert not is_there(f"{trial}/seed1/last")
+
+
+def test_what_is_over_is_reported_from_what_the_driver_knows(plan: Plan, trial: str) -> None:
+    name = plan.name_of(GIVEN)
+    reports = [{"f1": 0.5, "epochs": 1.0}]
+    assert reported(replace(plan, over={name: Over(reports, None)})) == reports
+    with pytest.raises(InputError, match="trial: it cannot be"):
+        reported(replace(plan, over={name: Over(reports, "it cannot be")}))
+    assert not is_there(trial)
+
+
+def test_a_later_sweep_takes_nothing_from_an_earlier_one(
+    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported(plan)
+    before = local(f"{trial}/seed1/log.jsonl").read_text()
+    assert reported(plan)
+    assert local(f"{trial}/seed1/log.jsonl").read_text() == before
+    move(monkeypatch, tmp_path, "other")
+    reported(replace(plan, begun="another"))
+    assert local(f"{trial}/seed1/log.jsonl").read_text() != before
+
+
+def test_an_earlier_sweep_is_removed(plan: Plan, trial: str, storage: Storage) -> None:
+    plan = replace(plan, begun=claim_folder(plan.out, False, {"recipe": {}, "settings": {}}))
+    reported(plan)
+    SweepCallback(plan, 1).on_trial_start(1, [], in_ray())
+    assert plan.uri is not None
+    drop_parts(plan.out, plan.uri)
+    assert not [name for name in storage.objects(plan.uri.rpartition("/")[2]) if "_objects" in name]
+
+
+def test_a_damaged_sweep_is_removed_too(plan: Plan) -> None:
+    (plan.out / "sweep.json").write_text("{")
+    assert plan.uri is not None
+    drop_parts(plan.out, plan.uri)
+
+
+def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
+    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = ToyTask.forward
+
+    def diverging(task: Any, *given: Any) -> Any:
+        output = forward(task, *given)
+        bad = task.recipe.seed == 1
+        return Output({name: value * math.nan for name, value in output.sums.items()}) if bad else output
+
+    monkeypatch.setattr(ToyTask, "forward", diverging)
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], in_ray())
+    with pytest.raises(DivergedError) as raised:
+        reported(plan)
+    callback.on_trial_recover(2, [], in_ray(raised.value))
+    move(monkeypatch, tmp_path, "other")
+    reported(plan)
+    assert load_recipe(Path(f"{trial}/seed1/recipe.yaml")).seed == 1001
+    # The driver has it from what was raised.
+    [failure] = failures_of(plan.folder(GIVEN))
+    assert (failure["diverged"], failure["infrastructure"]) == (True, False)
+    assert "no finite number" in failure["error"]
+
+
+def test_the_state_to_go_on_from_is_removed_from_a_trial_that_is_stopped(plan: Plan, trial: str) -> None:
+    run_trial(plan, GIVEN, lambda report: None, until=1)
+    assert is_there(f"{trial}/seed1/last")
+    still_works = publication_of(plan, plan.name_of(GIVEN))
+    still_works.open()
+    remove_last(plan, plan.name_of(GIVEN))
+    assert is_there(f"{trial}/seed1/best")
+    assert not is_there(f"{trial}/seed1/last")
+    with pytest.raises(TakenOverError):
+        still_works.push()
+
+
+def test_evaluations_of_workers_on_other_machines_are_reported(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_places, "SECONDS_BETWEEN_LOOKS", 0.05)
+    publication = publication_of(plan, plan.name_of(GIVEN))
+    publication.open()
+    log = publication.folder / "seed1/log.jsonl"
+    log.parent.mkdir()
+    seen: list[Report] = []
+    with following(plan, GIVEN, tmp_path / "nothing", seen.append):
+        for epoch in (1, 2):
+            with log.open("a") as file:
+                file.write(json.dumps({"step": epoch, "epoch": epoch, "metrics": {"f1": epoch / 10}}) + "\n")
+            publication.push()
+            wait_for(lambda epoch=epoch: len(seen) == epoch, 20)
+    assert [(one["epochs"], one["f1"]) for one in seen] == [(1, 0.1), (2, 0.2)]
