@@ -95,7 +95,7 @@ def test_a_trial_goes_on_on_another_machine_and_its_driver_has_its_progress(
     callback.on_trial_start(1, [], in_ray())
     callback.on_trial_complete(2, [], in_ray())
     [known] = read_trials(plan)
-    assert (known.state, known.reports) == ("finished", again)
+    assert (known.state, known.reports) == ("finished", [*again[:3], *again[4:]])
     here = {path.relative_to(plan.folder(GIVEN)).as_posix() for path in plan.folder(GIVEN).rglob("*")}
     assert {"seed1/log.jsonl", "seed2/result.json"} <= here
     assert not [name for name in here if name.startswith(("seed1/best", "seed1/tensorboard"))]
