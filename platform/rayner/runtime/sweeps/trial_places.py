@@ -16,10 +16,11 @@ from typing import Any
 from rayner.errors import RaynerError
 from rayner.files.fetching import copy_some
 from rayner.files.publishing import Publication
-from rayner.files.run_checkpoints import LAST
+from rayner.files.run_checkpoints import LAST, LOG
 from rayner.files.snapshots import is_aside
 from rayner.runtime.sweeps.plan import TRIALS, Plan
-from rayner.runtime.sweeps.trials import Report, read_progress, record_failure
+from rayner.runtime.sweeps.trials import RUN_RESULT, Report, read_progress, record_failure
+from rayner.runtime.tracking import MLFLOW_RUN
 
 BEGUN = "sweep"
 """A file that says to which sweep the trial belongs."""
@@ -101,7 +102,8 @@ def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
         InputError, StorageError: the storage cannot be used.
     """
     if plan.uri is not None:
-        copy_some(f"{plan.uri}/{TRIALS}/{name}", folder, lambda file: file.count("/") == 1)
+        names = {f"{run}/{file}" for run in plan.runs for file in (LOG, RUN_RESULT, MLFLOW_RUN)}
+        copy_some(f"{plan.uri}/{TRIALS}/{name}", folder, names.__contains__)
 
 
 def remove_last(plan: Plan, name: str) -> None:
