@@ -41,6 +41,18 @@ def csv_rows(lines: Sequence[str], delimiter: str, fault: Callable[[int, str], I
         raise fault(first, f"{error}, at line {rows.line_num}") from None
 
 
+def uneven(cells: int, columns: int, delimiter: str) -> tuple[str, str]:
+    """What is wrong with a row of another number of cells than its header has, and what to do about it."""
+    what = f"{cells} cell{'s' * (cells != 1)} under {columns} columns"
+    if delimiter == ",":
+        return what, "fill the row up" if cells < columns else "quote a cell that holds a comma"
+    # No quotes would help here: they are characters of the cell.
+    inner = (
+        "fill the row up, or write a space for a line end" if cells < columns else "write a space for a tab"
+    )
+    return what, f"{inner} within a cell"
+
+
 def unclosed(path: Path, line: int, what: str) -> CorpusError:
     """The `fault` of a file of mentions or names."""
     return CorpusError(f"{path}:{line}", what, "close the quotes of the row that begins here")

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from rayner.data.csv_rows import csv_rows, unclosed
+from rayner.data.csv_rows import csv_rows, unclosed, uneven
 from rayner.data.knowledge_bases.fields import known_column, parted, written_id
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
@@ -65,8 +65,7 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
     ids, aliases = (known_column(field, header) or "" for field in ("entity_id", "aliases"))
     for first, last, cells in rows:
         if any(cells[len(header) :]):
-            what = f"{len(cells)} cells under {len(header)} columns"
-            raise CorpusError(f"{path}:{first}", what, "quote a cell that holds the delimiter")
+            raise CorpusError(f"{path}:{first}", *uneven(len(cells), len(header), delimiter))
         row = dict(zip(header, cells, strict=False))
         names = [row.get("name", ""), *parted(row.get(aliases))]
         yield from _names(names, row.get("type", ""), row.get(ids), default_type, path, last)

@@ -68,6 +68,24 @@ def test_a_column_that_is_there_twice_is_not_read_once(error, tmp_path):
     assert read_knowledge_base(tmp_path / "b.csv").entities == [Entity("1", "gout")]
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "what", "hint"),
+    [
+        ("a.csv", b"2\n", "1 cell under 2 columns", "fill the row up"),
+        ("a.csv", b"2,fir, silver\n", "3 cells under 2 columns", "quote"),
+        # No quote parts cells there (5" gun), so that quotes would not help.
+        ("a.tsv", b"2\n", "1 cell under 2 columns", "fill the row up"),
+        ("a.tsv", b"2\tfir\tsilver\n", "3 cells under 2 columns", "write a space for a tab within a cell"),
+    ],
+)
+def test_a_row_of_too_few_or_too_many_cells_says_what_would_help(tmp_path, name, row, what, hint):
+    header = b"id,name\n1,gout\n"
+    (tmp_path / name).write_bytes((header if name == "a.csv" else header.replace(b",", b"\t")) + row)
+    (reject,) = read_knowledge_base(tmp_path / name).rejects
+    assert reject.what == what
+    assert reject.hint.startswith(hint)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.txt"])
 def test_blank_lines_before_a_header_are_none(error, tmp_path, name):
     (tmp_path / name).write_text("\n  \nid,name\n\n1,gout\n2\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rayner.data.csv_rows import csv_rows
+from rayner.data.csv_rows import csv_rows, uneven
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import KNOWN, Columns, add_row, find_columns, unused_columns
 from rayner.data.knowledge_bases.lines import read_text
@@ -51,8 +51,7 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
             continue
         where = f"{path}:{first}"
         if len(cells) != len(header):
-            what = f"{len(cells)} cells under {len(header)} columns"
-            builder.reject(where, what, "quote a cell that holds the delimiter, or fill the row up")
+            builder.reject(where, *uneven(len(cells), len(header), delimiter))
             continue
         row = dict(zip(header, cells, strict=True))
         add_row(row, found, where, builder, "rows" if found.aliases else "names")
