@@ -57,8 +57,17 @@ def test_utf_16_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no known format.*; convert it: iconv -f utf-16 -t utf-8$"):
         detect(tmp_path)
     (tmp_path / "x.conll").write_bytes("номер;текст\n".encode("cp1251"))
-    with pytest.raises(CorpusError, match=r"no known format.*; give --format"):
+    # Only some commands have --format, and some files are in no format that it names.
+    to_do = r"; give --format to `rayner corpus convert`: .*; or write JSON lines with a `text` each$"
+    with pytest.raises(CorpusError, match=rf"no known format.*{to_do}"):
         detect(tmp_path)
+
+
+def test_bioc_that_is_read_as_json_lines_says_so(tmp_path: Path) -> None:
+    # As `annotate` does, which detects no format.
+    (tmp_path / "x.json").write_text('{"documents": [{"passages": []}]}\n')
+    with pytest.raises(CorpusError, match=r"no field `text`; it is BioC, of which `rayner corpus convert`"):
+        read_corpus(tmp_path / "x.json", format="jsonl")
 
 
 def test_errors_name_what_was_seen(tmp_path: Path) -> None:

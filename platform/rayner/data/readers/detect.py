@@ -104,9 +104,10 @@ def _only_format(listings: Sequence[Listing]) -> str:
     found, strange = _formats_in(listings)
     if len(found) == 1:
         return next(iter(found))
-    hint = f"give --format: {', '.join(FORMATS)}"
+    hint = f"give --format to `rayner corpus convert`: {', '.join(FORMATS)}"
     if not found:
         what = f"no known format; looked at {_seen(strange)}"
+        hint = f"{hint}; or write JSON lines with a `text` each"
         is_utf_16 = files.begins_as_utf_16(strange[0])
         hint = files.FROM_UTF_16 if is_utf_16 else hint_for(_first_line(strange[0]), hint)
         raise CorpusError(_named(listings), what, hint)

@@ -29,7 +29,10 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         reading.reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(row, list) else ONE_A_LINE)
         return
     if not isinstance(row.get("text"), str):
-        reading.reject(where, "no field `text`", 'a row needs {"document_id": "...", "text": "..."}')
+        hint = 'a row needs {"document_id": "...", "text": "..."}'
+        if "documents" in row or "passages" in row:
+            hint = "it is BioC, of which `rayner corpus convert` makes Parquet"
+        reading.reject(where, "no field `text`", hint)
         return
     document_id = row.get("document_id", row.get("id"))
     if type(document_id) is int:

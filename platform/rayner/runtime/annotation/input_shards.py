@@ -36,7 +36,7 @@ BLOCKS = 64
 LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
 """Blocks are many, so that all actors have work until the end and a killed one loses little."""
 _ASIDE = ("readme", "license", "licence", "source", "changelog", "rejects")
-_CONVERT = "make Parquet of it with `rayner corpus convert`"
+_CONVERT = "make Parquet of it with `rayner corpus convert`, or write JSON lines with a `text` each"
 
 
 @dataclass(frozen=True, slots=True)
