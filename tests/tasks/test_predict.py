@@ -226,6 +226,7 @@ UNTRAINED = built(TASK).eval()
     [
         (5, "items: 5 holds no text"),
         (None, "items: None holds no text"),
+        ({"text": "a"}, r"items: \{'text': 'a'\} holds no text"),
         ([None], r"items\[0\]: None is no text"),
         (["a", b"b"], r"items\[1\]: b'b' is no text"),
         (b"b", r"items\[0\]: 98 is no text"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -138,7 +138,7 @@ def checked(items: Any) -> Iterator[Any]:
         InputError: it is something else, by its place.
     """
     given: Any = [items] if isinstance(items, str) or hasattr(items, "text") else items
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
         raise InputError("items", f"{_shown(items)} holds no text", "give a text, a document or a list")
     for place, item in enumerate(given):
         where, text = f"items[{place}]", item if isinstance(item, str) else getattr(item, "text", None)
