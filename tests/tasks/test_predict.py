@@ -240,6 +240,12 @@ def test_what_holds_no_text_is_refused_by_its_place(items: Any, message: str) ->
         list(checked(items))
 
 
+@pytest.mark.parametrize("tokens", [0, -1, 1.5, math.nan, "2048"])
+def test_a_batch_of_no_number_of_tokens_is_refused(tokens: Any) -> None:
+    with pytest.raises(InputError, match=f"^tokens_per_batch: {tokens!r} is no whole number of 1 or more"):
+        predict(TASK.predictor(UNTRAINED, RecognizerOptions()), [Document("d", "a")], tokens)
+
+
 @pytest.mark.parametrize(
     ("options", "where"),
     [

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -68,7 +69,13 @@ def predict(
         tokens_per_batch: padded tokens a batch; by default the predictor's.
         ahead: whether a thread reads and prepares the next windows while the model works, which changes no
             answer: for where `has_spare_core` says so. Where a GPU does the model's work it always does.
+
+    Raises:
+        InputError: batches of no number of tokens.
     """
+    if tokens_per_batch is not None and (not isinstance(tokens_per_batch, Integral) or tokens_per_batch < 1):
+        what = f"{_shown(tokens_per_batch)} is no whole number of 1 or more"
+        raise InputError("tokens_per_batch", what, "give the padded tokens of a batch, or leave it out")
     return (predicted.out for predicted in predict_and_count(predictor, items, tokens_per_batch, ahead))
 
 

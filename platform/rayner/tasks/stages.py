@@ -194,7 +194,8 @@ class Pipeline:
             each.
 
         Raises:
-            InputError: an item without a text, or a document for a standardizer alone, by its place.
+            InputError: an item without a text, or a document for a standardizer alone, by its place;
+                or no number of tokens.
         """
         return list(self.answers(items, tokens_per_batch))
 
