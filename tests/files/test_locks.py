@@ -47,7 +47,8 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_who_holds_it_is_named(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    found = rf"another process \(process {holder.pid} on .*\) runs here; wait for it"
+    what = rf"another process \(process {holder.pid} on .*\) runs here"
+    found = f"{what}; wait for it, stop it, or work in another folder"
     with pytest.raises(InputError, match=found), locked(tmp_path / ".lock", "runs here"):
         pass
 

@@ -61,9 +61,7 @@ def _take(file: IO[str], path: Path, doing: str, seconds: float) -> None:
         holder = f"another process ({file.read(200).strip() or 'unknown'})"
         if not seconds:
             what = f"{holder} {doing}"
-            raise InputError(
-                str(path.parent), what, "wait for it, stop it, or name another folder with --out"
-            )
+            raise InputError(str(path.parent), what, "wait for it, stop it, or work in another folder")
         if time.monotonic() > deadline:
             hint = "stop it, then run the same command again"
             raise RaynerError(f"{path}: {holder} {doing}, and has for {seconds:.0f} seconds; {hint}")
