@@ -35,6 +35,19 @@ def test_a_large_file_is_streamed(tmp_path: Path, form: str) -> None:
     assert peak < 40 * 2**20
 
 
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_block_has_read_its_lines_and_not_what_is_buffered_behind_them(tmp_path: Path, end: bytes) -> None:
+    """By these bytes annotate says how far it is."""
+    line = json.dumps({"text": "A word. " * 100}).encode()
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join([line] * 40) + end)
+    (shard,) = cut_shards(find_sources([str(tmp_path)])[0])
+    blocks = list(read_blocks(shard, 9 * len(line)))
+    assert [len(block) for block in blocks] == [8] * 5
+    # With the line that ends it by not fitting.
+    assert max(block.consumed for block in blocks) <= 9 * (len(line) + 1)
+    assert sum(block.consumed for block in blocks) == shard[0].size
+
+
 def test_a_line_over_the_limit_is_rejected_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rayner.runtime.annotation.reading.LONGEST", 2**20)
     rows = [

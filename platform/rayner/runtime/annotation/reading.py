@@ -14,7 +14,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
@@ -144,12 +144,12 @@ def _text(source: Source) -> Iterator[Found]:
 
 
 def _lines(source: Source) -> Iterator[Found]:
-    with _opened(source) as (stream, raw):
+    with _opened(source) as (stream, tell):
         number, last, is_empty = 0, 0, True
         while line := stream.readline(LONGEST + 1):
             number += 1
             where = f"{source.place.shown}:{number}"
-            place, last = last, raw.tell()
+            place, last = last, tell()
             if len(line) > LONGEST and not line.endswith(b"\n"):
                 while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
                     pass
@@ -216,12 +216,15 @@ def _bytes_of(source: Source) -> Iterator[_Bytes]:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[tuple[BinaryIO, _Bytes]]:
-    """A file as a stream of bytes, unpacked where its name ends in .gz, and the file itself."""
+def _opened(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
+    """A file as a stream of bytes, unpacked where its name ends in .gz, and the place in the file."""
     with _bytes_of(source) as raw:
         buffered = io.BufferedReader(raw, _CHUNK)
-        is_packed = source.place.path.endswith(".gz")
-        yield (gzip.GzipFile(fileobj=buffered) if is_packed else buffered), raw  # type: ignore[misc]
+        if source.place.path.endswith(".gz"):
+            yield gzip.GzipFile(fileobj=buffered), raw.tell  # type: ignore[misc]
+        else:
+            # Not that of `raw`, which is a buffer ahead: at the end of a small file from its first line on.
+            yield buffered, buffered.tell
 
 
 def _checked(source: Source, blocks: Iterable[Block]) -> Iterator[Block]:
