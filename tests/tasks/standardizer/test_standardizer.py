@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.config import StandardizerRecipe
+from rayner.config import StandardizerRecipe, TypeSettings
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.metrics.linking import RANKS
 from rayner.retrieval import build
@@ -225,3 +225,8 @@ def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path)
 def test_options_of_documents_are_refused() -> None:
     with pytest.raises(InputError, match=r"shift: is no option of a standardizer; its options are index"):
         StandardizerOptions.of({"shift": 1.0}, "standardizer")
+    # What the command line makes of the file of `--types`.
+    with pytest.raises(
+        InputError, match=r"^types\.0: is no name of a type; a standardizer looks for no types"
+    ):
+        StandardizerOptions.of({"types": [TypeSettings(name="Tree")]}, "standardizer")

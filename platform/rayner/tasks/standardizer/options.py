@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from rayner.config.standardizer import NilShare
 from rayner.retrieval.index_folder import version_of_index
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.standardizer.predictor import TOP_K, NilChoice
+
+
+def _name(value: Any) -> Any:
+    # `--types` brings types with their descriptions, as one looks for them.
+    if not isinstance(value, str):
+        what = (
+            "is no name of a type; a standardizer looks for no types, and links the mentions of those named"
+        )
+        raise ValueError(what)
+    return value
 
 
 class StandardizerOptions(Options):
@@ -27,7 +37,7 @@ class StandardizerOptions(Options):
     top_k: Annotated[int, Field(ge=1)] = TOP_K
     operating_point: NilChoice | None = None
     nil_share: NilShare | None = None
-    types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    types: Annotated[tuple[Annotated[str, BeforeValidator(_name)], ...], Field(min_length=1)] | None = None
 
     def versions(self) -> list[str]:
         """That of the index."""
