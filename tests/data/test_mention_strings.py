@@ -56,6 +56,24 @@ def test_a_row_that_is_no_mention_is_rejected_with_its_line(tmp_path: Path, line
         read_mention_strings(path, "mentions")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("names.csv", "mention,entity_id\nAtaxia,D1\n", "no known format"),
+        # One line too short, and the file is a text.
+        ("names.txt", "1\tAtaxia\tD1\n2\tgout\n", "no mention with an entity id in it"),
+        ("notes.jsonl", '{"text": "Ataxia"}\n', "no mention with an entity id in it"),
+    ],
+)
+def test_a_file_of_no_mentions_is_told_how_they_are_written(
+    tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    hint = r'; write \{"mention": "...", "entity_id": "..."\} on each line, or DOCUMENT<TAB>MENTION<TAB>ID$'
+    with pytest.raises(CorpusError, match=f"{what}.*{hint}"):
+        read_mention_strings(tmp_path / name)
+
+
 def test_esappmod_with_lists_single_mentions_and_nil(tmp_path: Path) -> None:
     path = tmp_path / "infer.json"
     rows = {

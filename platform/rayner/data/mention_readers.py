@@ -13,11 +13,15 @@ from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
+from rayner.data.readers.detect import detect
 from rayner.data.sentences import sentences_of_mentions
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 
 _ID = r"(?:[A-Za-z]+:)?[A-Za-z]*\d+"
+_TO_WRITE = 'write {"mention": "...", "entity_id": "..."} on each line, or DOCUMENT<TAB>MENTION<TAB>ID'
+_OF_ANOTHER_TYPE, _WITHOUT_AN_ID = "mention of another type", "mention without an entity id"
+_NOT_TAKEN = {_OF_ANOTHER_TYPE, _WITHOUT_AN_ID}
 _PAIR = re.compile(rf"[^\t]*\t[^\t]+\t(?:-1|-|{_ID}(?:[|+]{_ID})*)(?:\t.*)?")
 
 
@@ -48,7 +52,7 @@ def read_mention_strings(
     for path in given:
         if not path.exists():
             raise CorpusError(str(path), "no such file", "name a file of mentions")
-        name = (detect_reader(path) or format) if format == "auto" else format
+        name = (detect_reader(path) or detect(path, _TO_WRITE)) if format == "auto" else format
         if name in READERS:
             READERS[name](path, reading)
         else:
@@ -58,7 +62,9 @@ def read_mention_strings(
             first = reading.rejects[0]
             raise CorpusError(first.where, first.what, first.hint)
         what = f"no mention{f' of {list(types)}' if types else ''} with an entity id in it"
-        raise CorpusError(", ".join(map(str, given)), what, "name other files or types")
+        # Of a corpus there are some to choose from; a table of mentions with a faulty line is a text.
+        hint = "name other files or types" if _NOT_TAKEN & reading.ignored.keys() else _TO_WRITE
+        raise CorpusError(", ".join(map(str, given)), what, hint)
     return reading
 
 
@@ -140,9 +146,9 @@ def read_documents(
         around = sentences_of_mentions(document) if sentences else [None] * len(strings)
         for mention, text, sentence in zip(document.mentions, strings, around, strict=True):
             if types and mention.type not in types:
-                reading.ignored["mention of another type"] += 1
+                reading.ignored[_OF_ANOTHER_TYPE] += 1
             elif mention.entity_id is None or not ids_of(mention.entity_id):
-                reading.ignored["mention without an entity id"] += 1
+                reading.ignored[_WITHOUT_AN_ID] += 1
             else:
                 reading.add(text, mention.entity_id, where, mention.type, sentence)
 

@@ -95,19 +95,23 @@ def by_format(listings: Sequence[Listing]) -> dict[str, list[Listing]]:
     return groups
 
 
-def detect(paths: PathLikes) -> str:
-    """The format of files or folders; where there is none, or more than one, an error names what was seen."""
-    return _only_format(list_files(paths))
+def detect(paths: PathLikes, otherwise: str = "") -> str:
+    """The format of files or folders; where there is none, or more than one, an error names what was seen.
+
+    Args:
+        otherwise: what to do about files in no known format, where that is not to write a corpus.
+    """
+    return _only_format(list_files(paths), otherwise)
 
 
-def _only_format(listings: Sequence[Listing]) -> str:
+def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
     found, strange = _formats_in(listings)
     if len(found) == 1:
         return next(iter(found))
     hint = f"give --format to `rayner corpus convert`: {', '.join(FORMATS)}"
     if not found:
         what = f"no known format; looked at {_seen(strange)}"
-        hint = f"{hint}; or write JSON lines with a `text` each"
+        hint = otherwise or f"{hint}; or write JSON lines with a `text` each"
         is_utf_16 = files.begins_as_utf_16(strange[0])
         hint = files.FROM_UTF_16 if is_utf_16 else hint_for(_first_line(strange[0]), hint)
         raise CorpusError(_named(listings), what, hint)
