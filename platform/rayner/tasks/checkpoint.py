@@ -66,7 +66,10 @@ class Checkpoint:
         found = self.task.predictor(self.model, options)
         if found is None:
             what = f"is a pre-training (task {self.recipe.task}), which has nothing to answer"
-            raise CheckpointError(str(self.folder), what, "train another task with it as its `encoder`")
+            hint = "train another task with it as its `encoder`"
+            if "support" in self.record.options.model_fields:
+                hint = f"give annotated examples (--support), or {hint}"
+            raise CheckpointError(str(self.folder), what, hint)
         return found
 
 

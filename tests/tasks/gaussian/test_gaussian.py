@@ -292,7 +292,8 @@ def test_many_neighbours_are_held_against_words_a_part_at_a_time(
 
 
 def test_a_support_that_cannot_be_used(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="which has nothing to answer"):
+    message = r"which has nothing to answer; give annotated examples \(--support\), or train another task"
+    with pytest.raises(CheckpointError, match=message):
         load_pipeline(checkpoint, "cpu")
     write_jsonl([Document("d", "No mention at all.")], tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="has no mention, so that there is no type to look for"):
