@@ -226,7 +226,10 @@ def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> N
     [
         ("a.txt", "", "holds no name"),
         ("a.txt", "\n \n", "holds no name"),
-        ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type.*--default-type"),
+        ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type; write TYPE<TAB>name.*--default-type"),
+        # A tab would be a character of the name there.
+        ("a.csv", "name,type\nlead,C\ngout,\n", r"a\.csv:3: a name without a type; give it a `type`, or"),
+        ("a.jsonl", '{"name": "gout"}\n', r"a\.jsonl:1: a name without a type; give it a `type`, or"),
         ("a.txt", "C\tlead\nC\tgr\xfcn\n".encode("latin1"), r"a\.txt:2: .*not UTF-8"),
         ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
         ("a.csv", "type,label\nC,lead\n", "no column `name`"),

@@ -54,7 +54,7 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
         if not tab:
             type_, name = "", line
         if name.strip():
-            yield Name(name.strip(), _type(type_, default_type, path, number))
+            yield Name(name.strip(), _type(type_, default_type, path, number, "write TYPE<TAB>name"))
 
 
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
@@ -94,13 +94,13 @@ def _names(
 ) -> Iterator[Name]:
     for name in names:
         if name.strip():
-            yield Name(name.strip(), _type(type_, default_type, path, number), entity_id or None)
+            found = _type(type_, default_type, path, number, "give it a `type`")
+            yield Name(name.strip(), found, entity_id or None)
 
 
-def _type(type_: str, default_type: str | None, path: Path, number: int) -> str:
+def _type(type_: str, default_type: str | None, path: Path, number: int, how: str) -> str:
     found = type_.strip() or default_type
     if not found:
-        raise CorpusError(
-            f"{path}:{number}", "a name without a type", "write TYPE<TAB>name, or give --default-type TYPE"
-        )
+        hint = f"{how}, or give --default-type TYPE"
+        raise CorpusError(f"{path}:{number}", "a name without a type", hint)
     return found
