@@ -157,6 +157,8 @@ def test_422_names_the_field(client: TestClient, body: dict[str, Any], field: st
         (b'{"documents": [], "shift": 1' + b"0" * 5000 + b"}", "body", "not JSON that can be read"),
         (b'{"documents": [], "\\ud800": 1}', "body", "half a surrogate pair"),
         (b'{"documents": [{"text": "a", "\\ud800": 1}]}', "documents.0", "half a surrogate pair"),
+        (b'{"documents": [], "types": ["LOC"]}', "types.0", "no JSON object"),
+        (b'{"documents": ["A text."]}', "documents.0", "no JSON object"),
         (b'{"documents": [{"text": "\\ud800"}]}', "documents.0.text", "half a surrogate pair"),
         (b'{"documents": [], "overlap": "\\ud800"}', "overlap", "half a surrogate pair"),
     ],

@@ -81,6 +81,9 @@ def _problem(error: Mapping[str, Any]) -> dict[str, str]:
             field, hint = "", _OBJECT
         case "string_unicode":
             message, hint = "half a surrogate pair in it, which is no character", "send whole characters"
+        case "model_attributes_type" if field:
+            # Pydantic's words speak of dictionaries. A name alone in `types` is the usual one.
+            message, hint = "no JSON object", "write its fields as /docs shows them"
         case "extra_forbidden":
             message, hint = "no such field", "leave it out or correct its name; /docs shows the fields"
         case _ if not field:
