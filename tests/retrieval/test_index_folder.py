@@ -318,6 +318,17 @@ def test_folders_that_hold_no_index(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_folder_that_cannot_be_written_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder.os, "access", lambda *_: False)
+    with pytest.raises(IndexFolderError) as found:
+        check_target(tmp_path)
+    assert str(found.value) == f"{tmp_path}: cannot be written; name a folder that can be written"
+    with pytest.raises(IndexFolderError, match=f"{tmp_path}/new: {tmp_path} cannot be written;"):
+        check_target(tmp_path / "new")
+
+
 def test_another_format_is_refused(tmp_path: Path) -> None:
     write_index(built(), tmp_path)
     path = tmp_path / "000001" / "index.json"

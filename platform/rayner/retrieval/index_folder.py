@@ -64,7 +64,9 @@ def check_target(folder: Path) -> None:
             raise IndexFolderError(str(folder), what, "name another folder, or an empty one")
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-        what = f"{above} {'cannot be written' if above.is_dir() else 'is a file'}"
+        what = "cannot be written" if above.is_dir() else "is a file"
+        if above != folder:
+            what = f"{above} {what}"
         raise IndexFolderError(str(folder), what, "name a folder that can be written")
 
 
