@@ -16,12 +16,13 @@ from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import Plan, plan_of
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.space import Space, load_space
-from rayner.runtime.sweeps.sweep import sweep
+from rayner.runtime.sweeps.sweep import _prepare, sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trainable import trainable_of
 from rayner.runtime.sweeps.trials import read_lines, read_trials
-from rayner.runtime.training.example_building import SCANS
-from rayner.tasks.registry import load_recipe, parse_recipe
+from rayner.runtime.training import example_building
+from rayner.runtime.training.example_building import SCANS, build_examples, find_units
+from rayner.tasks.registry import load_recipe, parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe, toy_values
 
 RATE = "training.head_learning_rate"
@@ -194,6 +195,33 @@ def test_halving_compares_all_trials_at_each_rung(tmp_path: Path, recipe: Any) -
         steps = [row["step"] for row in rows if "loss" in row]
         assert steps == list(range(1, len(steps) + 1)), "a step was taken twice, or one beyond the rung"
     assert not list(out.glob("trials/*/*/last"))
+
+
+def test_what_trials_share_is_made_on_all_cpus(
+    tmp_path: Path, recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int | None, int]] = []
+
+    def mapped(work: Any, parts: Any, workers: int | None = None) -> Any:
+        asked.append((workers, len(parts)))
+        return map(work, parts)
+
+    monkeypatch.setattr(example_building, "parallel_map", mapped)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
+    other = tmp_path / "dev.jsonl"
+    other.write_text(Path(recipe.corpus.train[0]).read_text().splitlines()[0])
+    recipe = with_settings(recipe, {"corpus.dev": [str(other)]}, "recipe")
+    plan = Plan(recipe, settings(recipe), tmp_path, tmp_path / "cache", {"seed1": {}, "seed2": {}}, tmp_path)
+    _prepare(plan)
+    assert {workers for workers, _ in asked} == {None}
+    # The files of train and of dev, and the examples; a trial finds all of it.
+    assert sum(parts for _, parts in asked) == 3
+    asked.clear()
+    task = train_task(recipe)
+    build_examples(task, "train", plan.cache)
+    for split in ("dev", "calibration"):
+        find_units(task, split, plan.cache)
+    assert sum(parts for _, parts in asked) == 0
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:

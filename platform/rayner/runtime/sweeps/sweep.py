@@ -33,7 +33,7 @@ from rayner.runtime.sweeps.sweep_settings import SweepSettings, resolve_settings
 from rayner.runtime.sweeps.sweep_tracking import log_result, mlflow_sweep
 from rayner.runtime.sweeps.trials import read_trials, restart_failed
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
-from rayner.runtime.training.example_building import build_examples, cache_folder
+from rayner.runtime.training.example_building import build_examples, cache_folder, find_units
 from rayner.tasks.registry import train_task
 
 RESULT = "result.json"
@@ -163,13 +163,22 @@ def _plan(
 
 
 def _prepare(plan: Plan) -> None:
-    """Build the example sets of the recipe as it is; most spaces search nothing that they depend on."""
+    """Build the example sets of the recipe as it is, and look at its other files; most spaces search nothing
+    that these depend on."""
+    import ray
+
+    # All, as no trial runs yet. Nodes that are still to come were not looked at, and may not see the folder:
+    # where there are only such, this process does the work.
+    cpus = int(ray.cluster_resources().get("CPU", 0))
     seen: set[str] = set()
     for changes in plan.runs.values():
         corpus = {key: value for key, value in changes.items() if key != "seed"}
         if (key := key_of(corpus)) not in seen:
             seen.add(key)
-            build_examples(train_task(plan.recipe_of({}, corpus)), "train", plan.cache)
+            task = train_task(plan.recipe_of({}, corpus))
+            build_examples(task, "train", plan.cache, workers=cpus)
+            find_units(task, "dev", plan.cache, workers=cpus)
+            find_units(task, "calibration", plan.cache, workers=cpus)
 
 
 def _run(
