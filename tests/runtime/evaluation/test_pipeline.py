@@ -90,7 +90,13 @@ def test_the_later_stages_are_given_the_gold_mentions(
 def test_workers_answer_the_same(
     folder: Path, evaluated: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without Ray: what loads on an actor pickles, and has both the pipeline and its later stages."""
+    """Without Ray: what loads on an actor pickles, and has both the pipeline and its later stages; the corpus
+    is looked at by all CPUs before."""
+    read: list[tuple[int | None, int]] = []
+
+    def mapped(work: Any, parts: Sequence[Any], workers: int | None) -> Iterator[Any]:
+        read.append((workers, len(parts)))
+        return map(pickle.loads(pickle.dumps(work)), parts)
 
     def each(
         load: Any, parts: Iterator[Any], workers: int, needs: Any, held: Sequence[Path]
@@ -99,9 +105,11 @@ def test_workers_answer_the_same(
         return map(pickle.loads(pickle.dumps(load))(), parts)
 
     monkeypatch.setattr(module, "each_on_actors", each)
+    monkeypatch.setattr(module, "parallel_map", mapped)
     monkeypatch.setattr(module, "PART", 2)
     found = evaluate(folder / "pipeline.yaml", folder / "gold.parquet", device="cpu", workers=2)
     assert found["end_to_end"] == evaluated[1]["end_to_end"]
+    assert (None, 1) in read
 
 
 def test_what_was_evaluated_lies_in_the_folder_and_is_shown(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,15 @@ from rayner.errors import CorpusError
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.train import train
+from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 
 
 def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values: dict[str, Any] = tiny_recipe(tmp_path, "typer", epochs=1) | {"types": "auto"}
-    found = train(parse_recipe(values, "recipe"), tmp_path / "run")
+    recipe = parse_recipe(values, "recipe")
+    found = train(recipe, tmp_path / "run")
     corpus = Path(values["corpus"]["train"][0])
     metrics = evaluate(Path(found["checkpoint"]), corpus)
     for name in ("accuracy", "macro_f1", "micro_f1"):
@@ -26,6 +30,15 @@ def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture
         low, high = metrics["intervals"][name]
         assert low <= metrics[name] <= high
     assert metrics["untyped"] == 0
+    mapped: list[int] = []
+
+    def mapper(work: Any, parts: Sequence[Any]) -> Iterator[Any]:
+        mapped.append(len(parts))
+        return map(pickle.loads(pickle.dumps(work)), parts)
+
+    read: Any = (values["corpus"]["train"], "auto", recipe, None, None, mapper)
+    assert TypedMentions().read(*read).notes == {"untyped": 0}
+    assert mapped == [0, 1, 1], "no large file; what is in the files; their mentions with types"
     print_metrics(metrics, "corpus")
     assert "macro_f1" in capsys.readouterr().out
     page = report(tmp_path / "run").read_text(encoding="utf-8")

@@ -27,6 +27,7 @@ from rayner.runtime.evaluation.evaluation_folder import (
     write_tables,
 )
 from rayner.runtime.model_memory import held_by
+from rayner.runtime.parallel import parallel_map
 from rayner.tasks.base import Predictor
 from rayner.tasks.end_to_end import evaluate_end_to_end, without_answers
 from rayner.tasks.kinds.base import Kind
@@ -65,6 +66,7 @@ def evaluate(
         options: of the task, by name: `types` to look for, `shift`, `overlap` of a recognizer; `index`,
             `operating_point`, `nil_share` of a standardizer.
         workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
+            With any, documents are counted before on all CPUs of the cluster, whose nodes must see them.
         precision: what encoders compute in; `auto` is decided here, for all workers.
         out: a folder, or its URI, for the metrics, gold items and answers, as `evaluation_folder` says; what
             an evaluation left in it is replaced.
@@ -114,7 +116,9 @@ def _evaluate(
     recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
     paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
     paths = list(map(Path, paths))
-    gold = kind.read(paths, format, recipe, pipeline.predictor, types)
+    # As a training does: on all CPUs of the cluster.
+    mapper = partial(parallel_map, workers=None if workers else 0)
+    gold = kind.read(paths, format, recipe, pipeline.predictor, types, mapper)
     work = _Work(pipeline.settings, recipe, device, workers)
     items: list[Any] = []
     predicted: list[Any] = []

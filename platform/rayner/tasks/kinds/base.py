@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rayner.config.documents import CorpusSettings
 from rayner.files.whole import text_file
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor
 
 FOLDER = "THIS_FOLDER"
 """In place of the checkpoint's folder in the commands of a card."""
@@ -79,11 +79,13 @@ class Kind(Protocol):
         recipe: Any,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """The gold items of files.
 
         Args:
             types: only of these types; None for what the recipe says.
+            mapper: how files are read that have to be looked at first.
         """
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of
 
@@ -30,13 +30,14 @@ class Coreference(Documents):
         recipe: CoreferenceRecipe,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """Documents in any format that `corpus convert` reads.
 
         Raises:
             CorpusError: none has a chain of two mentions, so that there is nothing to hold answers against.
         """
-        documents = documents_of(paths, format, recipe)
+        documents = documents_of(paths, format, recipe, mapper)
         if not documents.found.stories:
             what, hint = "no coreference chain of two mentions", "name an annotated corpus, such as LitBank"
             raise CorpusError(", ".join(map(str, paths)), what, hint)

@@ -22,7 +22,7 @@ from rayner.data.writers.parquet import parquet_file
 from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
 from rayner.tasks.splits import Change, Split, change_of, document_units, read_documents
 from rayner.tasks.splits import Documents as FoundDocuments
@@ -37,12 +37,16 @@ _DOCUMENTS_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 20
 class StreamedDocuments:
     """The documents of a split, read part by part each time that they are gone through: none are held.
 
+    Attributes:
+        mapper: how the files are read once before, to see what is in them.
+
     Raises:
         InputError: as `splits.document_units` and `splits.read_documents`, when it is first asked for any.
     """
 
     corpus: CorpusSettings
     split: Split
+    mapper: ParallelMap = map
 
     @cached_property
     def change(self) -> Change:
@@ -52,7 +56,7 @@ class StreamedDocuments:
     @cached_property
     def found(self) -> FoundDocuments:
         """Where the documents are, and how many mentions each type has in them."""
-        return document_units(self.corpus, self.split, self.change)
+        return document_units(self.corpus, self.split, self.change, self.mapper)
 
     def __iter__(self) -> Iterator[Document]:
         for unit in self.found.units:
@@ -75,10 +79,11 @@ class Documents:
         recipe: DocumentRecipe,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """As `documents_of`, in any format that `corpus convert` reads. Mentions of types that are not looked
         for do not count; the log says so."""
-        documents = documents_of(paths, format, recipe)
+        documents = documents_of(paths, format, recipe, mapper)
         _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
 
@@ -144,7 +149,10 @@ def types_on_a_card(types: Sequence[TypeSettings], file: str) -> list[str]:
 
 
 def documents_of(
-    paths: Sequence[Path], format: str, recipe: DocumentRecipe | TyperRecipe | CoreferenceRecipe
+    paths: Sequence[Path],
+    format: str,
+    recipe: DocumentRecipe | TyperRecipe | CoreferenceRecipe,
+    mapper: ParallelMap = map,
 ) -> StreamedDocuments:
     """The documents of files as they are evaluated; the recipe's `corpus.rename` holds for them too, and what
     `corpus.annotated` says of the same files."""
@@ -156,7 +164,7 @@ def documents_of(
         rename=recipe.corpus.rename,
         annotated=annotated,
     )
-    return StreamedDocuments(corpus, "dev")
+    return StreamedDocuments(corpus, "dev", mapper)
 
 
 def _annotated(corpus: CorpusSettings, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ from rayner.data.split import parts_by
 from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, shell_path
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
@@ -79,6 +79,7 @@ class Mentions:
         recipe: StandardizerRecipe,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """Mentions in JSON lines `{"mention", "entity_id"}` (null for NIL), or any format of
         `read_mention_strings`.

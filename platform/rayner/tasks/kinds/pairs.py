@@ -13,7 +13,7 @@ from rayner.config import RankerRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.metrics.ranking import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, row_to_json
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
 from rayner.tasks.pair_splits import Relevance, parts_of_pairs, read_pairs, together
 
@@ -48,6 +48,7 @@ class Pairs:
         recipe: RankerRecipe,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """The pairs of JSONL files; the notes have `rejected`, lines that are none."""
         rows, rejected = read_pairs(paths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
-from rayner.tasks.base import Mode, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
+from rayner.tasks.splits import Change, read_documents
 
 
 class TypedMentions:
@@ -47,6 +49,7 @@ class TypedMentions:
         recipe: TyperRecipe,
         predictor: Predictor[Any, Any, Any, Any],
         types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
         holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count.
@@ -57,10 +60,11 @@ class TypedMentions:
         Raises:
             CorpusError: no mention has a type.
         """
-        documents = documents_of(paths, format, recipe)
+        documents = documents_of(paths, format, recipe, mapper)
         wanted = None if types is None else frozenset(types)
         # Gone through once more before anything is answered: it costs little beside the answers.
-        typed = Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
+        counts = mapper(partial(_typed, documents.change, wanted), documents.found.units)
+        typed = sum(counts, Counter[bool]())
         if not typed[True]:
             what = f"{typed.total()} mentions, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
@@ -116,6 +120,12 @@ class TypedMentions:
     def source(self, recipe: TyperRecipe) -> Source:
         """Documents, of which no group (book, patient) is cut."""
         return Documents().source(recipe)  # pyright: ignore[reportArgumentType]
+
+
+def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[bool]:
+    """How many mentions of a unit have gold types, and how many have none."""
+    documents = read_documents(unit, change)
+    return Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
 
 
 def _of_types(document: Document, wanted: Set[str] | None) -> Document:
