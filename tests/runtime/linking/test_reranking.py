@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.linking.indexes import build
+from rayner.runtime.linking.reranking import add_reranker
 from rayner.runtime.linking.standardize import standardize
 from rayner.runtime.training.train import train
 from rayner.serving.knowledge import Choice, serve_knowledge_base
@@ -24,6 +27,7 @@ from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import read_pipeline
+from rayner.tasks.standardizer.task import StandardizerTask
 from tests.small_rerankers import cross_encoder
 from tests.tasks.standardizer.small_names import ENTITIES, small_recipe, write
 
@@ -87,6 +91,22 @@ def test_the_commands_say_what_they_did(places: Places) -> None:
     card = (places.reranked / "best" / "README.md").read_text()
     assert f"`{version_of(places.ranker)}`, in `reranker/`, reads the first 10" in card
     assert "Re-ranker" not in (places.standardizer / "README.md").read_text()
+
+
+def test_the_knowledge_base_is_encoded_once(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = StandardizerTask.encode, Counter[str]()
+
+    def counted(task: StandardizerTask, model: Any, texts: Sequence[str]) -> Any:
+        encoded.update(set(texts))
+        return encode(task, model, texts)
+
+    monkeypatch.setattr(StandardizerTask, "encode", counted)
+    add_reranker(places.standardizer, places.ranker, tmp_path, candidates=10, precision="bfloat16")
+    assert {encoded[names[0]] for names in ENTITIES.values()} == {1}
+    for name in ("standardizer.json", "metrics.json", "model.safetensors"):
+        assert (tmp_path / "best" / name).read_bytes() == (places.reranked / "best" / name).read_bytes()
 
 
 def test_aliases_of_the_knowledge_base_may_be_left_out(

@@ -140,9 +140,10 @@ def add_reranker(
         task.strings = load_entity_strings(recipe, sentences=True)
         dev = task.strings.dev
         task.fit(model, dev)
-        before = _metrics(task, model, dev)
-        task.fit_reranker(model, dev, folder, candidates)
-        after = _metrics(task, model, dev)
+        scorer = task.scorer(model)
+        before = _metrics(scorer, dev)
+        task.fit_reranker(model, scorer.index, folder, candidates)
+        after = _metrics(task.scorer(model), dev)
         place.mkdir(parents=True, exist_ok=True)
         replace_folder(best, lambda partial: save_checkpoint(partial, recipe, task, model, after))
     weights = task.fitted.reranker
@@ -168,6 +169,5 @@ def _check_out(out: Path, recipe: StandardizerRecipe) -> None:
                 raise InputError(f"--out {out}", what, "name another file")
 
 
-def _metrics(task: Any, model: Any, dev: Any) -> dict[str, Any]:
-    scorer = task.scorer(model)
+def _metrics(scorer: Any, dev: Any) -> dict[str, Any]:
     return scorer.evaluate(list(predict(scorer, dev)), dev)

@@ -178,16 +178,16 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
         """Fit what combines the sides of the index, and the calibration of NIL, on dev."""
-        index, vectors = self._encoded_dev(model, dev)
+        index = self._build_index(model)
+        vectors = self._encoded_dev(model, dev, index)
         self.reranker = None
         self.fitted = from_first(lambda: fit(index, dev, vectors))
 
-    def fit_reranker(
-        self, model: nn.Module, dev: Sequence[MentionString], folder: Path, candidates: int
-    ) -> None:
-        """As `fit`, and how the scores of a ranker count, which is kept with the checkpoint from now on.
+    def fit_reranker(self, model: nn.Module, index: EntityIndex, folder: Path, candidates: int) -> None:
+        """As `fit` on dev, and how the scores of a ranker count; the checkpoint keeps it from now on.
 
         Args:
+            index: that of `scorer`, with the knowledge base as the model encodes it.
             folder: the checkpoint of the ranker.
             candidates: of each mention, so many are read by it.
 
@@ -196,7 +196,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             InputError: too few mentions to fit it on.
         """
         self.reranker = folder
-        index, vectors = self._encoded_dev(model, dev)
+        dev = self.strings.dev
+        vectors = self._encoded_dev(model, dev, index)
         unfitted = RankerWeights(candidates, retrieval=1, ranker=0, intercept=0)
         self.fitted = fit_reranker(index, dev, vectors, self._reranker(model, index, unfitted))
 
@@ -296,13 +297,13 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self.reranker = None if self.fitted.reranker is None else folder / RERANKER
         return model
 
-    def _encoded_dev(self, model: nn.Module, dev: Sequence[MentionString]) -> tuple[EntityIndex, np.ndarray]:
-        """The index and the vectors of dev, which the predictor that scores this model next takes over."""
-        self._index = self._build_index(model)
+    def _encoded_dev(self, model: nn.Module, dev: Sequence[MentionString], index: EntityIndex) -> np.ndarray:
+        """The vectors of dev, which the predictor that scores this model next takes over with the index."""
+        self._index = index
         texts = [" ".join(mention.text.split()) for mention in dev]
         vectors = self._encode_shared(model, texts)
         self._encoded = dict(zip(texts, vectors, strict=True))
-        return self._index, vectors
+        return vectors
 
     def _reranker(self, model: nn.Module, index: EntityIndex, weights: RankerWeights) -> Reranker:
         assert self.reranker is not None
