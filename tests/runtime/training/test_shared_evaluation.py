@@ -49,11 +49,12 @@ def evaluate(recipes: dict[str, dict[str, Any]], out: Path) -> None:
             fitting = Counter(read)
             predictor = task.scorer(model)
             assert predictor is not None
-            metrics, _ = score(predictor, dev)
+            metrics, answers = score(predictor, dev)
         kept = {key: value for key, value in metrics.items() if isinstance(value, float)}
         thresholds = getattr(model, "thresholds", torch.zeros(0)).flatten().tolist()
         fitted = str(getattr(task, "fitted", getattr(task, "calibration", None)))
         row = {"fit": fitting, "all": read, "metrics": kept, "thresholds": thresholds, "fitted": fitted}
+        row |= {"answers": len(answers), "dev": len(dev)}
         (out / f"{name}-{rank()}.json").write_text(json.dumps(row))
 
 
@@ -109,6 +110,13 @@ def test_each_item_of_dev_is_fitted_on_by_one_worker(rows: Any, name: str) -> No
     assert Counter(first["fit"]) + Counter(second["fit"]) == Counter(alone["fit"])
     assert set(alone["fit"].values()) == {1}
     assert abs(len(first["fit"]) - len(second["fit"])) <= 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_the_worker_that_scores_holds_the_answers(rows: Any, name: str) -> None:
+    (alone,), (first, second) = rows[1][name], rows[2][name]
+    assert alone["answers"] == first["answers"] == alone["dev"]
+    assert second["answers"] == 0
 
 
 def test_a_standardizer_encodes_each_string_once_to_fit_and_to_score(rows: Any) -> None:

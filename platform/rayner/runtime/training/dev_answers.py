@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 
-from rayner.runtime.training.distributed import gather_objects, on_first, rank, world_size
+from rayner.runtime.training.distributed import gather_on_first, on_first, rank, world_size
 from rayner.tasks.base import Predictor
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.predict import predict
@@ -19,17 +19,18 @@ EVALUATION = "evaluation"
 
 
 def predict_all(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> list[Any]:
-    """The answers to all items, on every worker; each worker works on its part of them."""
+    """The answers to all items, on worker 0 alone; each worker works on its part of them."""
     with torch.no_grad():
         mine = list(predict(predictor, items[rank() :: world_size()]))
-    merged: list[Any] = [None] * len(items)
-    for worker, part in enumerate(gather_objects(mine)):
+    gathered = gather_on_first(mine)
+    merged: list[Any] = [None] * (len(items) if gathered else 0)
+    for worker, part in enumerate(gathered):
         merged[worker :: world_size()] = part
     return merged
 
 
 def score(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The metrics, the same on every worker, and the answers."""
+    """The metrics, the same on every worker, and on worker 0 the answers."""
     predicted = predict_all(predictor, items)
     return on_first(lambda: predictor.evaluate(predicted, items)), predicted
 

@@ -171,6 +171,15 @@ def gather_objects(value: T) -> list[T]:
     return gathered
 
 
+def gather_on_first(value: T) -> list[T]:
+    """The value of every worker, by rank, on worker 0; nothing on the others."""
+    if world_size() == 1:
+        return [value]
+    gathered: list[Any] | None = [None] * world_size() if rank() == 0 else None
+    dist.gather_object(value, gathered)
+    return gathered or []
+
+
 def on_first(function: Callable[[], T]) -> T:
     """What the function returns on worker 0, the only one that calls it, on every worker.
 
