@@ -30,15 +30,15 @@ def test_ranks_are_those_of_the_definition(groups: list[int], seed: int, cells: 
     vectors = np.random.default_rng(seed).normal(size=(len(groups), 4))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retrieval, "_CELLS", cells)
-        found = reciprocal_ranks(vectors, np.array(groups, np.int64))
-        among_others = reciprocal_ranks(vectors, np.array(groups, np.int64), stories)
+        found, among_others = reciprocal_ranks(vectors, np.array(groups, np.int64), stories)
     assert found.tolist() == pytest.approx(by_definition(vectors, np.array(groups)))
     assert among_others.tolist() == pytest.approx(by_definition(vectors, np.array(groups), stories))
 
 
 def test_of_equally_near_ones_those_of_the_group_come_last() -> None:
-    assert reciprocal_ranks(np.ones((4, 2)), np.array([1, 1, 2, 3])).tolist() == [1 / 3, 1 / 3]
+    found, among_others = reciprocal_ranks(np.ones((4, 2)), np.array([1, 1, 2, 3]), np.array([0, 0, 0, 1]))
+    assert (found.tolist(), among_others.tolist()) == ([1 / 3, 1 / 3], [1 / 2, 1 / 2])
 
 
 def test_vectors_whose_group_has_no_other_have_no_rank() -> None:
-    assert not len(reciprocal_ranks(np.eye(3), np.arange(3)))
+    assert [len(ranks) for ranks in reciprocal_ranks(np.eye(3), np.arange(3), np.arange(3))] == [0, 0]

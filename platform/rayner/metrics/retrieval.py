@@ -8,7 +8,9 @@ _CELLS = 2**24
 """Scores in memory at a time."""
 
 
-def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray | None = None) -> np.ndarray:
+def reciprocal_ranks(
+    vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """One over the rank of the nearest other vector of the same group, for each vector that has one.
 
     All other vectors are candidates, by cosine; of equally near ones those of the group come last.
@@ -16,14 +18,15 @@ def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray 
     Args:
         vectors: [N, D].
         groups: int [N].
-        apart: int [N]; where given, vectors of another group that are equal in it are no candidates.
+        apart: int [N].
 
     Returns:
-        [Q], Q <= N, in the order of the vectors.
+        [Q], Q <= N, in the order of the vectors; and the same without those candidates of other groups that
+        are equal in `apart`.
     """
     vectors = vectors.astype(np.float32)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    found = [np.zeros(0)]
+    found, found_apart = [np.zeros(0)], [np.zeros(0)]
     at_once = max(1, _CELLS // max(1, len(unit)))
     for begin in range(0, len(unit), at_once):
         rows = np.arange(begin, min(begin + at_once, len(unit)))
@@ -32,8 +35,10 @@ def reciprocal_ranks(vectors: np.ndarray, groups: np.ndarray, apart: np.ndarray 
         same = groups[rows][:, None] == groups
         same[np.arange(len(rows)), rows] = False
         best = np.where(same, scores, -np.inf).max(1)
-        other = ~same if apart is None else ~same & (apart[rows][:, None] != apart)
-        ranks = 1 + ((scores >= best[:, None]) & other).sum(1)
         # A vector's own cell is -inf: it counts only where there is no other of the group.
-        found.append(1 / ranks[same.any(1)])
-    return np.concatenate(found)
+        ranked = same.any(1)
+        nearer = (scores >= best[:, None]) & ~same
+        found.append(1 / (1 + nearer.sum(1))[ranked])
+        nearer &= apart[rows][:, None] != apart
+        found_apart.append(1 / (1 + nearer.sum(1))[ranked])
+    return np.concatenate(found), np.concatenate(found_apart)

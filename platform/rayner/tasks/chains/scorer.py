@@ -102,11 +102,10 @@ class ChainScorer:
         vectors = np.concatenate([answer.vectors for answer in found])
         chains = np.concatenate([answer.chains for answer in found])
         stories = np.repeat([answer.story for answer in found], [len(answer.chains) for answer in found])
-        ranks = reciprocal_ranks(vectors, chains)
-        among_others = reciprocal_ranks(vectors, chains, stories) if len(set(stories.tolist())) > 1 else None
+        ranks, among_others = reciprocal_ranks(vectors, chains, stories)
         return {
             "mrr": float(ranks.mean()),
-            "mrr_other_stories": None if among_others is None else float(among_others.mean()),
+            "mrr_other_stories": float(among_others.mean()) if len(np.unique(stories)) > 1 else None,
             "top1": float((ranks == 1).mean()),
             "mentions": len(ranks),
         }
