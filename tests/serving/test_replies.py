@@ -10,10 +10,10 @@ from rayner.tasks.predict import Predicted
 
 def test_a_mention_of_several_entities_has_the_names_of_all() -> None:
     ids = ("ada", "curie", "bell")
-    found = tuple(map(Candidate, ids, (1.0, 0.9, 0.1), ids, ids))
+    names = ("Ada Lovelace", "Marie Curie", "A. Bell")
+    found = tuple(map(Candidate, ids, (1.0, 0.9, 0.1), names, ids))
     mentions = (Mention(0, 5, "PER", "ada|curie", candidates=found), Mention(6, 7, "PER", candidates=found))
-    names = {("PER", "ada"): "Ada Lovelace", ("PER", "curie"): "Marie Curie", ("PER", "bell"): "A. Bell"}
-    reply = annotate_reply([Predicted(Document("1", "A & B C", mentions), 1)], names, {}, Versions())
+    reply = annotate_reply([Predicted(Document("1", "A & B C", mentions), 1)], {}, Versions())
     both, nil = reply.documents[0].mentions
     assert (both.entity_id, both.name) == ("ada|curie", "Ada Lovelace | Marie Curie")
     assert (nil.entity_id, nil.name) == (None, None)

@@ -122,8 +122,7 @@ def _linked(
     settings: StageSettings, about: KnowledgeBaseOut, predictors: PredictorCache[Choice]
 ) -> ServedKnowledgeBase:
     versions = KnowledgeBaseVersions(index=about.index, standardizer=about.standardizer)
-    # Candidates bring their names along.
-    return ServedKnowledgeBase(settings, versions, about, predictors, lambda _: {})
+    return ServedKnowledgeBase(settings, versions, about, predictors)
 
 
 async def _about(name: str, ask: Ask, key: str) -> StageAbout:

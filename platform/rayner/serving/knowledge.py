@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from rayner.config.base import AskedPrecision
-from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.metrics.nil import OPERATING_POINTS
 from rayner.serving.model_schemas import KnowledgeBaseOut
@@ -45,8 +43,6 @@ class ServedKnowledgeBase:
     """For `GET /v1/models`."""
     stages: PredictorCache[Choice]
     """Those that link the mentions of documents; the standardizer of each answers for mentions alone."""
-    names_of: Callable[[Collection[str]], Mapping[str, str]]
-    """The names of some entities of its index."""
     loaded: Checkpoint | None = None
     """The standardizer's checkpoint, if it is held here."""
 
@@ -54,11 +50,6 @@ class ServedKnowledgeBase:
     def types(self) -> tuple[str, ...]:
         """Those whose mentions are linked to it; none for all."""
         return _options(self.settings).types or ()
-
-    def links(self, type_: str) -> bool:
-        """Whether mentions of a type are linked to it."""
-        own = _options(self.settings).types
-        return own is None or type_ in own
 
 
 def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Entities) -> ServedKnowledgeBase:
@@ -101,7 +92,7 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
         top_k=options.top_k,
         operating_point=options.operating_point or ("accuracy" if calibrated else "never"),
     )
-    return ServedKnowledgeBase(settings, versions, about, stages, base.index.entities.names_of, loaded)
+    return ServedKnowledgeBase(settings, versions, about, stages, loaded)
 
 
 def versions_of(settings: StageSettings, precision: AskedPrecision = None) -> KnowledgeBaseVersions:
@@ -142,28 +133,6 @@ def default_bases(bases: Mapping[str, ServedKnowledgeBase]) -> tuple[str, ...]:
     """Those of a request that names none: the only one, or all, if each says which types are linked to it;
     none where one must be named."""
     return tuple(bases) if len(bases) == 1 or all(kb.types for kb in bases.values()) else ()
-
-
-def entity_names(
-    documents: Iterable[Document], bases: Sequence[ServedKnowledgeBase]
-) -> dict[tuple[str, str], str]:
-    """The names of the candidates of all mentions, by the mention's type and the entity's id.
-
-    Args:
-        bases: in the order in which they linked; of several that link a type, the last one's answer counts.
-    """
-    ids: dict[str, set[str]] = defaultdict(set)
-    for document in documents:
-        for mention in document.mentions:
-            ids[mention.type].update(one.entity_id for one in mention.candidates)
-    names: dict[tuple[str, str], str] = {}
-    for type_, wanted in ids.items():
-        if wanted:
-            # A stage of another package may have linked it.
-            base = next((base for base in reversed(bases) if base.links(type_)), None)
-            found = {} if base is None else base.names_of(wanted)
-            names |= {(type_, entity_id): name for entity_id, name in found.items()}
-    return names
 
 
 def _options(settings: StageSettings) -> StandardizerOptions:

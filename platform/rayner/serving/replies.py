@@ -31,8 +31,6 @@ from rayner.tasks.predict import Predicted
 from rayner.tasks.recognizer.types import Threshold
 from rayner.tasks.standardizer.predictor import Answer
 
-Names = Mapping[tuple[str, str], str]
-
 
 def documents_of(given: Sequence[TextIn]) -> list[Document]:
     """The request's documents."""
@@ -78,17 +76,16 @@ def recognize_reply(
 
 def annotate_reply(
     found: Sequence[Predicted],
-    names: Names,
     new_types: Mapping[str, Threshold],
     versions: Versions,
     contexts: bool = False,
 ) -> AnnotateReply:
-    """As `recognize_reply`, with linked mentions, and the names of their candidates by type and id."""
+    """As `recognize_reply`, with linked mentions."""
     documents = [
         LinkedDocumentOut(
             document_id=document.document_id,
             windows=windows,
-            mentions=[_linked(document, mention, names) for mention in document.mentions],
+            mentions=[_linked(document, mention) for mention in document.mentions],
             sentences=_sentences(document) if contexts else None,
         )
         for document, windows in found
@@ -117,13 +114,8 @@ def standardize_reply(answers: Sequence[Answer], versions: Versions) -> Standard
     return StandardizeReply(answers=rows, versions=versions)
 
 
-def _linked(document: Document, mention: Mention, names: Names) -> LinkedMentionOut:
-    candidates = [
-        CandidateOut.model_validate(
-            asdict(one) | {"name": names.get((mention.type, one.entity_id), one.name)}
-        )
-        for one in mention.candidates
-    ]
+def _linked(document: Document, mention: Mention) -> LinkedMentionOut:
+    candidates = [CandidateOut.model_validate(asdict(one)) for one in mention.candidates]
     return LinkedMentionOut(
         **_fields(document, mention),
         entity_id=mention.entity_id,

@@ -14,7 +14,7 @@ from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.serving.composition import composed_models
-from rayner.serving.knowledge import Choice, entity_names, one_base
+from rayner.serving.knowledge import Choice, one_base
 from rayner.serving.metrics import Meter, NoMeter
 from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
@@ -196,10 +196,8 @@ class Service:
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), bases)
-        linking = [models.knowledge_bases[name] for name in bases]
-        names = await asyncio.to_thread(entity_names, [document for document, _ in found], linking)
         unlearned = await new_types(pipeline.stages, recognizer, options)
-        return annotate_reply(found, names, unlearned, versions, request.contexts)
+        return annotate_reply(found, unlearned, versions, request.contexts)
 
     @by_one_set_of_models
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
