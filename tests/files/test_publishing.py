@@ -212,7 +212,7 @@ def test_a_lost_object_that_this_machine_has_is_uploaded_again(
     with worked_on(out, "works", fresh=True):
         pass
     lose(storage, "lost-there", "bin")
-    with kept_in_place(out, "works", fresh=True) as folder:
+    with kept_in_place(out, "works", fresh=True) as (folder, _):
         assert read(folder) == FILES
 
 

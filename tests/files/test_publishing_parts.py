@@ -18,7 +18,7 @@ def test_files_are_removed_and_whoever_wrote_there_stops(storage: Storage) -> No
     assert gone
     objects = len(storage.objects("dropped/"))
     storage.seen.clear()
-    Publication(uri("dropped")).drop(lambda name: name.startswith("last/"))
+    Publication(uri("dropped")).amend(lambda name: name.startswith("last/"))
     assert not [path for method, path in storage.seen if method == "GET" and "_objects" in path]
     assert read(local(uri("dropped"))) == {name: text for name, text in FILES.items() if name not in gone}
     assert len(storage.objects("dropped/")) == objects - len(gone)
@@ -27,10 +27,30 @@ def test_files_are_removed_and_whoever_wrote_there_stops(storage: Storage) -> No
         before.push()
 
 
+def test_files_are_added_while_another_one_writes(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, seen = published("added"), []
+
+    def unwanted(name: str) -> bool:
+        if not seen:
+            # It does not know yet that it is to stop.
+            seen.append(write(writer.folder, {"a.txt": "another"}))
+            writer.push()
+        return name == "empty"
+
+    write(tmp_path, {"outcome": "stopped"})
+    Publication(uri("added")).amend(unwanted, {"outcome": tmp_path / "outcome"})
+    rest = {name: text for name, text in FILES.items() if name != "empty"}
+    assert read(local(uri("added"))) == {**rest, "a.txt": "another", "outcome": "stopped"}
+    with pytest.raises(TakenOverError):
+        writer.push()
+
+
 def test_where_nothing_is_to_be_removed_nobody_is_stopped(storage: Storage) -> None:
     before = published("stays")
-    Publication(uri("stays")).drop(lambda name: name == "none")
-    Publication(uri("nothing")).drop(lambda name: True)
+    Publication(uri("stays")).amend(lambda name: name == "none")
+    Publication(uri("nothing")).amend(lambda name: True)
     before.push()
     assert not storage.objects("nothing/")
 

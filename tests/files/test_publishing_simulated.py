@@ -21,7 +21,7 @@ from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionErr
 from obstore.store import MemoryStore
 
 from rayner.errors import RaynerError
-from rayner.files import publishing
+from rayner.files import objects, publishing
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.publishing import Publication, TakenOverError
 
@@ -128,7 +128,7 @@ class Simulated:
 
 def begun(patch: pytest.MonkeyPatch, folder: Path, owner: str | None = None) -> Simulated:
     """The storage and its writers in the place of the real ones."""
-    patch.setattr(publishing, "store_at", lambda uri: None)
+    patch.setattr(objects, "store_at", lambda uri: None)
     simulated = Simulated(folder, owner)
     for writer in simulated.writers:
         writer._objects.store = simulated.store

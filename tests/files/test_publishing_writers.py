@@ -207,7 +207,7 @@ def test_what_a_push_that_failed_uploaded_goes_with_the_next(storage: Storage) -
 @pytest.mark.parametrize("heeds", [signal.default_int_handler, signal.SIG_IGN])
 def test_who_is_taken_over_is_interrupted(storage: Storage, tmp_path: Path, heeds: Any) -> None:
     def work() -> None:
-        with kept_in_place(Path(uri("sweep")), "sweeps", 0.05) as folder:
+        with kept_in_place(Path(uri("sweep")), "sweeps", 0.05) as (folder, _):
             write(folder, FILES)
             another = Publication(uri("sweep"))
             another.folder = tmp_path / "other"

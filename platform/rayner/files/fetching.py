@@ -85,7 +85,7 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> None:
     """Have some files of the folder at a URI, by their names, in a folder here, as they are now; no copy is
-    kept for others who read them, and none comes where nothing is.
+    kept for others who read them, and none comes where nothing is. For who has used the storage before.
 
     Raises:
         InputError, StorageError: as `local`.
@@ -99,7 +99,7 @@ def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> None:
                 with whole_file(folder / name) as path:
                     shutil.copyfile(kept, path)
 
-    _with_found(uri, copy)
+    _with_found(uri, copy, worked=True)
 
 
 def names_in(path: str | os.PathLike[str]) -> set[str]:
@@ -163,12 +163,13 @@ def _fetch(uri: str) -> Path:
     return fetched
 
 
-def _with_found(uri: str, do: Callable[[Place, Found], T]) -> T | None:
-    """What `do` returns for one state of what is at a URI; None where nothing is."""
+def _with_found(uri: str, do: Callable[[Place, Found], T], worked: bool = False) -> T | None:
+    """What `do` returns for one state of what is at a URI; None where nothing is. `worked` as of
+    `storage_failure`."""
     place = place_of(uri)
     seen = None
     while True:
-        found = _what_is_at(place)
+        found = _what_is_at(place, worked)
         if found is None:
             return None
         try:
@@ -186,8 +187,8 @@ def _missing(place: Place) -> str:
     return "NoSuchBucket" if bucket.info().type == fs.FileType.NotFound else "no such file or folder"
 
 
-def _what_is_at(place: Place) -> Found | None:
-    return _repeated(lambda: _look(place), place)
+def _what_is_at(place: Place, worked: bool = False) -> Found | None:
+    return _repeated(lambda: _look(place), place, worked)
 
 
 def _look(place: Place) -> Found | None:

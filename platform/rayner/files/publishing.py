@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,7 @@ class Publication:
         self._given_up: set[str] = set()
         self._late: set[str] = set()
         self._hashes = FileHashes()
+        self._pushing = threading.Lock()
         self._lost: set[str] = set()
 
     def open(self, fresh: bool = False) -> None:
@@ -134,21 +136,36 @@ class Publication:
         below = path.resolve().relative_to(self.folder.resolve()).as_posix()
         return self.uri if below == "." else f"{self.uri}/{below}"
 
-    def drop(self, unwanted: Callable[[str], bool]) -> None:
-        """Take the place over and remove files from it, by their names, of which none is fetched.
+    def amend(self, unwanted: Callable[[str], bool], added: Mapping[str, Path] | None = None) -> None:
+        """Take the place over, to remove files from it by their names and to add others; no file is fetched.
 
         Raises:
-            TakenOverError: another process took the place over meanwhile.
+            TakenOverError: another process took the place over meanwhile, again and again.
             InputError, StorageError: the storage cannot be used.
         """
-        self._state, self._version = self._read()
-        before = dict(self._state.files) if self._state is not None else {}
-        files = {name: entry for name, entry in before.items() if not unwanted(name)}
-        if self._state is None or files == before:
-            return
+        for attempt in range(1, OPENINGS + 1):
+            self._state, self._version = self._read()
+            if self._state is None:
+                return
+            try:
+                self._amend(self._state, unwanted, added or {})
+                return
+            except TakenOverError:
+                # Who writes there now does not know yet that it is to stop.
+                if attempt == OPENINGS:
+                    raise
+
+    def _amend(self, state: Manifest, unwanted: Callable[[str], bool], added: Mapping[str, Path]) -> None:
         write = secrets.token_hex(8)
-        self._write(Manifest(write, self.owner, this_process(), self._state.attempt + 1, files))
-        gone = {entry.object for entry in before.values()} - {entry.object for entry in files.values()}
+        files = {name: entry for name, entry in state.files.items() if not unwanted(name)}
+        for number, (name, path) in enumerate(added.items()):
+            files[name] = Entry(_object_of(write, number, path), *self._hashes.of(path))
+        if files == state.files:
+            return
+        for name, path in added.items():
+            self._objects.upload(path, files[name].object)
+        self._write(Manifest(write, self.owner, this_process(), state.attempt + 1, files))
+        gone = {entry.object for entry in state.files.values()} - {entry.object for entry in files.values()}
         self._objects.remove(sorted(gone))
 
     def push(self) -> None:
@@ -158,7 +175,7 @@ class Publication:
             TakenOverError: another process took the place over.
             InputError, StorageError: the storage cannot be used; there is the state before, or this one.
         """
-        with snapshot(self.folder) as folder:
+        with self._pushing, snapshot(self.folder) as folder:
             self._push(folder)
 
     def put_first(self, folder: Path) -> None:
@@ -184,7 +201,7 @@ class Publication:
             size, digest = self._hashes.of(path)
             known = before.get(digest)
             if known is None:
-                target = f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', path.name)}"
+                target = _object_of(write, number, path)
                 known = before[digest] = Entry(target, size, digest)
                 uploads.append((path, target))
             files[path.relative_to(folder).as_posix()] = known
@@ -318,6 +335,11 @@ class Publication:
         """What writers that were killed have left."""
         named = {entry.object for entry in files.values()}
         return [path for path in self._objects.names(OBJECTS) if path not in named]
+
+
+def _object_of(write: str, number: int, path: Path) -> str:
+    """The name of a new object."""
+    return f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', path.name)}"
 
 
 def _version(about: Mapping[str, Any]) -> dict[str, str]:

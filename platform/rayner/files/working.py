@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import logging
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def worked_on(
-    out: Path, doing: str, fresh: bool = False, seconds: float = 0
+    out: Path, doing: str, fresh: bool = False, seconds: float = 0, keeps: bool = True
 ) -> Generator[tuple[Path, Publication | None]]:
     """The folder to work in for an `--out`, and what puts it in place where that is a URI.
 
@@ -34,6 +35,7 @@ def worked_on(
         doing: what a process does with it: `trains in this folder`.
         fresh: whether the work starts over, so that a file which is lost at the URI is no error.
         seconds: how long to wait for another process of this machine that works there.
+        keeps: whether what is put in place stays on this machine, too.
     """
     uri = uri_of(out)
     if uri is None:
@@ -42,8 +44,12 @@ def worked_on(
     publication = Publication(uri)
     with named_by_uri(publication), locked(publication.folder.parent / ".lock", doing, seconds):
         publication.open(fresh)
-        yield publication.folder, publication
-        publication.push()
+        try:
+            yield publication.folder, publication
+            publication.push()
+        finally:
+            if not keeps:
+                shutil.rmtree(publication.folder, ignore_errors=True)
 
 
 @contextmanager
@@ -84,8 +90,10 @@ def file_at(out: Path) -> Generator[Path]:
 
 
 @contextmanager
-def kept_in_place(out: Path, doing: str, seconds: float = 60, fresh: bool = False) -> Generator[Path]:
-    """As `worked_on`, for a folder that several processes of this machine write for long.
+def kept_in_place(
+    out: Path, doing: str, seconds: float = 60, fresh: bool = False
+) -> Generator[tuple[Path, Publication | None]]:
+    """As `worked_on`, for a folder that is written for long.
 
     Args:
         seconds: how often it is put in place meanwhile.
@@ -96,7 +104,7 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60, fresh: bool = Fals
     """
     with worked_on(out, doing, fresh) as (folder, publication), _interruptible() as interrupt:
         if publication is None:
-            yield folder
+            yield folder, None
             return
         over, lost = threading.Event(), list[TakenOverError]()
 
@@ -115,7 +123,7 @@ def kept_in_place(out: Path, doing: str, seconds: float = 60, fresh: bool = Fals
         thread = threading.Thread(target=push_now_and_then, daemon=True)
         thread.start()
         try:
-            yield folder
+            yield folder, publication
             over.set()
             # The interruption may come when the work is done, and the thread is not.
             thread.join()

@@ -21,7 +21,7 @@ from ray.exceptions import (
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
-from rayner.errors import DivergedError, InputError, RaynerError
+from rayner.errors import DivergedError, InputError, RaynerError, StorageError
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback
 from rayner.runtime.sweeps.plan import Plan
@@ -63,6 +63,8 @@ def of_a_worker(cause: Exception) -> RaynerError:
         (RayTaskError("build", "traceback", WorkerCrashedError()), True),
         (of_a_worker(WorkerHealthCheckFailedError("unhealthy", ActorDiedError())), True),
         (full_disk(), True),
+        (StorageError("s3://a", "cannot be reached", "try again"), True),
+        (of_a_worker(StorageError("s3://a", "cannot be reached", "try again")), True),
         (ActorDiedError(RayTaskError("init", "traceback", ValueError("no"))), False),
         (of_a_worker(ValueError("a bug")), False),
         (MemoryError("no memory"), False),

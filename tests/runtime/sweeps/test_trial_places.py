@@ -14,10 +14,11 @@ import pytest
 
 from rayner.errors import DivergedError, InputError
 from rayner.files.fetching import is_there, local
-from rayner.files.publishing import TakenOverError
+from rayner.files.publishing import Publication, TakenOverError
+from rayner.files.working import worked_on
 from rayner.runtime.sweeps import trial_places
 from rayner.runtime.sweeps.callback import SweepCallback
-from rayner.runtime.sweeps.folder import claim_folder, drop_parts
+from rayner.runtime.sweeps.folder import remove_parts
 from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trainable import run_trial
@@ -124,19 +125,18 @@ def test_a_later_sweep_takes_nothing_from_an_earlier_one(
     assert local(f"{trial}/seed1/log.jsonl").read_text() != before
 
 
-def test_an_earlier_sweep_is_removed(plan: Plan, trial: str, storage: Storage) -> None:
-    plan = replace(plan, begun=claim_folder(plan.out, False, {"recipe": {}, "settings": {}}))
+def test_what_earlier_sweeps_left_is_removed_also_what_no_driver_knew_of(
+    plan: Plan, trial: str, storage: Storage
+) -> None:
     reported(plan)
-    SweepCallback(plan, 1).on_trial_start(1, [], in_ray())
     assert plan.uri is not None
-    drop_parts(plan.out, plan.uri)
-    assert not [name for name in storage.objects(plan.uri.rpartition("/")[2]) if "_objects" in name]
-
-
-def test_a_damaged_sweep_is_removed_too(plan: Plan) -> None:
-    (plan.out / "sweep.json").write_text("{")
-    assert plan.uri is not None
-    drop_parts(plan.out, plan.uri)
+    for begun in ("one", "another"):
+        with worked_on(plan.place("corpora", begun), "cuts") as (folder, _):
+            (folder / "fold0.jsonl").write_text(begun)
+    remove_parts(plan.uri, "another")
+    left = [name for name in storage.objects(plan.uri.rpartition("/")[2]) if "_objects" in name]
+    assert [name.rpartition("-")[2] for name in left] == ["fold0.jsonl"]
+    assert local(plan.place("corpora", "another", "fold0.jsonl")).read_text() == "another"
 
 
 def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
@@ -164,16 +164,69 @@ def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
     assert "no finite number" in failure["error"]
 
 
-def test_the_state_to_go_on_from_is_removed_from_a_trial_that_is_stopped(plan: Plan, trial: str) -> None:
+def test_a_trial_that_is_stopped_is_told_so_where_it_lies(
+    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], in_ray())
     run_trial(plan, GIVEN, lambda report: None, until=1)
     assert is_there(f"{trial}/seed1/last")
+    # A machine has no further use for it.
+    assert not list((tmp_path / "machine/work").rglob("model.safetensors"))
     still_works = publication_of(plan, plan.name_of(GIVEN))
     still_works.open()
-    remove_last(plan, plan.name_of(GIVEN))
+    callback.on_trial_complete(2, [], in_ray())
+    assert [known.state for known in read_trials(plan)] == ["stopped"]
     assert is_there(f"{trial}/seed1/best")
     assert not is_there(f"{trial}/seed1/last")
     with pytest.raises(TakenOverError):
         still_works.push()
+    # Proposed again, by this driver or one that has not heard of it.
+    assert [one["epochs"] for one in reported(plan)] == [1]
+
+
+def test_a_driver_that_was_replaced_stops_no_trial(plan: Plan, trial: str) -> None:
+    assert plan.uri is not None
+    Publication(plan.uri).open()
+    run_trial(plan, GIVEN, lambda report: None, until=1)
+    remove_last(plan, plan.name_of(GIVEN))
+    assert is_there(f"{trial}/seed1/last")
+
+
+def test_a_trial_that_another_process_goes_on_with_ends_in_silence(plan: Plan) -> None:
+    callback, pending = SweepCallback(plan, 2), in_ray()
+    callback.on_trial_start(1, [], in_ray())
+    seen: list[Report] = []
+
+    def taken_over(report: Report) -> None:
+        seen.append(report)
+        publication_of(plan, plan.name_of(GIVEN)).open()
+
+    run_trial(plan, GIVEN, taken_over)
+    assert len(seen) == 1
+    assert not failures_of(plan.folder(GIVEN))
+    pending.status = "PENDING"
+    callback.on_trial_complete(2, [pending], in_ray())
+    assert [known.state for known in read_trials(plan)] == ["pending"]
+
+
+def test_a_storage_that_fails_ends_no_trial_that_is_over(
+    plan: Plan, trial: str, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], in_ray())
+    reports = reported(plan)
+    for fault in ("503", "403"):
+        storage.fault = lambda method, path, fault=fault: fault
+        callback.on_trial_result(2, [], in_ray(), {})
+        callback.on_trial_complete(3, [], in_ray())
+        assert "how far head_learning_rate=0.1" in caplog.text
+        assert [known.state for known in read_trials(plan)] == ["pending"]
+    storage.works()
+    # The next launch.
+    assert reported(plan) == reports
+    callback.on_trial_complete(4, [], in_ray())
+    assert [known.state for known in read_trials(plan)] == ["finished"]
 
 
 def test_evaluations_of_workers_on_other_machines_are_reported(
@@ -190,5 +243,6 @@ def test_evaluations_of_workers_on_other_machines_are_reported(
             with log.open("a") as file:
                 file.write(json.dumps({"step": epoch, "epoch": epoch, "metrics": {"f1": epoch / 10}}) + "\n")
             publication.push()
-            wait_for(lambda epoch=epoch: len(seen) == epoch, 20)
+            # Of the last one there is no time to see it before they are over.
+            wait_for(lambda epoch=epoch: epoch == 2 or len(seen) == epoch, 20)
     assert [(one["epochs"], one["f1"]) for one in seen] == [(1, 0.1), (2, 0.2)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ray
 import ray.util
 
 from rayner.runtime.training import train_controller
@@ -49,23 +50,24 @@ def test_room_is_given_up_and_no_process_ended(tmp_path: Path, monkeypatch: pyte
     assert not killed
 
 
-def test_a_worker_notes_its_room_where_its_controller_is_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("node", "process"), [("here", 1), ("elsewhere", None)])
+def test_a_worker_notes_its_room_and_a_controller_on_its_node(
+    node: str, process: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removed = []
+    group = SimpleNamespace(id=SimpleNamespace(hex=lambda: "ab" * 18))
+    monkeypatch.setattr(ray.util, "get_current_placement_group", lambda: group)
+    here = SimpleNamespace(get_node_id=lambda: "here")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: here)
+    monkeypatch.setattr(train_controller, "_controller", (1, node))
+    # Of workers that were started before, in another room.
+    (tmp_path / CONTROLLER).write_text(json.dumps({"process": 2, "placement_group": "cd" * 18}), "utf-8")
+    note_room(tmp_path)
+    note = json.loads((tmp_path / CONTROLLER).read_text("utf-8"))
+    assert note == {"process": process, "placement_group": "ab" * 18}
+    removed, killed = [], []
     monkeypatch.setattr(ray.util, "remove_placement_group", removed.append)
-
-    def placed_in(group: str) -> None:
-        found = SimpleNamespace(id=SimpleNamespace(hex=lambda: group))
-        monkeypatch.setattr(ray.util, "get_current_placement_group", lambda: found)
-        note_room(tmp_path)
-
-    placed_in("ab" * 18)
-    # Workers that were started again, in another room.
-    placed_in("cd" * 18)
+    monkeypatch.setattr(train_controller, "_is_controller", lambda process: True)
+    monkeypatch.setattr(train_controller.os, "kill", lambda *given: killed.append(given))
     end_workers(tmp_path)
-    assert [group.id.hex() for group in removed] == ["cd" * 18]
-    note = {"process": 1, "placement_group": "cd" * 18}
-    (tmp_path / CONTROLLER).write_text(json.dumps(note), "utf-8")
-    placed_in("cd" * 18)
-    assert json.loads((tmp_path / CONTROLLER).read_text("utf-8")) == note
+    assert [group.id.hex() for group in removed] == ["ab" * 18]
+    assert len(killed) == (process is not None)

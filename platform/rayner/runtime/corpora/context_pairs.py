@@ -101,7 +101,7 @@ def contexts(
         CheckpointError: a checkpoint that cannot label contexts.
     """
     check_apart(paths, out)
-    with kept_in_place(out.absolute(), "writes these rows", fresh=fresh) as folder:
+    with kept_in_place(out.absolute(), "writes these rows", fresh=fresh) as (folder, _):
         return _contexts(paths, folder, source, leave_out, seed, fresh, workers)
 
 

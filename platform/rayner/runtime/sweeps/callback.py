@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rayner.errors import StorageError
+from rayner.errors import RaynerError
 from rayner.runtime.elsewhere import waiting
+from rayner.runtime.faults import lost_errors
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
@@ -83,10 +84,7 @@ class SweepCallback(Callback):
     ) -> None:
         """Track and show the score."""
         folder = self._folder(trial)
-        try:
-            self._fetch(folder)
-        except StorageError as error:
-            log.warning("the latest score of %s is shown later: %s", folder.name, error)
+        self._fetch(folder)
         known = self._read(folder)
         for tracker in self._trackers:
             tracker.update(known)
@@ -95,7 +93,8 @@ class SweepCallback(Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record whether it was stopped early, or is paused at a rung."""
         folder = self._folder(trial)
-        self._fetch(folder)
+        if self._is_of_another(folder, trial, trials) or not self._fetch(folder):
+            return
         if read_outcome(folder) is None:
             early = "paused" if self._plan.settings.scheduler == "halving" else "stopped"
             write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
@@ -131,10 +130,17 @@ class SweepCallback(Callback):
             self._live.stop()
             self._live = None
 
-    def _fetch(self, folder: Path) -> None:
-        # A trial that is over reports again what is known.
-        if read_outcome(folder) is None:
-            fetch_runs(self._plan, folder.name, folder)
+    def _fetch(self, folder: Path) -> bool:
+        """Whether it is known here how far a trial has come."""
+        try:
+            # One that is over reports again what is known.
+            if read_outcome(folder) is None:
+                fetch_runs(self._plan, folder.name, folder)
+        except RaynerError as error:
+            hint = "if it is over, the same command settles that when the storage works again"
+            log.warning("how far %s has come is not seen: %s (%s)", folder.name, error, hint)
+            return False
+        return True
 
     def _folder(self, trial: Any) -> Path:
         return self._plan.folder(settings_of(self._plan, trial.config))
@@ -142,7 +148,7 @@ class SweepCallback(Callback):
     def _is_of_another(self, folder: Path, trial: Any, trials: list[Any]) -> bool:
         """Whether another trial with the same settings trains in the folder: Optuna may propose them twice,
         and the second one waits for its lock in vain if the first takes long."""
-        others = (one for one in trials if one is not trial and one.status == "RUNNING")
+        others = (one for one in trials if one is not trial and one.status in ("RUNNING", "PENDING"))
         return any(self._folder(one) == folder for one in others)
 
     def _number(self, folder: Path, trial: Any) -> None:
@@ -161,10 +167,11 @@ class SweepCallback(Callback):
             return
         before, now = self._failures.get(folder.name, 0), len(failures_of(folder))
         if now == before and read_outcome(folder) is None:
-            text, diverged, lost = failure_of(error) if isinstance(error, Exception) else ("", False, True)
-            if self._plan.uri is None or lost:
-                text, diverged, lost = _reason(trial), False, True
-            record_failure(folder, text, diverged, lost)
+            raised = error if isinstance(error, Exception) and not isinstance(error, lost_errors()) else None
+            if self._plan.uri is not None and raised is not None:
+                record_failure(folder, *failure_of(raised))
+            else:
+                record_failure(folder, _reason(trial), infrastructure=True)
             now += 1
         self._failures[folder.name] = now
 

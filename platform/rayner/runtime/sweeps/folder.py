@@ -12,6 +12,7 @@ from typing import Any
 
 from rayner.errors import InputError
 from rayner.files.locks import locked
+from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
@@ -63,20 +64,20 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
     return begun
 
 
-def drop_parts(out: Path, uri: str) -> None:
-    """Remove what the trials of an earlier sweep at a URI, and its winner, have put in place beside it.
+def remove_parts(uri: str, begun: str) -> None:
+    """Remove what earlier sweeps at a URI have put in place beside their own files: trials, corpora, winners.
 
     Args:
-        out: the folder here, with all that the driver knows of that sweep.
+        begun: the sweep whose corpora stay.
 
     Raises:
         InputError, StorageError: the storage cannot be used.
     """
-    parts = [f"{TRIALS}/{path.name}" for path in sorted((out / TRIALS).glob("*"))]
-    with contextlib.suppress(InputError, FileNotFoundError):
-        parts.append(f"{CORPORA}/{read_config(out).get(BEGUN)}")
-    for part in (*parts, "winner"):
-        Publication(f"{uri}/{part}").drop(lambda name: True)
+    objects = Objects(uri, worked=True)
+    names = [name.split("/") for folder in (TRIALS, CORPORA) for name in objects.names(folder)]
+    parts = {"/".join(name[:2]) for name in names} - {f"{CORPORA}/{begun}"}
+    for part in (*sorted(parts), "winner"):
+        Publication(f"{uri}/{part}").amend(lambda name: True)
 
 
 def check_writable(out: Path) -> None:

@@ -37,6 +37,7 @@ class Plan:
     A sweep in a folder has a `marker`: a file that a node must see before a trial begins on it. In `out` of
     one at a `uri` works its driver alone: each trial is put in place by the machine that it is on. A trial is
     told what the driver knows: which sweep it is of (`begun`), and which trials are `over`, by their names.
+    `owner` is the driver, as who works at the URI.
     """
 
     recipe: BaseRecipe
@@ -51,6 +52,7 @@ class Plan:
     marker: Path | None = None
     uri: str | None = None
     begun: str = ""
+    owner: str = ""
     over: Mapping[str, Over] = field(default_factory=dict)
 
     def epochs_of(self, settings: Mapping[str, Any]) -> int:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
 from rayner.files.working import kept_in_place, shown_at, worked_on
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import check_writable, claim_folder, drop_parts, lock_sweep
+from rayner.runtime.sweeps.folder import check_writable, claim_folder, lock_sweep, remove_parts
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (
@@ -75,20 +76,18 @@ def sweep(
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     planned = planned_settings(space, settings)
     config = sweep_config(space, recipe, settings)
-    with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as folder:
+    with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as (folder, publication):
         folder = folder.absolute()
         check_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
-        uri = uri_of(out)
-        result = _sweep_in(
-            folder, uri, space, recipe, settings, config, planned, resources, fresh, resume_errored, begin
-        )
+        given = (space, recipe, settings, config, planned, resources, fresh, resume_errored, begin)
+        result = _sweep_in(folder, publication, *given)
     return shown_at(out, folder, result)
 
 
 def _sweep_in(
     out: Path,
-    uri: str | None,
+    publication: Publication | None,
     space: Space,
     recipe: BaseRecipe,
     settings: SweepSettings,
@@ -99,16 +98,20 @@ def _sweep_in(
     resume_errored: bool,
     begin: float,
 ) -> dict[str, Any]:
+    uri = None if publication is None else publication.uri
     with lock_sweep(out), marker_file(out) if uri is None else nullcontext() as marker:
         if marker is not None:
             # Before `fresh` removes an earlier sweep.
             check_nodes(marker)
-        if uri is not None and fresh:
-            drop_parts(out, uri)
         begun = claim_folder(out, fresh, config)
+        if publication is not None:
+            # Before anything is put in place beside it, by which a later launch knows it again.
+            publication.push()
+            if fresh:
+                remove_parts(publication.uri, begun)
         corpora = _corpora(recipe, settings, out / CORPORA if uri is None else Path(uri, CORPORA, begun))
         with mlflow_sweep(recipe, out, _parameters(config)) as mlflow_run:
-            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker, uri, begun)
+            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker, publication, begun)
             _prepare(plan)
             _run(plan, space, planned, resources, resume_errored)
             result = conclude_sweep(plan, corpora, read_trials(plan), resources)
@@ -140,9 +143,10 @@ def _plan(
     corpora: Corpora,
     mlflow_run: str | None,
     marker: Path | None,
-    uri: str | None,
+    publication: Publication | None,
     begun: str,
 ) -> Plan:
+    uri, owner = (None, "") if publication is None else (publication.uri, publication.owner)
     cache = cache_folder(Path(uri or out) / ".examples")
     return Plan(
         recipe=recipe,
@@ -159,6 +163,7 @@ def _plan(
         marker=marker,
         uri=uri,
         begun=begun,
+        owner=owner,
     )
 
 

@@ -125,6 +125,10 @@ class MlflowTrials:
         """Log the reports that are new."""
         if (run := _run_id(self._folder(trial))) is None:
             return
+        if self._plan.uri is not None:
+            # On other machines, where they do not see it.
+            for training in filter(None, (_run_id(self._folder(trial) / name) for name in self._plan.runs)):
+                self._client.set_tag(training, "mlflow.parentRunId", run)
         now = int(1000 * time.time())
         for report in trial.reports[self._written.get(trial.name, 0) :]:
             for name in self._names:

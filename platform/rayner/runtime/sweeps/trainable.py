@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import ScalingSettings
-from rayner.errors import DivergedError, InputError
+from rayner.errors import DivergedError, InputError, StorageError
 from rayner.files.locks import locked
-from rayner.files.publishing import Publication
+from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.run_checkpoints import LAST
 from rayner.files.working import worked_on
 from rayner.runtime.faults import lost_errors
@@ -24,7 +24,13 @@ from rayner.runtime.shared_folder import check_visible
 from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
-from rayner.runtime.sweeps.trial_places import following, keep_if_of, publication_of, put_failure
+from rayner.runtime.sweeps.trial_places import (
+    clear_of_others,
+    following,
+    publication_of,
+    put_failure,
+    taken_over_in_silence,
+)
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
     Report,
@@ -115,20 +121,22 @@ def run_trial(
         return
     # A process of the sweep that was killed may take some seconds to die.
     with (
-        worked_on(plan.place(TRIALS, name), doing, seconds=SECONDS_TO_DIE) as (folder, publication),
-        locked(folder / ".lock", doing, SECONDS_TO_DIE),
+        taken_over_in_silence(name),
+        worked_on(plan.place(TRIALS, name), doing, seconds=SECONDS_TO_DIE, keeps=False) as at_work,
+        locked(at_work[0] / ".lock", doing, SECONDS_TO_DIE),
     ):
+        folder, publication = at_work
         if publication is not None:
-            keep_if_of(plan.begun, publication)
+            clear_of_others(plan.begun, publication)
         for run in plan.runs:
             give_up_room(folder / run)
         outcome = read_outcome(folder)
-        if outcome is not None and outcome["state"] == "failed":
+        if outcome is not None and outcome["state"] == "failed" and publication is None:
             raise InputError("trial", outcome["error"])
         reports, _ = read_progress(plan, folder, settings)
         for done in reports:
             report(done)
-        if outcome is None or outcome["state"] == "paused":
+        if outcome is None or outcome["state"] not in ("finished", "stopped"):
             _run_all(plan, settings, folder, publication, report, until)
 
 
@@ -153,7 +161,7 @@ def _run_all(
             plan.recipe_of(settings, changes)
     except InputError as error:
         record_failure(folder, str(error))
-        _fail(folder, publication, error)
+        write_outcome(folder, "failed", str(error))
         raise
     try:
         for number, (name, changes) in enumerate(plan.runs.items()):
@@ -171,7 +179,7 @@ def _run_all(
             # The run is over, and its optimizer takes twice as much as its model.
             shutil.rmtree(folder / name / LAST, ignore_errors=True)
     except Exception as error:
-        if _ended.is_set():
+        if _ended.is_set() or isinstance(error, TakenOverError):
             raise
         if publication is None:
             record_failure(folder, *failure_of(error))
@@ -179,14 +187,8 @@ def _run_all(
             put_failure(folder, publication, *failure_of(error))
         # The settings of the trial are wrong: no other attempt can succeed.
         if isinstance(error, InputError) and error.where in settings:
-            _fail(folder, publication, error)
+            write_outcome(folder, "failed", str(error))
         raise
-
-
-def _fail(folder: Path, publication: Publication | None, error: InputError) -> None:
-    """Record that the trial is over; of one at a URI its driver does so, after some further attempts."""
-    if publication is None:
-        write_outcome(folder, "failed", str(error))
 
 
 def failure_of(error: Exception) -> tuple[str, bool, bool]:
@@ -259,8 +261,9 @@ def is_infrastructure(error: BaseException) -> bool:
 
     lost = (*lost_errors(), OutOfDiskError, RaySystemError)
     return not isinstance(error, DivergedError) and any(
+        isinstance(one, StorageError)
         # An actor that failed as it was made raised an exception of its own.
-        (isinstance(one, lost) and not getattr(one, "actor_init_failed", False))
+        or (isinstance(one, lost) and not getattr(one, "actor_init_failed", False))
         or (isinstance(one, OSError) and one.errno in _STORAGE_ERRORS)
         for one in _causes(error)
     )

@@ -6,6 +6,7 @@ There it is put in place by the machine that trains it. The driver knows of it w
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +16,22 @@ from typing import Any
 
 from rayner.errors import RaynerError
 from rayner.files.fetching import copy_some
-from rayner.files.publishing import Publication
+from rayner.files.manifests import MANIFEST, decode
+from rayner.files.objects import Objects
+from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.run_checkpoints import LAST, LOG
 from rayner.files.snapshots import is_aside
 from rayner.runtime.sweeps.plan import TRIALS, Plan
-from rayner.runtime.sweeps.trials import RUN_RESULT, Report, read_progress, record_failure
+from rayner.runtime.sweeps.trials import OUTCOME, RUN_RESULT, Report, read_progress, record_failure
 from rayner.runtime.tracking import MLFLOW_RUN
 
-BEGUN = "sweep"
+SWEEP_NOTE = "sweep"
 """A file that says to which sweep the trial belongs."""
 SECONDS_BETWEEN_LOOKS = 5
 """How often a trial looks what its workers have put in place."""
+
+
+log = logging.getLogger(__name__)
 
 
 def publication_of(plan: Plan, name: str) -> Publication:
@@ -33,10 +39,10 @@ def publication_of(plan: Plan, name: str) -> Publication:
     return Publication(f"{plan.uri}/{TRIALS}/{name}")
 
 
-def keep_if_of(begun: str, publication: Publication) -> None:
+def clear_of_others(begun: str, publication: Publication) -> None:
     """Remove what an earlier sweep at the same URI left of a trial with the same settings."""
     folder = publication.folder
-    note = folder / BEGUN
+    note = folder / SWEEP_NOTE
     if note.exists() and note.read_text("utf-8") == begun:
         return
     for path in folder.iterdir():
@@ -46,6 +52,16 @@ def keep_if_of(begun: str, publication: Publication) -> None:
             path.unlink()
     note.write_text(begun, "utf-8")
     publication.push()
+
+
+@contextlib.contextmanager
+def taken_over_in_silence(name: str) -> Iterator[None]:
+    """End without an error where another process goes on with the trial: this one seemed lost, or Optuna has
+    proposed its settings twice, or the sweep was started twice."""
+    try:
+        yield
+    except TakenOverError as error:
+        log.info("%s is left to who goes on with it: %s", name, error)
 
 
 def put_failure(
@@ -82,7 +98,8 @@ def following(
 
     def look_now_and_then() -> None:
         while not over.wait(SECONDS_BETWEEN_LOOKS):
-            with contextlib.suppress(RaynerError):
+            # Whatever a library raises: it is looked again.
+            with contextlib.suppress(Exception):
                 look()
 
     thread = threading.Thread(target=look_now_and_then, daemon=True)
@@ -92,6 +109,8 @@ def following(
     finally:
         over.set()
         thread.join()
+    with contextlib.suppress(RaynerError):
+        look()
 
 
 def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
@@ -109,11 +128,28 @@ def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
 def remove_last(plan: Plan, name: str) -> None:
     """Remove what a trial that is over would continue from: three times as much as the model.
 
-    Raises:
-        InputError, StorageError: the storage cannot be used.
+    At a URI what is over is told there in the same moment: the trial is not begun anew, whoever is asked to.
+    What the storage refuses is done at the end of the sweep.
     """
-    if plan.uri is not None:
-        publication_of(plan, name).drop(lambda file: file.split("/")[1:2] == [LAST])
+    folder = plan.out / TRIALS / name
+    if plan.uri is None:
+        for run in plan.runs:
+            shutil.rmtree(folder / run / LAST, ignore_errors=True)
         return
-    for run in plan.runs:
-        shutil.rmtree(plan.out / TRIALS / name / run / LAST, ignore_errors=True)
+    added = {OUTCOME: folder / OUTCOME} if (folder / OUTCOME).exists() else None
+    try:
+        if _is_taken_over(plan):
+            # By a driver whose trials these are now.
+            return
+        publication_of(plan, name).amend(lambda file: file.split("/")[1:2] == [LAST], added)
+    except RaynerError as error:
+        log.warning("%s of the trial %s stays for now: %s", LAST, name, error)
+
+
+def _is_taken_over(plan: Plan) -> bool:
+    assert plan.uri is not None
+    try:
+        data, _ = Objects(plan.uri, worked=True).read(MANIFEST)
+    except FileNotFoundError:
+        return False
+    return decode(data, plan.uri).owner != plan.owner

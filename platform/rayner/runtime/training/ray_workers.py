@@ -204,7 +204,7 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     publication = _publication_of(config)
     if publication is not None:
         out = publication.folder / config["below"]
-        on_first(lambda: note_room(out))
+        note_room(out)
     _check_storage(out, device)
     examples = _examples_in(Path(config["examples"]))
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
@@ -227,7 +227,8 @@ def _run_of(config: Mapping[str, Any]) -> Run:
 
 def _driver_sees(config: Mapping[str, Any], out: Path) -> bool:
     """Whether the driver can read the log of the run as this worker writes it to `out`."""
-    if config["publication"] is None:
+    if config["publication"] is None or config["below"] != ".":
+        # Of a trial that is put in place nobody shows the steps.
         return True
     return config["node"] == _node() and out.resolve() == Path(config["out"])
 

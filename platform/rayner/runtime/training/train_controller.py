@@ -20,6 +20,7 @@ from rayner.files.whole import write_json
 CONTROLLER = "controller.json"
 
 _started = 0
+_controller: tuple[int, str] = (0, "")
 
 
 def noting(out: Path) -> Any:
@@ -36,21 +37,28 @@ def noting(out: Path) -> Any:
 
 
 def note_room(out: Path) -> None:
-    """Note the placement group of this worker where its controller, on another machine, cannot: what is in
-    this folder is put in place, and is there when the controller's machine is lost."""
+    """Note the placement group of this worker, and its controller if that is on this node, as `noting` does.
+
+    What a worker has fetched takes the place of what the controller noted in the same folder; and what the
+    first worker notes is put in place, and is there when the controller's machine is lost.
+    """
+    import ray
     from ray.util import get_current_placement_group
 
     group = get_current_placement_group()
-    # On the controller's own machine it has noted this one.
-    if group is not None and (_noted(out) or {}).get("placement_group") != group.id.hex():
-        write_json(out / CONTROLLER, {"process": None, "placement_group": group.id.hex()})
+    if group is not None:
+        process, node = _controller
+        here = node == ray.get_runtime_context().get_node_id()
+        note = {"process": process if here else None, "placement_group": group.id.hex()}
+        write_json(out / CONTROLLER, note)
 
 
 def counting() -> Any:
-    """A callback of Ray Train that counts how often the workers are started, and tells them.
+    """A callback of Ray Train that counts how often the workers are started, and tells them, and who it is.
 
     A worker that Ray has lost may still run: it knows by a lower count that another one has replaced it.
     """
+    import ray
     from ray.train.v2._internal.execution.callback import WorkerGroupCallback
 
     class Counts(WorkerGroupCallback):
@@ -60,14 +68,15 @@ def counting() -> Any:
         def after_worker_group_start(self, worker_group: Any) -> None:
             """Called in the controller, before each worker of a group begins."""
             self.started += 1
-            worker_group.execute(_note_started, self.started)
+            here = (os.getpid(), ray.get_runtime_context().get_node_id())
+            worker_group.execute(_note_started, self.started, here)
 
     return Counts()
 
 
-def _note_started(count: int) -> None:
-    global _started
-    _started = count
+def _note_started(count: int, controller: tuple[int, str]) -> None:
+    global _started, _controller
+    _started, _controller = count, controller
 
 
 def times_started() -> int:
