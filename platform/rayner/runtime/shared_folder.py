@@ -46,7 +46,7 @@ def check_visible(marker: Path) -> None:
 
     if not marker.exists():
         what = f"the node {ray.util.get_node_ip_address()} does not see this folder"
-        hint = "name a folder on storage that all nodes share; work at a URI is done in one of this machine"
+        hint = "name a folder on storage that all nodes share, or a URI"
         raise NotSharedError(f"--out {marker.parent}", what, hint)
 
 

@@ -158,6 +158,27 @@ def test_mlflow_has_the_sweep_its_trials_and_their_trainings_while_they_run(
     mlflow.end_run()
 
 
+def test_trainings_on_other_machines_come_below_their_trial_in_mlflow(tmp_path: Path, mlflow: Any) -> None:
+    plan = plan_in(tmp_path, tracking={"mlflow": True})
+    folder = tmp_path / "trials/scheme=BIO-abc"
+    (folder / "seed1").mkdir(parents=True)
+    with mlflow_sweep(plan.recipe, tmp_path, {}) as run:
+        assert run is not None
+        trials = MlflowTrials(replace(plan, uri="s3://bucket/sweep"), run)
+        trials.start(trial("pending"))
+        # Such a machine does not see the trial's own run.
+        (tmp_path / "elsewhere").mkdir()
+        link_to_trial(replace(plan, mlflow_parent=run), tmp_path / "elsewhere/seed1")
+        child = MLflow(plan.recipe, tmp_path / "elsewhere/seed1")
+        child.write({"step": 1, "epoch": 1, "metrics": {"f1": 0.2}})
+        (folder / "seed1/mlflow_run").write_text((tmp_path / "elsewhere/seed1/mlflow_run").read_text())
+        trials.update(trial("running", 0.2))
+        tags = mlflow.get_run((folder / "seed1/mlflow_run").read_text()).data.tags
+        assert tags["mlflow.parentRunId"] == (folder / "mlflow_run").read_text()
+        child.close()
+    mlflow.end_run()
+
+
 def test_a_sweep_that_raises_has_failed_in_mlflow(tmp_path: Path, mlflow: Any) -> None:
     recipe = plan_in(tmp_path, tracking={"mlflow": True}).recipe
     with pytest.raises(KeyboardInterrupt), mlflow_sweep(recipe, tmp_path, {}):
