@@ -58,7 +58,7 @@ def conclude_sweep(
         if finished:
             reasons = [f"dev has nothing to compute {plan.settings.objectives[0].metric} from"]
         first = f"; the first: {reasons[0]}" if reasons else ""
-        raise RaynerError(f"{plan.out}: no trial finished with a score{first}")
+        raise RaynerError(f"{plan.uri or plan.out}: no trial finished with a score{first}")
     best = finished[0]
     # The changes of a fold or of the held-out part are the sweep's own: the recipe has the user's corpus.
     recipe = with_settings(plan.recipe, best.settings, "best trial")
