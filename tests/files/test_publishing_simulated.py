@@ -136,7 +136,8 @@ def begun(patch: pytest.MonkeyPatch, folder: Path, owner: str | None = None) -> 
     patch.setattr(publishing, "place_of", lambda uri: None)
     patch.setattr(publishing, "objects_of", simulated.objects_of)
     for name, value in {"PAUSE": 0, "TRIES": 2}.items():
-        patch.setattr(publishing, name, value)
+        for module in (objects, publishing):
+            patch.setattr(module, name, value)
     return simulated
 
 
