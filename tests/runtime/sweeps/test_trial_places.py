@@ -11,18 +11,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError
 
-from rayner.errors import DivergedError, InputError
+from rayner.errors import InputError, RaynerError
 from rayner.files.fetching import is_there, local
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import worked_on
-from rayner.runtime.sweeps import trial_places
+from rayner.runtime.sweeps import trainable, trial_places
 from rayner.runtime.sweeps.callback import SweepCallback
 from rayner.runtime.sweeps.folder import remove_parts
 from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trainable import run_trial
-from rayner.runtime.sweeps.trial_places import following, publication_of, remove_last
+from rayner.runtime.sweeps.trial_places import FailedAttempt, following, publication_of, remove_last
 from rayner.runtime.sweeps.trials import Report, failures_of, read_trials
 from rayner.tasks.base import Output
 from rayner.tasks.registry import load_recipe, parse_recipe
@@ -84,7 +85,7 @@ def test_a_trial_goes_on_on_another_machine_and_its_driver_has_its_progress(
             raise lost
 
     seen: list[Report] = []
-    with pytest.raises(RuntimeError, match="is lost"):
+    with pytest.raises(FailedAttempt, match="is lost"):
         run_trial(plan, GIVEN, loses)
     move(monkeypatch, tmp_path, "other")
     again = reported(plan)
@@ -152,7 +153,7 @@ def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
     monkeypatch.setattr(ToyTask, "forward", diverging)
     callback = SweepCallback(plan, 1)
     callback.on_trial_start(1, [], in_ray())
-    with pytest.raises(DivergedError) as raised:
+    with pytest.raises(FailedAttempt, match="no finite number") as raised:
         reported(plan)
     callback.on_trial_recover(2, [], in_ray(raised.value))
     move(monkeypatch, tmp_path, "other")
@@ -194,7 +195,7 @@ def test_a_driver_that_was_replaced_stops_no_trial(plan: Plan, trial: str) -> No
 
 
 def test_a_trial_that_another_process_goes_on_with_ends_in_silence(plan: Plan) -> None:
-    callback, pending = SweepCallback(plan, 2), in_ray()
+    callback, other = SweepCallback(plan, 2), in_ray()
     callback.on_trial_start(1, [], in_ray())
     seen: list[Report] = []
 
@@ -205,9 +206,9 @@ def test_a_trial_that_another_process_goes_on_with_ends_in_silence(plan: Plan) -
     run_trial(plan, GIVEN, taken_over)
     assert len(seen) == 1
     assert not failures_of(plan.folder(GIVEN))
-    pending.status = "PENDING"
-    callback.on_trial_complete(2, [pending], in_ray())
-    assert [known.state for known in read_trials(plan)] == ["pending"]
+    other.status = "RUNNING"
+    callback.on_trial_complete(2, [other], in_ray())
+    assert [known.state for known in read_trials(plan)] == ["running"]
 
 
 def test_a_storage_that_fails_ends_no_trial_that_is_over(
@@ -222,10 +223,30 @@ def test_a_storage_that_fails_ends_no_trial_that_is_over(
     assert "how far head_learning_rate=0.1" in caplog.text
     assert [known.state for known in read_trials(plan)] == ["pending"]
     storage.works()
+    # As at the end of the sweep: what is not known to be over keeps what it goes on from.
+    remove_last(plan, plan.name_of(GIVEN))
     # The next launch.
     assert reported(plan) == reports
     callback.on_trial_complete(4, [], in_ray())
     assert [known.state for known in read_trials(plan)] == ["finished"]
+
+
+@pytest.mark.parametrize(("cause", "lost"), [(ActorDiedError(), True), (ValueError("a bug"), False)])
+def test_what_caused_a_failure_reaches_the_driver(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, cause: Exception, lost: bool
+) -> None:
+    def fails(*_: Any) -> bool:
+        raise RaynerError("the workers failed") from cause
+
+    monkeypatch.setattr(trainable, "_train", fails)
+    callback = SweepCallback(plan, 1)
+    callback.on_trial_start(1, [], in_ray())
+    with pytest.raises(FailedAttempt) as raised:
+        reported(plan)
+    callback.on_trial_error(2, [], in_ray(raised.value))
+    [known] = read_trials(plan)
+    assert (known.state, known.lost) == ("failed", lost)
+    assert str(known.error).endswith("the workers failed")
 
 
 def test_evaluations_of_workers_on_other_machines_are_reported(

@@ -24,7 +24,7 @@ from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import TrialTracker
 from rayner.runtime.sweeps.trainable import failure_of, settings_of
-from rayner.runtime.sweeps.trial_places import fetch_runs, remove_last
+from rayner.runtime.sweeps.trial_places import FailedAttempt, fetch_runs, remove_last
 from rayner.runtime.sweeps.trials import (
     OUTCOME,
     TRIAL,
@@ -93,11 +93,15 @@ class SweepCallback(Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record whether it was stopped early, or is paused at a rung."""
         folder = self._folder(trial)
-        if self._is_of_another(folder, trial, trials) or not self._fetch(folder):
+        if not self._fetch(folder):
             return
         if read_outcome(folder) is None:
+            over = is_finished(self._plan, folder)
+            if self._plan.uri is not None and not over and self._is_of_another(folder, trial, trials):
+                # It has ended because that one goes on.
+                return
             early = "paused" if self._plan.settings.scheduler == "halving" else "stopped"
-            write_outcome(folder, "finished" if is_finished(self._plan, folder) else early)
+            write_outcome(folder, "finished" if over else early)
             if early == "stopped":
                 remove_last(self._plan, folder.name)
         self._over(folder)
@@ -148,7 +152,7 @@ class SweepCallback(Callback):
     def _is_of_another(self, folder: Path, trial: Any, trials: list[Any]) -> bool:
         """Whether another trial with the same settings trains in the folder: Optuna may propose them twice,
         and the second one waits for its lock in vain if the first takes long."""
-        others = (one for one in trials if one is not trial and one.status in ("RUNNING", "PENDING"))
+        others = (one for one in trials if one is not trial and one.status == "RUNNING")
         return any(self._folder(one) == folder for one in others)
 
     def _number(self, folder: Path, trial: Any) -> None:
@@ -168,7 +172,9 @@ class SweepCallback(Callback):
         before, now = self._failures.get(folder.name, 0), len(failures_of(folder))
         if now == before and read_outcome(folder) is None:
             raised = error if isinstance(error, Exception) and not isinstance(error, lost_errors()) else None
-            if self._plan.uri is not None and raised is not None:
+            if isinstance(error, FailedAttempt):
+                record_failure(folder, *error.failure)
+            elif self._plan.uri is not None and raised is not None:
                 record_failure(folder, *failure_of(raised))
             else:
                 record_failure(folder, _reason(trial), infrastructure=True)

@@ -172,9 +172,12 @@ def _prepare(plan: Plan) -> None:
     that these depend on."""
     import ray
 
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    # RAYNER_CACHE may name a folder that each node has for itself.
+    shared = uri_of(plan.cache) is not None or plan.cache.is_relative_to(plan.out) or len(nodes) == 1
     # All, as no trial runs yet. Nodes that are still to come were not looked at, and may not see the folder:
     # where there are only such, this process does the work.
-    cpus = int(ray.cluster_resources().get("CPU", 0))
+    cpus = int(ray.cluster_resources().get("CPU", 0)) if shared else 0
     seen: set[str] = set()
     for changes in plan.runs.values():
         corpus = {key: value for key, value in changes.items() if key != "seed"}

@@ -25,6 +25,7 @@ from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
 from rayner.runtime.sweeps.trial_places import (
+    FailedAttempt,
     clear_of_others,
     following,
     publication_of,
@@ -106,6 +107,7 @@ def run_trial(
     Raises:
         NotSharedError: this node does not see the folder of the sweep.
         DivergedError: the loss is not finite; called again, it starts the run over with another seed.
+        FailedAttempt: of a sweep at a URI, that and all that follows.
         InputError: the settings do not go together; called again, it fails at once.
     """
     if plan.marker is not None:
@@ -181,10 +183,11 @@ def _run_all(
     except Exception as error:
         if _ended.is_set() or isinstance(error, TakenOverError):
             raise
-        if publication is None:
-            record_failure(folder, *failure_of(error))
-        else:
-            put_failure(folder, publication, *failure_of(error))
+        if publication is not None:
+            attempt = FailedAttempt(*failure_of(error))
+            put_failure(folder, publication, attempt)
+            raise attempt from error
+        record_failure(folder, *failure_of(error))
         # The settings of the trial are wrong: no other attempt can succeed.
         if isinstance(error, InputError) and error.where in settings:
             write_outcome(folder, "failed", str(error))

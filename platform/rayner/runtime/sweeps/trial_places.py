@@ -64,15 +64,33 @@ def taken_over_in_silence(name: str) -> Iterator[None]:
         log.info("%s is left to who goes on with it: %s", name, error)
 
 
-def put_failure(
-    folder: Path, publication: Publication, error: str, diverged: bool, infrastructure: bool
-) -> None:
-    """Record how this attempt failed for the next one, on whatever machine; the driver knows it anyway."""
-    with contextlib.suppress(RaynerError):
+class FailedAttempt(RaynerError):
+    """How an attempt of a trial at a URI failed, for its driver, where what caused an error does not come.
+    The arguments are those of `record_failure`."""
+
+    def __init__(self, error: str, diverged: bool, infrastructure: bool) -> None:
+        super().__init__(error, diverged, infrastructure)
+        self.failure = (error, diverged, infrastructure)
+
+    def __str__(self) -> str:
+        return self.failure[0]
+
+
+def put_failure(folder: Path, publication: Publication, attempt: FailedAttempt) -> None:
+    """Record how this attempt failed for the next one, on whatever machine, if the storage lets it be done.
+
+    Raises:
+        TakenOverError: another process goes on with the trial.
+    """
+    try:
         # Its workers may have written there, on another machine.
         publication.open()
-        record_failure(folder, error, diverged, infrastructure)
+        record_failure(folder, *attempt.failure)
         publication.push()
+    except TakenOverError:
+        raise
+    except RaynerError as error:
+        log.warning("%s", error)
 
 
 @contextlib.contextmanager
@@ -136,12 +154,15 @@ def remove_last(plan: Plan, name: str) -> None:
         for run in plan.runs:
             shutil.rmtree(folder / run / LAST, ignore_errors=True)
         return
-    added = {OUTCOME: folder / OUTCOME} if (folder / OUTCOME).exists() else None
+    if not (folder / OUTCOME).exists():
+        # The storage failed when it ended: what it goes on from is needed.
+        return
     try:
         if _is_taken_over(plan):
             # By a driver whose trials these are now.
             return
-        publication_of(plan, name).amend(lambda file: file.split("/")[1:2] == [LAST], added)
+        place, over = publication_of(plan, name), {OUTCOME: folder / OUTCOME}
+        place.amend(lambda file: file.split("/")[1:2] == [LAST], over)
     except RaynerError as error:
         log.warning("%s of the trial %s stays for now: %s", LAST, name, error)
 
