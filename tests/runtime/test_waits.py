@@ -25,8 +25,9 @@ from rayner.runtime.sweeps.callback import WaitsForRoom
 from rayner.runtime.sweeps.space import load_space
 from rayner.runtime.sweeps.sweep import sweep
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.runtime.training.example_building import build_examples, find_units
 from rayner.serving import launch
-from rayner.tasks.registry import parse_recipe
+from rayner.tasks.registry import parse_recipe, train_task
 from tests.ray_work import Holder, end, hold
 from tests.runtime.training.several_workers import tiny_recipe
 
@@ -99,6 +100,10 @@ def test_a_sweep_whose_trials_have_no_room_is_refused_in_time(
     (tmp_path / "space.py").write_text("def space():\n    return {'training.epochs': [1]}\n")
     recipe = parse_recipe(tiny_recipe(tmp_path, "tagger"), "recipe")
     settings = sweep_settings(objectives=objectives(["f1"], recipe), search="grid", max_concurrent=1)
+    # What trials share is made on all CPUs before them, and waits for room likewise: here it is there.
+    task, cache = train_task(recipe), tmp_path / "sweep/.examples"
+    build_examples(task, "train", cache)
+    find_units(task, "dev", cache)
     refused = r"no node has had room for a trial \(1 CPU\) for 1\.5 s; free are 0 of 4 CPU"
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused) as caught:
         sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", settings)

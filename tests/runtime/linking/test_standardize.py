@@ -275,7 +275,7 @@ def test_what_does_not_fit_is_one_line_and_exit_2(run: Path, command: Any, menti
         (("evaluate", mentions, "--index", run / "index"), "write null for a mention of no entity"),
         (
             ("evaluate", gold, "--index", run / "index", "--types", types),
-            "types.0: Input should be",
+            "types.0: is no name of a type; a standardizer looks for no types",
         ),
     ]:
         status, printed, error = command(*arguments)
