@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from typing import Literal
 from urllib.request import Request, urlopen
 
 from moto.server import ThreadedMotoServer
+
+from rayner.errors import InputError, StorageError
+from rayner.files.fetching import local
 
 Fault = Literal["503", "403", "slow", "broken", "answer lost"]
 SECONDS_OF_SLOW = 0.3
@@ -186,6 +190,14 @@ def environment(url: str) -> dict[str, str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def steps_at(place: str) -> int:
+    """How many steps of the run at a URI are put in place."""
+    try:
+        return json.loads(local(f"{place}/last/state/state.json").read_text())["step"]
+    except (InputError, StorageError):
+        return 0
 
 
 @contextmanager

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rayner.errors import InputError, StorageError
 from rayner.files.fetching import local
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.gated import open_gate
-from tests.object_storage import BUCKET, Storage
+from tests.object_storage import BUCKET, Storage, steps_at
 from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.waiting import below, command_of, is_alive, wait_for
@@ -44,13 +43,6 @@ def result_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     return json.loads(out.splitlines()[-1])
 
 
-def steps_in(place: str) -> int:
-    try:
-        return json.loads(local(f"{place}/last/state/state.json").read_text())["step"]
-    except (InputError, StorageError):
-        return 0
-
-
 def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
     storage: Storage, tmp_path: Path
 ) -> None:
@@ -67,7 +59,7 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
 
     def begun() -> bool:
         assert killed.poll() is None, killed.communicate()[1][-3000:]
-        return steps_in(place) >= 4
+        return steps_at(place) >= 4
 
     wait_for(begun, 500)
     workers = [process for process in below(killed.pid) if "RayTrainWorker" in command_of(process)]
@@ -77,7 +69,7 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
     killed.communicate()
     # They outlive the driver by some seconds, and would take steps beside those of the next.
     wait_for(lambda: not any(map(is_alive, workers)))
-    seen = steps_in(place)
+    seen = steps_at(place)
     open_gate(gate, rate)
     result = result_of(command(tmp_path / "other", *arguments))
     assert result["checkpoint"] == f"{place}/best"

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from rayner import load
-from rayner.errors import InputError, StorageError
+from rayner.errors import InputError
 from rayner.files.fetching import LOCAL_VARIABLE, local
 from tests.faults.own_ray import Nodes, lose
 from tests.gated import open_gate
-from tests.object_storage import BUCKET, Storage, environment
+from tests.object_storage import BUCKET, Storage, environment, steps_at
 from tests.runtime.training.several_workers import toy_values
 from tests.waiting import wait_for
 
@@ -69,13 +69,6 @@ class Machines:
         told, _ = driver.communicate(timeout=600)
         assert driver.returncode == 0, (self._folder / "log").read_text()[-5000:]
         return json.loads(told.splitlines()[-1])
-
-
-def steps_at(place: str) -> int:
-    try:
-        return json.loads(local(f"{place}/last/state/state.json").read_text())["step"]
-    except (InputError, StorageError):
-        return 0
 
 
 def log_at(place: str) -> list[str]:

@@ -13,14 +13,13 @@ import obstore
 import pytest
 import yaml
 
-from rayner.errors import InputError, StorageError
 from rayner.files.fetching import LOCAL_VARIABLE, local
 from rayner.files.manifests import decode
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.faults.own_ray import Nodes, lose
 from tests.gated import open_gate
-from tests.object_storage import BUCKET, Storage, environment
+from tests.object_storage import BUCKET, Storage, environment, steps_at
 from tests.runtime.training.several_workers import toy_values
 from tests.runtime.training.toy_task import largest_difference, weights_of
 from tests.waiting import wait_for
@@ -28,13 +27,6 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 PLACE = f"s3://{BUCKET}/machines/run"
-
-
-def steps_there() -> int:
-    try:
-        return json.loads(local(f"{PLACE}/last/state/state.json").read_text())["step"]
-    except (InputError, StorageError):
-        return 0
 
 
 def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
@@ -68,7 +60,7 @@ def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
 
         def begun() -> bool:
             assert driver.poll() is None, Path(log.name).read_text()[-3000:]
-            return steps_there() >= 4
+            return steps_at(PLACE) >= 4
 
         wait_for(begun, 500)
         [first] = [name for name in processes if list((tmp_path / name).glob("work/*/run/log.jsonl"))]
