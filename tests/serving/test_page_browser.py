@@ -139,6 +139,17 @@ def test_a_text_that_looks_like_markup_and_hostile_names_stay_text(visits: Open)
     assert page.title().startswith("rayner")
 
 
+def test_a_long_text_scrolls_within_its_box_and_leaves_no_empty_page_below(page: Page) -> None:
+    find(page, TEXT + "\n")
+    short = page.evaluate("() => document.documentElement.scrollHeight")
+    box = page.locator("#marked").evaluate("e => [e.clientHeight, parseFloat(getComputedStyle(e).maxHeight)]")
+    find(page, (TEXT + "\n") * 60)
+    assert page.locator("#marked").evaluate("e => e.scrollHeight > 3 * e.clientHeight")
+    # The box and the table each grow to what they may have at most.
+    table = page.locator("#table").evaluate("e => parseFloat(getComputedStyle(e).maxHeight)")
+    assert page.evaluate("() => document.documentElement.scrollHeight") < short + box[1] - box[0] + table
+
+
 def test_the_keyboard_is_enough(visits: Open) -> None:
     visit = visits()
     page, focused = visit.page, visit.page.locator(":focus")
