@@ -150,6 +150,27 @@ def test_a_long_text_scrolls_within_its_box_and_leaves_no_empty_page_below(page:
     assert page.evaluate("() => document.documentElement.scrollHeight") < short + box[1] - box[0] + table
 
 
+def test_each_line_has_the_direction_of_its_own_text(page: Page) -> None:
+    lines = ["Paris is here.", "\u05e4\u05e8\u05d9\u05d6 Paris.", "\u0628\u0627\u0631\u064a\u0633 Paris."]
+    find(page, "\n".join(lines))
+    width, latin, *others = page.locator("#marked").evaluate(
+        """box => {
+            box.querySelectorAll(".chip").forEach(chip => chip.remove());
+            box.textContent = box.textContent;
+            const left = ({index}) => {
+                const first = document.createRange();
+                first.setStart(box.firstChild, index);
+                first.setEnd(box.firstChild, index + 1);
+                return first.getBoundingClientRect().left - box.getBoundingClientRect().left;
+            };
+            return [box.clientWidth, ...[...box.textContent.matchAll(/^/gm)].map(left)];
+        }"""
+    )
+    assert latin < 0.1 * width
+    assert len(others) == 2
+    assert min(others) > 0.8 * width
+
+
 def test_the_keyboard_is_enough(visits: Open) -> None:
     visit = visits()
     page, focused = visit.page, visit.page.locator(":focus")
