@@ -21,6 +21,7 @@ from rayner.errors import InputError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
 from rayner.serving.application_settings import ServeSettings
+from rayner.serving.deployment import failed_change_of
 from rayner.serving.launch import Served, metrics_address
 from rayner.tasks.checkpoint import version_of
 from tests.object_storage import BUCKET, Storage
@@ -185,10 +186,12 @@ def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path)
     before = served.version()
     served.change(checkpoint=str(broken))
     wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
+    assert "cut short" in (failed_change_of(NAME) or "")
     assert served.version() == before
     assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
     served.change(checkpoint=str(served.old))
     wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
+    assert failed_change_of(NAME) is None
 
 
 def test_applications_leave_each_other_alone_and_a_composed_one_has_the_answers_of_predict(

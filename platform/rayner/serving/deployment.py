@@ -8,8 +8,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from ray import serve
+from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
+from rayner.errors import RaynerError
 from rayner.serving.application_settings import (
     ApplicationSettings,
     BatchingSettings,
@@ -49,6 +51,10 @@ class Replica:
         """Swap the models; requests go on meanwhile."""
         await self._service.load(parse_settings(ModelSettings, user_config, "user_config"))
 
+    async def failed_change(self) -> str | None:
+        """Why the last change of models did not come in, if it did not."""
+        return self._service.failed_change
+
     def check_health(self) -> None:
         """Raise where the model no longer answers: Serve then puts another replica in this one's place."""
         self._service.check()
@@ -68,6 +74,20 @@ class StageReplica(StageService):
     def check_health(self) -> None:
         """Raise where the model no longer answers."""
         self.check(self._stuck_after)
+
+
+def failed_change_of(application: str) -> str | None:
+    """Why a running application kept the models that it had, if it did; asks one of its replicas.
+
+    Raises:
+        RaynerError: they are too busy to say.
+    """
+    asked = serve.get_app_handle(application).failed_change.remote()
+    try:
+        return asked.result(timeout_s=10)
+    except (TimeoutError, BackPressureError):
+        what = "the replicas are too busy to say whether they have the new models"
+        raise RaynerError(what, "ask GET /v1/models") from None
 
 
 async def _ask(handle: DeploymentHandle, method: str, *arguments: Any) -> Any:

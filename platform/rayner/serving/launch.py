@@ -22,6 +22,7 @@ from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
 from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
 from rayner.serving.composition import composed_pipeline, stage_names
+from rayner.serving.deployment import failed_change_of
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
 from rayner.serving.models import base_settings, check_linked_types
@@ -314,7 +315,11 @@ def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None
         if settings.stages:
             then = "while stages have different models, requests are answered 503"
         if served.deploy(settings, interrupted):
-            log.info("%s is in force", path)
+            # Without a replica there is none to ask, and the first one loads what the file says.
+            if settings.replicas.min and (failed := failed_change_of(served.name)):
+                log.error("%s; %s", failed, then)
+            else:
+                log.info("%s is in force", path)
     except (InputError, RaynerError) as error:
         log.error("%s; %s", error, then)
     except Exception:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rayner.config.documents import first_repeated
 from rayner.data.schema import Document
-from rayner.errors import InputError
+from rayner.errors import InputError, RaynerError
 from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
 from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, one_base
@@ -55,6 +55,9 @@ class Service:
         meter: where it counts.
         device: where models run; a GPU where there is one.
         stages: how the stages of a pipeline are asked that other deployments hold, by their names.
+
+    Attributes:
+        failed_change: why the last change of models did not come in, if it did not.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Service:
         self._models: Models | None = None
         self._loading = asyncio.Lock()
         self._change: asyncio.Task[None] | None = None
-        self._failed: str | None = None
+        self.failed_change: str | None = None
 
     @property
     def models(self) -> Models:
@@ -108,13 +111,14 @@ class Service:
             try:
                 new = await self._loaded(settings)
             except Exception as error:
-                self._failed = str(error)
+                self.failed_change = str(error)
                 if self._models is None:
                     raise
-                log.exception("the new models do not load; the old ones go on")
+                known = isinstance(error, RaynerError)
+                log.error("the new models do not load; the old ones go on: %s", error, exc_info=not known)
                 self._meter.swapped(self._models.flat_versions(), failed=True)
                 return
-            self._models, self._failed = new, None
+            self._models, self.failed_change = new, None
             self._meter.swapped(new.flat_versions(), failed=False)
 
     async def _loaded(self, settings: ModelSettings) -> Models:
@@ -130,7 +134,7 @@ class Service:
 
     def describe(self) -> ModelsReply:
         """What answers now."""
-        return self.models.describe(self._failed)
+        return self.models.describe(self.failed_change)
 
     @by_one_set_of_models
     async def recognize(self, request: RecognizeRequest) -> RecognizeReply:
