@@ -292,7 +292,7 @@ def test_replicas_have_memory_by_the_deployments_of_the_file(
     assert placed(path, {}).replicas.memory > (whole.replicas.memory or 0)
 
 
-def test_a_machine_without_room_for_all_stages_is_told(
+def test_a_machine_without_room_for_all_replicas_is_told(
     models: ModelSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rayner.serving.launch.is_one_machine", lambda: True)
@@ -307,3 +307,12 @@ def test_a_machine_without_room_for_all_stages_is_told(
     del stages["types"]
     with pytest.raises(InputError, match=r"stages: .* need 2.5 CPUs, of 2"):
         check_room(ServeSettings.model_validate({**values, "stages": stages}))
+    stages["mentions"] = {"cpus": 0.25, "gpus": 0.5, "max": 4}
+    with pytest.raises(InputError, match=r"stages: .* need 0.5 GPUs, of 0; .*gpus: 0"):
+        check_room(ServeSettings.model_validate({**values, "replicas": {"cpus": 0}, "stages": stages}))
+    for asked, message in (
+        ({"gpus": 1}, "need 1 GPUs, of 0"),
+        ({"cpus": 1, "min": 3, "max": 3}, "need 3 CPUs"),
+    ):
+        with pytest.raises(InputError, match=f"replicas: they {message}"):
+            check_room(ServeSettings.model_validate({**values, "replicas": asked}))

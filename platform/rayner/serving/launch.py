@@ -246,22 +246,25 @@ class Served:
 
 
 def check_room(settings: ServeSettings) -> None:
-    """Find out whether all deployments of a composed service can be on this machine at once.
+    """Find out whether all replicas of a service can be on this machine at once.
 
     Raises:
         InputError: they cannot; on a cluster, a node may come.
     """
     import ray
 
-    if not settings.stages or not is_one_machine():
+    if not is_one_machine():
         return
-    names = stage_names(composed_pipeline(settings.answering(), settings.stages))
+    names = stage_names(composed_pipeline(settings.answering(), settings.stages)) if settings.stages else ()
     each = [settings.replicas, *map(settings.of_stage, names)]
-    needed = sum(max(1, replicas.min) * replicas.cpus for replicas in each)
-    if needed > (has := ray.cluster_resources().get("CPU", 0)):
-        what = f"the replicas that answer and those of the stages need {needed:g} CPUs, of {has:g}"
-        hint = "let them share: `replicas: {cpus: 0}`, `stages: {NAME: {cpus: 0.5}}`"
-        raise InputError("stages", what, hint)
+    field = "stages" if names else "replicas"
+    who = "the replicas that answer and those of the stages need" if names else "they need"
+    sharing = "`replicas: {cpus: 0}`, `stages: {NAME: {cpus: 0.5}}`" if names else "`replicas: {cpus: 0.5}`"
+    for key, hint in (("cpus", f"let them share: {sharing}"), ("gpus", "ask for less, such as `gpus: 0`")):
+        name = key[:-1].upper()
+        needed = sum(max(1, replicas.min) * getattr(replicas, key) for replicas in each)
+        if needed > (has := ray.cluster_resources().get(name, 0)):
+            raise InputError(field, f"{who} {needed:g} {name}s, of {has:g}", hint)
 
 
 def _client() -> ServeControllerClient:
