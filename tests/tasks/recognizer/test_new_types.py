@@ -59,6 +59,11 @@ def test_old_types_answer_as_before_when_asked_in_other_company() -> None:
     [
         ({"type_encoding": "atomic"}, (ANIMAL,), "atomic"),
         ({}, (TypeSettings(name="ANIMAL"),), "ANIMAL: has no description"),
+        (
+            {},
+            (TypeSettings(name="ANIMAL", description="a " * 999),),
+            "ANIMAL: has a description of 999 sub-words",
+        ),
         ({"type_encoding": "prototype"}, (ANIMAL,), "ANIMAL: has no prototypes"),
         ({}, (), "no types"),
     ],

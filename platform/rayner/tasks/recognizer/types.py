@@ -45,7 +45,7 @@ def type_inputs(
             if len(ids) + 2 > max_length:
                 raise RecipeError(
                     f"types: {settings.name}",
-                    f"a description of {len(ids)} sub-words",
+                    f"has a description of {len(ids)} sub-words",
                     f"keep it under {max_length - 2}",
                 )
             rows.append(np.array(ids))

@@ -329,7 +329,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         longest = model.text_encoder.max_length
         for settings, row in zip(types, rows, strict=True):
             if len(row) + 2 > longest:
-                what = f"a description of {len(row)} sub-words"
+                what = f"has a description of {len(row)} sub-words"
                 raise RecipeError(f"types: {settings.name}", what, f"keep it under {longest - 2}")
         lengths = np.array([len(row) for row in rows])
         order = list(forwards(np.arange(len(rows)), lengths, tokens_per_batch_of(model)))
