@@ -12,10 +12,10 @@ from rich.text import Text
 from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import print_summary, visible
+from rayner.runtime.progress import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
 MOST_TYPES = 25
-_DECIMALS = {"mse": 4, "seconds": 0}
 _SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -146,12 +146,6 @@ def finding_line(finding: Mapping[str, Any]) -> Text:
 def percent(fraction: float) -> str:
     """A fraction as a percentage with one decimal."""
     return f"{100 * fraction:.1f}"
-
-
-def shown_score(name: str, value: float) -> str:
-    """A score as a percentage where it is a fraction: seconds and a mean squared error are none."""
-    decimals = _DECIMALS.get(name)
-    return percent(value) if decimals is None else f"{value:.{decimals}f}"
 
 
 def _effects(row: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rayner.runtime.training.training_progress import Bar, Lines, watcher
+from rayner.runtime.training.training_progress import Bar, Lines, line_of, watcher
 from rayner.tasks.base import Metric
 
 STEP = {
@@ -54,3 +54,9 @@ def test_elsewhere_records_are_lines_with_the_parts_of_the_loss(monkeypatch, cap
     with caplog.at_level("INFO", "rayner"):
         watch.write(STEP)
     assert "loss 0.5000 (span 0.2500)" in caplog.text
+
+
+def test_what_is_no_fraction_is_no_percentage():
+    """As in the table at the end of the training."""
+    line = line_of({"step": 3, "epoch": 1, "metrics": {"f1": 0.4615, "mse": 0.23368}})
+    assert line.endswith("dev  f1 46.15  mse 0.2337")

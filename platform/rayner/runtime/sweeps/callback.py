@@ -18,6 +18,7 @@ from rich.table import Table
 from rayner.errors import RaynerError
 from rayner.runtime.elsewhere import waiting
 from rayner.runtime.faults import lost_errors
+from rayner.runtime.progress import shown_score
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names
@@ -292,7 +293,8 @@ def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
         f"{o.metric} {_shown(o.metric, shown.get(o.metric))}" for o in plan.settings.objectives
     )
     total = f"/{trials}" if trials else ""
-    spread = "" if trial.spread is None else f" (deviation {100 * trial.spread:.1f})"
+    first = plan.settings.objectives[0].metric
+    spread = "" if trial.spread is None else f" (deviation {shown_score(first, trial.spread)})"
     end = f"{trial.state}: {trial.error}" if trial.error else trial.state
     return (
         f"trial {trial.number}{total}  {trial.name}  {scores}{spread}  {shown.get('epochs', 0):g} epochs  "
@@ -308,7 +310,7 @@ def show_cursor() -> None:
 def _shown(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.0f}" if name in (SECONDS, "epochs") else f"{100 * value:.1f}"
+    return f"{value:.0f}" if name == "epochs" else shown_score(name, value)
 
 
 def _raised(trial: Any) -> BaseException | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayner.files.run_checkpoints import LOG
+from rayner.runtime.progress import shown_score
 from rayner.runtime.tracking import Record, Tracker
 from rayner.tasks.base import Metric
 
@@ -83,7 +84,7 @@ def line_of(record: Record) -> str:
     """The record on one line."""
     if "metrics" in record:
         numbers = {k: v for k, v in record["metrics"].items() if isinstance(v, float)}
-        scores = "  ".join(f"{name} {100 * value:.2f}" for name, value in numbers.items())
+        scores = "  ".join(f"{name} {shown_score(name, value, 2)}" for name, value in numbers.items())
         return f"step {record['step']}  epoch {record['epoch']}  dev  {scores}"
     parts = " ".join(f"{name} {value:.4f}" for name, value in record["parts"].items())
     memory = f"  {record['gpu_memory'] / 2**30:.1f} GiB" if "gpu_memory" in record else ""
