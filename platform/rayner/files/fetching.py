@@ -83,23 +83,25 @@ def is_there(path: str | os.PathLike[str]) -> bool:
         raise InputError(os.fspath(path), os.strerror(errno.ENAMETOOLONG), "correct the path") from None
 
 
-def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> None:
+def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> dict[str, Entry]:
     """Have some files of the folder at a URI, by their names, in a folder here, as they are now; no copy is
     kept for others who read them, and none comes where nothing is. For who has used the storage before.
+    Returns all that is there, by name.
 
     Raises:
         InputError, StorageError: as `local`.
     """
 
-    def copy(place: Place, found: Found) -> None:
+    def copy(place: Place, found: Found) -> dict[str, Entry]:
         entries = {name: entry for name, entry in found.entries.items() if wanted(name)}
         with TemporaryDirectory() as passing:
             for name, kept in objects_of(found.base, entries, Path(passing)).items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(folder / name) as path:
                     shutil.copyfile(kept, path)
+        return found.entries
 
-    _with_found(uri, copy, worked=True)
+    return _with_found(uri, copy, worked=True) or {}
 
 
 def names_in(path: str | os.PathLike[str]) -> set[str]:

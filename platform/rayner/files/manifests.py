@@ -2,6 +2,7 @@
 
 `URI/_manifest.json` says of each file its object, size and SHA-256, and who writes there. The objects lie in
 `URI/_objects/`, where no name is used twice: a reader that goes by a manifest sees one state of the folder.
+Below `URI/_objects/parts/` lie such folders themselves: what several machines have made of it so far.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from rayner.files.places import Place
 
 MANIFEST = "_manifest.json"
 OBJECTS = "_objects"
+PARTS = f"{OBJECTS}/parts"
 FORMAT = 1
 _DIGEST = re.compile("[0-9a-f]{64}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 REFUSED = re.compile(
     r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|status(?: code:)? 40[13]\b"
 )
@@ -87,6 +90,16 @@ def _is_sound(entry: Entry) -> bool:
     """Whether its content is named by a digest: by that name it is kept on each machine."""
     in_objects = entry.object.startswith(f"{OBJECTS}/") and _is_inside(entry.object)
     return in_objects and type(entry.size) is int and bool(_DIGEST.fullmatch(entry.sha256))
+
+
+def is_of_part(name: str) -> bool:
+    """Whether the object of this name was put there for a part."""
+    return name.startswith(f"{PARTS}/")
+
+
+def new_object(write: str, number: int, name: str) -> str:
+    """The name of a new object, for a file of this name."""
+    return f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', name)}"
 
 
 def key_of(entries: Mapping[str, Entry]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +80,8 @@ class Objects:
                 self.worked = True
                 return done
         raise AssertionError
+
+
+def version_of(about: Mapping[str, Any]) -> dict[str, str]:
+    """What a conditional write names: S3 and Azure go by the tag, Google by the version."""
+    return {name: about[name] for name in ("e_tag", "version") if about.get(name) is not None}

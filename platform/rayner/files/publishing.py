@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +25,8 @@ from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_
 from rayner.files.folders import is_left_over
 from rayner.files.hashes import FileHashes
 from rayner.files.locks import locked, this_process
-from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
-from rayner.files.objects import Objects
+from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode, is_of_part, new_object
+from rayner.files.objects import Objects, version_of
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
 from rayner.files.stores import SCHEMES
@@ -37,7 +36,6 @@ OPENINGS = 10
 """How often a process takes a place over from one that writes meanwhile, before it gives up."""
 SECONDS_TO_FETCH = 1800
 """How long a worker waits for another one on its machine that fetches the same folder."""
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +53,10 @@ class Publication:
         owner: who may go on writing; by default this process alone, which takes the place over.
         attempt: the number of this process among those of the owner: it stops where a later one has written.
             By default it comes after all that have.
+
+    Attributes:
+        elsewhere: files of the folder whose objects other machines have put below `PARTS`: they are not
+            fetched to be worked on, and what this holds is named by each write.
     """
 
     def __init__(self, uri: str, owner: str | None = None, attempt: int | None = None) -> None:
@@ -72,6 +74,7 @@ class Publication:
         self._objects = Objects(self.uri, worked=owner is not None)
         self._state: Manifest | None = None
         self._version: Mapping[str, str] = {}
+        self.elsewhere: dict[str, Entry] = {}
         self._given_up: set[str] = set()
         self._late: set[str] = set()
         self._hashes = FileHashes()
@@ -159,7 +162,7 @@ class Publication:
         write = secrets.token_hex(8)
         files = {name: entry for name, entry in state.files.items() if not unwanted(name)}
         for number, (name, path) in enumerate(added.items()):
-            files[name] = Entry(_object_of(write, number, path), *self._hashes.of(path))
+            files[name] = Entry(new_object(write, number, path.name), *self._hashes.of(path))
         if files == state.files:
             return
         for name, path in added.items():
@@ -178,6 +181,10 @@ class Publication:
         with self._pushing, snapshot(self.folder) as folder:
             self._push(folder)
 
+    def give_up(self, objects: Iterable[str]) -> None:
+        """Remove objects with the next write, less those that it names."""
+        self._given_up.update(objects)
+
     def put_first(self, folder: Path) -> None:
         """Put a complete folder in place for good, unless there is one already; of two, the first one stays.
 
@@ -192,16 +199,17 @@ class Publication:
 
     def _push(self, folder: Path) -> None:
         stored = self._state.files.values() if self._state is not None else ()
-        before = {entry.sha256: entry for entry in stored if entry.object not in self._lost}
+        own = (e for e in stored if e.object not in self._lost and not is_of_part(e.object))
+        before = {entry.sha256: entry for entry in own}
         replaced = {entry.object for entry in stored}
         write = secrets.token_hex(8)
-        files: dict[str, Entry] = {}
+        files = {**self.elsewhere}
         uploads: list[tuple[Path, str]] = []
         for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
             size, digest = self._hashes.of(path)
             known = before.get(digest)
             if known is None:
-                target = _object_of(write, number, path)
+                target = new_object(write, number, path.name)
                 known = before[digest] = Entry(target, size, digest)
                 uploads.append((path, target))
             files[path.relative_to(folder).as_posix()] = known
@@ -228,13 +236,13 @@ class Publication:
             state, version = self._read()
             if state is not None and not self._may_follow(state):
                 raise self._taken_over(state)
-            if state is not None and fresh:
-                self._lost = {entry.object for entry in state.files.values()}.difference(
-                    self._objects.names(OBJECTS)
-                )
+            files = state.files if state is not None else {}
+            self.elsewhere = {name: entry for name, entry in files.items() if is_of_part(entry.object)}
+            if fresh:
+                self._lost = {e.object for e in files.values()}.difference(self._objects.names(OBJECTS))
             try:
                 with locked(self.folder.parent / ".fetching.lock", "fetches it", SECONDS_TO_FETCH):
-                    self._make_folder(state.files if state is not None else {})
+                    self._make_folder({n: e for n, e in files.items() if n not in self.elsewhere})
             except FileNotFoundError as error:
                 if state is None or state.write == seen:
                     what = f"its manifest names an object that is gone ({error.filename})"
@@ -290,7 +298,7 @@ class Publication:
             data, about = self._objects.read(MANIFEST)
         except FileNotFoundError:
             return None, {}
-        return decode(data, f"{self.uri}/{MANIFEST}"), _version(about)
+        return decode(data, f"{self.uri}/{MANIFEST}"), version_of(about)
 
     def _write(self, state: Manifest) -> None:
         """Put a manifest in the place of the one that this process knows of."""
@@ -299,7 +307,7 @@ class Publication:
         for attempt in range(1, TRIES + 1):
             mode: Any = "create" if self._state is None else self._version
             try:
-                self._version = _version(
+                self._version = version_of(
                     obstore.put(self._objects.store, MANIFEST, state.encode(), mode=mode)
                 )
                 break
@@ -332,16 +340,6 @@ class Publication:
         return error
 
     def _unnamed(self, files: Mapping[str, Entry]) -> list[str]:
-        """What writers that were killed have left."""
+        """What writers that were killed have left, and was not of a part."""
         named = {entry.object for entry in files.values()}
-        return [path for path in self._objects.names(OBJECTS) if path not in named]
-
-
-def _object_of(write: str, number: int, path: Path) -> str:
-    """The name of a new object."""
-    return f"{OBJECTS}/{write}/{number:05d}-{_UNSAFE.sub('_', path.name)}"
-
-
-def _version(about: Mapping[str, Any]) -> dict[str, str]:
-    """What a conditional write names: S3 and Azure go by the tag, Google by the version."""
-    return {name: about[name] for name in ("e_tag", "version") if about.get(name) is not None}
+        return [path for path in self._objects.names(OBJECTS) if path not in named and not is_of_part(path)]

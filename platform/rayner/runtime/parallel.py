@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import RaynerError
-from rayner.runtime.cluster import ensure_ray, this_node
+from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room
 from rayner.runtime.faults import first_line, lost_errors
 
@@ -23,7 +23,7 @@ AHEAD = 16
 
 
 def parallel_map(
-    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None, *, here: bool = False
+    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None
 ) -> Iterator[Result]:
     """The result of every part, in the order in which parts get done.
 
@@ -33,31 +33,27 @@ def parallel_map(
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
             grows in the meantime.
-        here: on this node alone, whose folders others do not see.
 
     Raises:
         RaynerError: as `work` raised it; or the process of a part died each time that it was run.
         InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`, at the start or once all
             nodes with CPUs went.
     """
-    cpus = cpus_here if here else cluster_cpus
-    # Tasks would wait for ever on a node without CPUs.
-    if workers == 0 or cpus() < 1:
+    if workers == 0:
         yield from map(work, parts)
         return
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    ensure_ray()
     # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
     shared = [ray.put(work)]
-    where: Any = NodeAffinitySchedulingStrategy(this_node(), soft=False) if here else "DEFAULT"
-    on_one = ray.remote(num_cpus=1, scheduling_strategy=where)
+    on_one = ray.remote(num_cpus=1)
     task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
     try:
         while True:
-            room = (cpus() + AHEAD if workers is None else workers) - len(running)
+            room = (cluster_cpus() + AHEAD if workers is None else workers) - len(running)
             running |= {task.remote(shared, part): part for part in itertools.islice(waiting, max(0, room))}
             if not running:
                 return
@@ -86,15 +82,6 @@ def parallel_map(
         # which it begins ends this process (ray-project/ray#54846).
         for unfinished in running:
             ray.cancel(unfinished)
-
-
-def cpus_here() -> int:
-    """The CPUs that this process's cluster has on this node; starts one where there is none."""
-    import ray
-
-    ensure_ray()
-    here = this_node()
-    return int(sum(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["NodeID"] == here))
 
 
 def cluster_cpus() -> int:

@@ -18,7 +18,7 @@ from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.runtime.corpora import labelled_contexts as module
 from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
 from rayner.runtime.corpora.convert import convert
-from rayner.runtime.corpora.kept_parts import PARTS as CONVERTED
+from rayner.runtime.corpora.part_folders import HIDDEN as CONVERTED
 from rayner.supervision.context_rows import ContextRow, read_context_rows
 from rayner.supervision.endpoint import Endpoint
 from rayner.supervision.generation import generate_usable

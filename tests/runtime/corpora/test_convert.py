@@ -270,7 +270,7 @@ out = Path(sys.argv[2])
 
 def waits(document):
     # For good, once there is enough to go on from.
-    while len(list(out.glob(".parts/*.json"))) >= 3:
+    while len(list(out.glob(".parts/*/part.json"))) >= 3:
         time.sleep(0.02)
     return document, {}
 
@@ -290,12 +290,12 @@ def test_a_killed_driver_goes_on_where_it_stopped(
     command = [sys.executable, "-c", DRIVER, str(files), str(out), str(workers)]
     driver = subprocess.Popen(command, env=request.getfixturevalue("joining") if workers else None)
     try:
-        wait_for(lambda: len(list(out.glob(".parts/*.json"))) >= 3, process=driver)
+        wait_for(lambda: len(list(out.glob(".parts/*/part.json"))) >= 3, process=driver)
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
     assert not (out / "counts.json").exists()
-    assert 3 <= len(list(out.glob(".parts/*.json"))) < 9
+    assert 3 <= len(list(out.glob(".parts/*/part.json"))) < 9
     assert timeless(convert([files], out, workers=0)) == timeless(undisturbed)
     assert content(out) == content(tmp_path / "undisturbed")
 

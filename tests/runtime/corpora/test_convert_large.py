@@ -23,6 +23,7 @@ from rayner.errors import FileError
 from rayner.runtime import repeated_ids
 from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import convert
+from rayner.runtime.corpora.part_folders import Output
 
 FEW = settings(max_examples=20)
 mentions = st.lists(st.just({"start": 0, "end": 1, "type": "PER"}), max_size=2)
@@ -146,7 +147,7 @@ def test_parts_of_a_file_have_the_size_of_their_part(tmp_path: Path) -> None:
     write_lines(tmp_path / "in.jsonl", 100)
     with parts_of(200):
         parts = kept_parts.cut_parts(find_units(tmp_path), "test")
-        split = kept_parts.split_large(parts, "test", tmp_path / "out", map)
+        split = kept_parts.split_large(parts, "test", Output(tmp_path / "out"), map)
     assert len(parts) == 1 < len(split)
     assert all(len(part.of.units) == 1 for part in split)
     assert len({part.key for part in split}) == len(split)

@@ -1,9 +1,8 @@
-"""Corpora at URIs, converted on nodes that have fetched nothing yet; and what is only here stays here."""
+"""Corpora at URIs, converted on nodes that have fetched nothing yet."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from rayner.data.readers import Unit, find_units
 from rayner.errors import FileError, InputError, RaynerError, StorageError
 from rayner.files import fetching
 from rayner.files.places import place_of
-from rayner.runtime import faults, parallel
+from rayner.runtime import faults
 from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import convert
 from tests.object_storage import BUCKET, Storage
@@ -69,26 +68,3 @@ def test_a_file_that_is_gone_when_it_is_read_is_no_reason_to_reject(
     (tmp_path / "a.jsonl").write_text('{"text": "Ann ran."}\n')
     with pytest.raises(RaynerError, match=r"a\.jsonl: No such file"):
         convert([tmp_path / "a.jsonl"], tmp_path / "out", workers=0)
-
-
-@pytest.mark.parametrize("to", ["parquet", "jsonl"])
-def test_what_is_made_for_a_uri_is_made_on_this_node(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
-) -> None:
-    """Other nodes have a RAYNER_LOCAL of their own, where nobody would look for their parts."""
-    told: list[bool] = []
-    original: Callable[..., Any] = parallel.parallel_map
-
-    def mapped(*arguments: Any, here: bool = False, **options: Any) -> Any:
-        told.append(here)
-        return original(*arguments, here=here, **options)
-
-    monkeypatch.setattr("rayner.runtime.corpora.kept_parts.parallel_map", mapped)
-    (tmp_path / "a.jsonl").write_text('{"text": "Ann ran."}\n')
-    uri = Path(f"s3://{BUCKET}/conversion/{to}")
-    assert convert([tmp_path / "a.jsonl"], uri, workers=0, to=to)["documents"] == 1
-    assert told
-    assert all(told)
-    told.clear()
-    convert([tmp_path / "a.jsonl"], tmp_path / "out", workers=0, to=to)
-    assert not any(told)

@@ -355,8 +355,9 @@ def test_the_command_offers_every_writer() -> None:
 def test_another_try_of_a_part_may_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And who is slower leaves alone what others have under way."""
     document = Document("d", "one two", (Mention(0, 3, "A"),))
-    write_parquet([document], tmp_path / "part.parquet")
-    part = taken.Taken(tmp_path / "part.parquet", np.ones(1, bool))
+    source = tmp_path / "part" / "documents.parquet"
+    write_parquet([document], source)
+    part = taken.Taken(source, np.ones(1, bool))
     folder = part.written("jsonl")
     under_way = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
     under_way.mkdir()
@@ -370,7 +371,7 @@ def test_another_try_of_a_part_may_be_faster(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Path, "rename", slower)
     taken._write("jsonl", part)
-    assert sorted(tmp_path.iterdir()) == sorted([folder, under_way, part.source])
+    assert sorted(tmp_path.iterdir()) == sorted([folder, under_way, source.parent])
     assert (folder / "written.json").exists()
 
 

@@ -35,10 +35,10 @@ from rayner.runtime.corpora.kept_parts import (
     cut_parts,
     mapper_for,
     read_parts,
-    remove_parts,
     split_large,
     unchanged,
 )
+from rayner.runtime.corpora.part_folders import HIDDEN, Output
 from rayner.runtime.parallel import code_digest
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -75,7 +75,7 @@ def convert(
     input each. What the format cannot hold is counted, and listed by document in `losses.jsonl`.
 
     A killed conversion goes on where it stopped; a finished one of the same files is not done again. On a
-    cluster, inputs and output must be on storage that all nodes see.
+    cluster, inputs and output must be on storage that all nodes see, or at URIs.
 
     Args:
         workers: Ray tasks at once; 0 reads in this process, None decides by the size of the input.
@@ -195,31 +195,30 @@ def process(
         InputError: another process works in `out`.
     """
     with worked_on(out, DOING, fresh) as (folder, publication):
-        here = publication is not None
         check_out(folder)
         _guard(folder)
-        with nullcontext() if here else locked(folder / LOCK, DOING):
-            return _process_into(units, change, purpose, folder, workers, here, fresh, to, small, part_bytes)
+        with locked(folder / LOCK, DOING) if publication is None else nullcontext():
+            output = Output(folder, publication)
+            return _process_into(units, change, purpose, output, workers, fresh, to, small, part_bytes)
 
 
 def _process_into(
     units: Sequence[Unit],
     change: Change,
     purpose: str,
-    out: Path,
+    output: Output,
     workers: int | None,
-    here: bool,
     fresh: bool,
     to: str,
     small: int,
     part_bytes: int | None,
 ) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
-    started = time.monotonic()
+    started, out = time.monotonic(), output.folder
     doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
     parts = cut_parts(units, purpose, part_bytes)
     key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
     finished = _read_counts(out)
-    if finished.get("key") == key and not fresh and _holds_documents(out):
+    if finished.get("key") == key and not fresh and _holds_documents(output):
         log.info("%s is up to date", out)
         return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
             "notes"
@@ -228,15 +227,15 @@ def _process_into(
         what = "holds a conversion of other files or in another format, on which someone may have worked"
         raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
     if fresh:
-        remove_parts(out)
-    mapper = mapper_for(parts, workers, small, here)
-    parts = split_large(parts, purpose, out, mapper, part_bytes)
-    read_parts(parts, change, out, mapper, doing)
+        output.forget_parts()
+    mapper = mapper_for(parts, workers, small)
+    parts = split_large(parts, purpose, output, mapper, part_bytes)
+    read_parts(parts, change, output, mapper, doing)
     # Until all is in its place again, the folder does not count as finished.
     (out / COUNTS).unlink(missing_ok=True)
-    assembled = assemble(parts, out, to, mapper)
+    assembled = assemble(parts, output, to, mapper)
     if not assembled.documents:
-        remove_parts(out)
+        output.forget_parts()
         raise _nothing(out, to, assembled)
     _warn("left out, as documents have no place for it", assembled.ignored)
     _warn(f"lost, as {to} has no place for it", assembled.lost)
@@ -249,7 +248,7 @@ def _process_into(
     finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
     with whole_file(out / COUNTS) as path:
         path.write_text(json.dumps(finished, ensure_ascii=False, indent=1), "utf-8")
-    remove_parts(out)
+    output.end()
     return counts, assembled.notes
 
 
@@ -297,12 +296,12 @@ def _guard(out: Path) -> None:
 def _is_ours(out: Path) -> bool:
     # An object that was lost at a URI is an empty file, where the work starts over.
     is_lost = (out / COUNTS).exists() and not (out / COUNTS).stat().st_size
-    return is_lost or "key" in _read_counts(out) or any(out.glob(".parts"))
+    return is_lost or "key" in _read_counts(out) or (out / HIDDEN).exists()
 
 
-def _holds_documents(out: Path) -> bool:
+def _holds_documents(output: Output) -> bool:
     """Whether a finished folder still has any: who removed them would be told that all is done."""
-    return any(path.name not in _BESIDE for path in out.iterdir())
+    return output.is_whole() and any(name not in _BESIDE for name in output.names())
 
 
 def _read_counts(out: Path) -> dict[str, Any]:

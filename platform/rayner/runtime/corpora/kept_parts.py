@@ -1,8 +1,8 @@
 """A corpus read in parts, each part kept when it is done, and put together at the end.
 
-While the work goes on, the parts lie in a hidden folder of the output: `KEY.parquet` (documents),
-`KEY.ids.parquet` (their ids, hashes, places and notes) and, last, `KEY.json` (counts and rejects). The key is
-that of the files' names, sizes and times and of what is done with the documents.
+Each part is a folder (see `part_folders`) of `documents.parquet`, `ids.parquet` (their ids, hashes, places
+and notes) and `part.json` (counts and rejects). Its name is the part's key: that of the files' names, sizes
+and times and of what is done with the documents.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -30,11 +29,12 @@ from rayner.data.example_shards import canonical
 from rayner.data.readers import Reading, Reject, Unit, read_unmerged
 from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, join
-from rayner.data.schema import Document, documents_from_table
+from rayner.data.schema import Document
 from rayner.data.writers import write_parquet
 from rayner.errors import CorpusError, FileError, RaynerError, StorageError
 from rayner.files.fetching import local
 from rayner.files.whole import whole_file
+from rayner.runtime.corpora.part_folders import Output, put_whole
 from rayner.runtime.corpora.taken import Taken, take_as, take_as_parquet
 from rayner.runtime.faults import pause, read_fault
 from rayner.runtime.parallel import parallel_map
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
-PARTS = ".parts"
-CUTS = "cuts"
-"""The folder among the parts that says where large files were cut."""
+DOCUMENTS = "documents.parquet"
+IDS = "ids.parquet"
+COUNTS = "part.json"
+_CUTS = "cuts"
+"""The purpose of the folders among those of parts that say where large files were cut."""
 
 T = TypeVar("T")
 
@@ -96,10 +98,9 @@ def cut_parts(units: Iterable[Unit], purpose: str, part_bytes: int | None = None
 
 
 def split_large(
-    parts: Sequence[Part], purpose: str, out: Path, mapper: ParallelMap, part_bytes: int | None = None
+    parts: Sequence[Part], purpose: str, output: Output, mapper: ParallelMap, part_bytes: int | None = None
 ) -> list[Part]:
     """The parts, with those of large files cut further. What is not cut yet is read once for that."""
-    folder = out / PARTS / CUTS
     large = {
         unit: part.key
         for part in parts
@@ -107,30 +108,33 @@ def split_large(
         for unit in part.of.units
         if scans.is_large(unit)
     }
-    missing = [unit for unit in large if not scans.are_known(folder, unit)]
-    for _ in track(mapper(partial(_cut, folder), missing), len(missing), "cut large files"):
+    if not large:
+        return [*parts]
+    cuts = {unit: cut_parts([unit], _CUTS)[0] for unit in large}
+    there = output.finished_parts()
+    missing = [part for part in cuts.values() if part.key not in there]
+    for _ in track(mapper(partial(_cut, output.parts), missing), len(missing), "cut large files"):
         pass
+    output.fetch([part.key for part in cuts.values()], lambda _: True)
+
+    def pieces(units: Iterable[Unit]) -> Iterator[Unit]:
+        for unit in units:
+            yield from scans.parts_of(output.known / cuts[unit].key, unit) if unit in large else [unit]
+
     again = set(large.values())
     return [
         piece
         for part in parts
-        for piece in (
-            cut_parts(_pieces(folder, part.of.units, large), purpose, part_bytes)
-            if part.key in again
-            else [part]
-        )
+        for piece in (cut_parts(pieces(part.of.units), purpose, part_bytes) if part.key in again else [part])
     ]
 
 
-def mapper_for(
-    parts: Sequence[Part | scans.Part], workers: int | None, small: int, here: bool = False
-) -> ParallelMap:
+def mapper_for(parts: Sequence[Part | scans.Part], workers: int | None, small: int) -> ParallelMap:
     """How parts are worked on: by so many Ray tasks at once, or in this process.
 
     Args:
         workers: 0 for this process; None decides by the size of the parts and by how many there are.
         small: parts of fewer bytes together are worked on in this process where `workers` is None.
-        here: on this node alone, whose folders others do not see.
     """
     files = [part.of if isinstance(part, Part) else part for part in parts]
     if workers is None and sum(part.size for part in files) < small:
@@ -138,48 +142,52 @@ def mapper_for(
 
     def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         alone = workers is None and len(parts) < 2
-        return parallel_map(work, parts, 0 if alone else workers, here=here)
+        return parallel_map(work, parts, 0 if alone else workers)
 
     return mapper
 
 
-def read_parts(parts: Sequence[Part], change: Change, out: Path, mapper: ParallelMap, label: str) -> None:
+def read_parts(
+    parts: Sequence[Part], change: Change, output: Output, mapper: ParallelMap, label: str
+) -> None:
     """Read and change the documents of those parts that are not there yet."""
-    folder = out / PARTS
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = [part for part in parts if not (folder / f"{part.key}.json").exists()]
+    there = output.finished_parts()
+    missing = [part for part in parts if part.key not in there]
     if len(missing) < len(parts):
         log.info("%s: going on after %d of %d parts", label, len(parts) - len(missing), len(parts))
-    for _ in track(mapper(partial(_read_part, change, folder), missing), len(missing), label):
+    for _ in track(mapper(partial(_read_part, change, output.parts), missing), len(missing), label):
         pass
+    output.fetch([part.key for part in parts], {IDS, COUNTS}.__contains__)
 
 
-def assemble(parts: Sequence[Part], out: Path, to: str, mapper: ParallelMap) -> Assembled:
-    """Put the parts together in `out`, each document once: `documents-*`, or files of other names, in the
-    format `to`, and `rejects.jsonl`; what the format cannot hold is in `losses.jsonl`.
+def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap) -> Assembled:
+    """Put the parts together in the output, each document once: `documents-*`, or files of other names, in
+    the format `to`, and `rejects.jsonl`; what the format cannot hold is in `losses.jsonl`.
     """
-    folder = out / PARTS
     counted = {name: Counter() for name in ("mentions", "repaired", "ignored")}
     notes: dict[str, list[int]] = {}
     rejected = 0
     taken: list[Taken] = []
     with (
         TemporaryDirectory(prefix="rayner-ids-") as ids,
-        whole_file(out / "rejects.jsonl") as path,
+        whole_file(output.folder / "rejects.jsonl") as path,
         path.open("w", encoding="utf-8") as rejects,
     ):
-        found = _repeated(parts, folder, Path(ids))
+        found = _repeated(parts, output.known, Path(ids))
         upcoming = next(found, None)
         for number, part in enumerate(parts):
-            sidecar = json.loads((folder / f"{part.key}.json").read_text("utf-8"))
-            for name, counter in counted.items():
-                counter.update(sidecar[name])
-            told = pq.read_table(folder / f"{part.key}.ids.parquet", columns=["notes"])["notes"]
+            folder = output.known / part.key
+            sidecar = json.loads((folder / COUNTS).read_text("utf-8"))
+            told = pq.read_table(folder / IDS, columns=["notes"])["notes"]
             kept, clashes = np.ones(len(told), bool), list[dict[str, Any]]()
             if upcoming is not None and upcoming["block"][0].as_py() == number:
                 kept[upcoming["row"].to_numpy()] = False
                 clashes = clashes_of(upcoming)
                 upcoming = next(found, None)
+            for name, counter in counted.items():
+                # Of a part of which not all is kept, those are known once what is kept is written.
+                if name != "mentions" or kept.all():
+                    counter.update(sidecar[name])
             for row in chain(sidecar["rejects"], clashes):
                 rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
                 rejected += 1
@@ -187,55 +195,51 @@ def assemble(parts: Sequence[Part], out: Path, to: str, mapper: ParallelMap) -> 
             for text in told.filter(pa.array(kept)).to_pylist():
                 _add(notes, json.loads(text))
             if kept.any():
-                taken.append(Taken(folder / f"{part.key}.parquet", kept))
-            counted["mentions"].subtract(_left_out(folder / f"{part.key}.parquet", kept))
+                taken.append(Taken(output.parts / part.key / DOCUMENTS, kept))
     mentions, repaired, ignored = (+counter for counter in counted.values())
     documents = sum(int(one.kept.sum()) for one in taken)
     lost: Counter[str] = Counter()
     if to == "parquet":
-        take_as_parquet(taken, out, mapper)
+        mentions += take_as_parquet(taken, output, mapper)
     else:
-        documents, mentions, lost = take_as(to, taken, out, mapper)
+        documents, mentions, lost = take_as(to, taken, output, mapper)
     return Assembled(documents, mentions, repaired, ignored, rejected, notes, lost)
 
 
-def remove_parts(out: Path) -> None:
-    """Forget the parts."""
-    shutil.rmtree(out / PARTS, ignore_errors=True)
+def _cut(folder: Path, part: Part) -> None:
+    (unit,) = part.of.units
 
+    def cut(made: Path) -> None:
+        with_patience(partial(scans.parts_of, made, unit), unit)
+        part.of.check_unchanged()
 
-def _cut(folder: Path, unit: Unit) -> None:
-    with_patience(partial(scans.parts_of, folder, unit), unit)
-
-
-def _pieces(folder: Path, units: Iterable[Unit], large: Collection[Unit]) -> Iterator[Unit]:
-    for unit in units:
-        yield from scans.parts_of(folder, unit) if unit in large else [unit]
+    put_whole(folder / part.key, cut)
 
 
 def _read_part(change: Change, folder: Path, part: Part) -> None:
+    put_whole(folder / part.key, partial(_read_into, change, part))
+
+
+def _read_into(change: Change, part: Part, folder: Path) -> None:
     reading = join(map(read_patiently, part.of.units))
     part.of.check_unchanged()
     changed = _changed(reading, change)
     hashes = [digest_of(document) for document in reading.documents]
-    write_parquet((document for document, _ in changed), folder / f"{part.key}.parquet")
+    write_parquet((document for document, _ in changed), folder / DOCUMENTS)
     ids = {
         "document_id": pa.array([d.document_id for d in reading.documents], pa.string()),
         "digest": pa.array(hashes, pa.binary()),
         "place": pa.array([str(place) for place in reading.places], pa.string()),
         "notes": pa.array([json.dumps(notes) for _, notes in changed], pa.string()),
     }
-    with whole_file(folder / f"{part.key}.ids.parquet") as path:
-        pq.write_table(pa.table(ids), path)
+    pq.write_table(pa.table(ids), folder / IDS)
     sidecar = {
         "mentions": Counter(m.type for document, _ in changed for m in document.mentions),
         "repaired": reading.repaired,
         "ignored": reading.ignored,
         "rejects": [reject.to_row() for reject in reading.rejects],
     }
-    # Last: where this is, the other two are.
-    with whole_file(folder / f"{part.key}.json") as path:
-        path.write_text(json.dumps(sidecar, default=str), "utf-8")
+    (folder / COUNTS).write_text(json.dumps(sidecar, default=str), "utf-8")
 
 
 def _changed(reading: Reading, change: Change) -> list[tuple[Document, Notes]]:
@@ -307,7 +311,7 @@ def digest_of(document: Document) -> bytes:
 
 def _repeated(parts: Sequence[Part], folder: Path, temporary: Path) -> Iterator[pa.Table]:
     """For each part with documents whose id an earlier one has, those, in the order of the parts."""
-    paths = [folder / f"{part.key}.ids.parquet" for part in parts]
+    paths = [folder / part.key / IDS for part in parts]
     documents = sum(pq.read_metadata(path).num_rows for path in paths)
 
     def tables(columns: list[str]) -> Iterator[pa.Table]:
@@ -330,14 +334,6 @@ def clashes_of(again: pa.Table) -> list[dict[str, Any]]:
         ).to_row()
         for row in rows
     ]
-
-
-def _left_out(source: Path, kept: np.ndarray) -> Counter[str]:
-    """The mentions of the documents of a part that are not kept, by type."""
-    if kept.all():
-        return Counter()
-    table = pq.read_table(source).filter(pa.array(~kept))
-    return Counter(m.type for document in documents_from_table(table) for m in document.mentions)
 
 
 def _add(total: dict[str, list[int]], notes: Notes) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.schema import Document, documents_from_table
-from rayner.data.writers import WRITERS, write_parquet
-from rayner.files.whole import partial_name, whole_file
+from rayner.data.writers import WRITERS
+from rayner.files.whole import whole_file
+from rayner.runtime.corpora.part_folders import Output, here, put_whole
 from rayner.runtime.progress import track
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 LOSSES = "losses.jsonl"
 _ROWS = 256
-_BESIDE = ("written.json", LOSSES)
+_COUNTS = "written.json"
+_BESIDE = (_COUNTS, LOSSES)
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A Parquet file of documents, and which of them are kept: bool [N]."""
+    """The Parquet file of documents in a part's folder, and which of them are kept: bool [N]."""
 
     source: Path
     kept: np.ndarray
@@ -47,113 +48,101 @@ class Taken:
     def documents(self) -> Iterator[Document]:
         """Those that are kept."""
         first = 0
-        for batch in pq.ParquetFile(self.source).iter_batches(_ROWS):
-            kept = self.kept[first : first + len(batch)]
-            yield from documents_from_table(batch.filter(pa.array(kept)))
-            first += len(batch)
+        with here(self.source) as path:
+            for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+                kept = self.kept[first : first + len(batch)]
+                yield from documents_from_table(batch.filter(pa.array(kept)))
+                first += len(batch)
 
     def written(self, to: str) -> Path:
         """The folder in which they lie in the format, once they are written."""
         digest = hashlib.sha256(np.packbits(self.kept).tobytes()).hexdigest()[:16]
-        return self.source.with_name(f"{self.source.stem}.{to}-{digest}")
+        folder = self.source.parent
+        return folder.with_name(f"{folder.name}.{to}-{digest}")
 
 
-def take_as_parquet(taken: Sequence[Taken], out: Path, mapper: ParallelMap) -> None:
-    """Bring the documents into `out`, a file for each part."""
-    _remove_stale(out)
-    cut: list[_Cut] = []
+def take_as_parquet(taken: Sequence[Taken], output: Output, mapper: ParallelMap) -> Counter[str]:
+    """Bring the documents into the output, a file for each part: its own, where all of it is kept.
+
+    Returns:
+        mentions by type, of the other parts.
+    """
+    types = Counter[str]()
+    _write_missing("parquet", [part for part in taken if not part.kept.all()], output, mapper)
+    _remove_stale(output)
     for number, part in enumerate(taken):
-        target = out / f"documents-{number:05d}.parquet"
-        if part.kept.all():
-            _link(part.source, target)
-        else:
-            cut.append(_Cut(part, target))
-    for _ in track(mapper(_write_parquet, cut), len(cut), "write parquet"):
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A part of which not all is kept, and the file for what is."""
-
-    part: Taken
-    target: Path
-
-    def __str__(self) -> str:
-        return str(self.part)
-
-
-def _write_parquet(cut: _Cut) -> None:
-    write_parquet(cut.part.documents(), cut.target)
+        folder = part.source.parent
+        if not part.kept.all():
+            folder = part.written("parquet")
+            types.update(_counts(output, folder.name)["types"])
+        output.place(folder.name, part.source.name, f"documents-{number:05d}.parquet")
+    return types
 
 
 def take_as(
-    to: str, taken: Sequence[Taken], out: Path, mapper: ParallelMap
+    to: str, taken: Sequence[Taken], output: Output, mapper: ParallelMap
 ) -> tuple[int, Counter[str], Counter[str]]:
     """Write the documents in another format, in parts that a later call does not write again.
 
     Returns:
         documents, mentions by type, and what was lost by what it is; `losses.jsonl` has that by document.
     """
-    missing = [part for part in taken if not part.written(to).exists()]
+    _write_missing(to, taken, output, mapper)
+    _remove_stale(output)
+    documents, number = 0, 0
+    types, lost = Counter[str](), Counter[str]()
+    with whole_file(output.folder / LOSSES) as path, path.open("wb") as losses:
+        for folder in (part.written(to).name for part in taken):
+            counts = _counts(output, folder)
+            documents += counts["documents"]
+            types.update(counts["types"])
+            lost.update(counts["lost"])
+            with (output.known / folder / LOSSES).open("rb") as file:
+                shutil.copyfileobj(file, losses)
+            for name in output.files(folder):
+                if name in _BESIDE:
+                    continue
+                target = name
+                if not WRITERS[to].named_by_document:
+                    target = f"documents-{number:05d}{Path(name).suffix}"
+                    number += 1
+                output.place(folder, name, target)
+    return documents, Counter(dict(types.most_common())), lost
+
+
+def _write_missing(to: str, taken: Sequence[Taken], output: Output, mapper: ParallelMap) -> None:
+    """Write the documents of those parts that are not written yet."""
+    there = output.finished_parts()
+    missing = [part for part in taken if part.written(to).name not in there]
     if len(missing) < len(taken):
         log.info("%s: going on after %d of %d parts", to, len(taken) - len(missing), len(taken))
     for _ in track(mapper(partial(_write, to), missing), len(missing), f"write {to}"):
         pass
-    _remove_stale(out)
-    documents, number = 0, 0
-    types, lost = Counter[str](), Counter[str]()
-    with whole_file(out / LOSSES) as path, path.open("wb") as losses:
-        for folder in (part.written(to) for part in taken):
-            counts = json.loads((folder / "written.json").read_text("utf-8"))
-            documents += counts["documents"]
-            types.update(counts["types"])
-            lost.update(counts["lost"])
-            with (folder / LOSSES).open("rb") as file:
-                shutil.copyfileobj(file, losses)
-            for source in sorted(path for path in folder.iterdir() if path.name not in _BESIDE):
-                name = source.name
-                if not WRITERS[to].named_by_document:
-                    name = f"documents-{number:05d}{source.suffix}"
-                    number += 1
-                _link(source, out / name)
-    return documents, Counter(dict(types.most_common())), lost
+    output.fetch([part.written(to).name for part in taken], _BESIDE.__contains__)
+
+
+def _counts(output: Output, folder: str) -> dict[str, Any]:
+    return json.loads((output.known / folder / _COUNTS).read_text("utf-8"))
 
 
 def _write(to: str, part: Taken) -> None:
-    writer, folder = WRITERS[to], part.written(to)
-    partial_folder = folder.with_name(partial_name(folder.name))
-    partial_folder.mkdir()
-    path = partial_folder / f"documents{writer.suffix}" if writer.suffix else partial_folder
-    written = writer.write(part.documents(), path)
+    put_whole(part.written(to), partial(_write_into, to, part))
+
+
+def _write_into(to: str, part: Taken, folder: Path) -> None:
+    writer = WRITERS[to]
+    written = writer.write(
+        part.documents(), folder / f"documents{writer.suffix}" if writer.suffix else folder
+    )
     counts = {"documents": written.documents, "types": written.types, "lost": written.dropped}
-    (partial_folder / "written.json").write_text(json.dumps(counts, ensure_ascii=False), "utf-8")
-    with (partial_folder / LOSSES).open("w", encoding="utf-8") as file:
+    (folder / _COUNTS).write_text(json.dumps(counts, ensure_ascii=False), "utf-8")
+    with (folder / LOSSES).open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(loss.to_row(), ensure_ascii=False) + "\n" for loss in written.losses)
-    try:
-        partial_folder.rename(folder)
-    except OSError:
-        # Another try of the same part may have been faster.
-        shutil.rmtree(partial_folder, ignore_errors=True)
-        if not folder.exists():
-            raise
 
 
-def _remove_stale(out: Path) -> None:
+def _remove_stale(output: Output) -> None:
     """Remove what an earlier conversion put in place, in whatever format."""
-    pairs = [path for notes in out.glob("*.ann") for path in (notes, notes.with_suffix(".txt"))]
-    _remove([*out.glob("documents-*"), *pairs, out / LOSSES])
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        # Not every file system has links.
-        with whole_file(target) as path:
-            shutil.copyfile(source, path)
+    names = output.names()
+    notes = [name for name in names if name.endswith(".ann")]
+    texts = [f"{Path(name).stem}.txt" for name in notes]
+    output.remove([LOSSES, *notes, *texts, *(name for name in names if name.startswith("documents-"))])
