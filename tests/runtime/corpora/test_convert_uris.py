@@ -12,7 +12,7 @@ import pytest
 
 from rayner.data import scans
 from rayner.data.readers import find_units
-from rayner.errors import CorpusError, StorageError
+from rayner.errors import CorpusError, InputError, StorageError
 from rayner.files import fetching, objects, publishing
 from rayner.files.fetching import local
 from rayner.files.manifests import decode
@@ -239,7 +239,7 @@ def test_a_corpus_of_which_nothing_comes_out_leaves_what_was_there(
     check_only_what_is_named(storage, "nothing")
 
 
-def test_what_is_lost_of_a_finished_one_is_made_again(
+def test_what_is_lost_of_a_finished_one_is_told_and_made_again_when_asked(
     storage: Storage, corpus: Path, apart: list[Any]
 ) -> None:
     import obstore
@@ -249,7 +249,9 @@ def test_what_is_lost_of_a_finished_one_is_made_again(
     before, worked = content(place), len(apart)
     lost = next(name for name in storage.objects("conversions/lost/") if name.endswith("documents.parquet"))
     obstore.delete(storage.store(), [lost])
-    convert([corpus], Path(place), workers=0)
+    with pytest.raises(InputError, match=r"names an object that is gone .*start over"):
+        convert([corpus], Path(place), workers=0)
+    convert([corpus], Path(place), workers=0, fresh=True)
     assert len(apart) == 2 * worked
     assert content(place) == before
     check_only_what_is_named(storage, "lost")

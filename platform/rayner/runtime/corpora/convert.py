@@ -301,7 +301,8 @@ def _is_ours(out: Path) -> bool:
 
 def _holds_documents(output: Output) -> bool:
     """Whether a finished folder still has any: who removed them would be told that all is done."""
-    return output.is_whole() and any(name not in _BESIDE for name in output.names())
+    output.check_whole()
+    return any(name not in _BESIDE for name in output.names())
 
 
 def _read_counts(out: Path) -> dict[str, Any]:

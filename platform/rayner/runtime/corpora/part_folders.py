@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rayner.errors import StorageError
+from rayner.errors import InputError, StorageError
 from rayner.files.fetching import copy_some
 from rayner.files.manifests import MANIFEST, PARTS, Entry
 from rayner.files.objects import Objects
@@ -98,10 +98,17 @@ class Output:
         """What lies in the output."""
         return {path.name for path in self.folder.iterdir()}.union(self._elsewhere())
 
-    def is_whole(self) -> bool:
-        """Whether at a URI nothing is lost of what was made of parts."""
+    def check_whole(self) -> None:
+        """Find out whether at a URI anything is lost of what was made of parts.
+
+        Raises:
+            InputError: something is.
+        """
         objects = {entry.object for entry in self._elsewhere().values()}
-        return not objects or objects.issubset(self._objects.names(PARTS))
+        if self._publication is not None and objects and (gone := objects - {*self._objects.names(PARTS)}):
+            what = f"its manifest names an object that is gone ({self._publication.uri}/{min(gone)})"
+            hint = "restore the object, start over if the command has --fresh, or name another place"
+            raise InputError(self._publication.uri, what, hint)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files of the output."""
