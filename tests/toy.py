@@ -91,7 +91,8 @@ class ToyPredictor:
 
     @torch.inference_mode()
     def forward(self, windows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
-        scores = self.model.eval()(self.task.collate(windows, []).ids).sigmoid().tolist()
+        ids = self.task.collate(windows, []).ids.to(self.model.shift.device)  # type: ignore[arg-type]
+        scores = self.model.eval()(ids).sigmoid().tolist()
         return [row[: window["length"]] for row, window in zip(scores, windows, strict=True)]
 
     def finish(self, item: Document, windows: Sequence[Any], scores: Sequence[list[float]]) -> Document:
