@@ -135,7 +135,7 @@ def _on_cpu(kwargs: Any) -> dict[str, Any]:
 
 
 def _each(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    """What becomes of each tensor, also in lists and tuples; with torch's own way a test takes twice the time."""
+    """What becomes of each tensor, also in lists and tuples; torch's own way takes a test twice the time."""
     if isinstance(value, Tensor):
         return change(value)
     return type(value)([_each(part, change) for part in value]) if type(value) in (list, tuple) else value
