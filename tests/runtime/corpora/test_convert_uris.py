@@ -274,3 +274,49 @@ def test_of_two_the_later_one_goes_on(
         process(find_units([corpus]), another, "change", Path(place), 0, fresh=False)
     convert([corpus], tmp_path / "out", workers=0)
     assert content(place) == content(tmp_path / "out")
+
+
+@pytest.mark.parametrize("lost", ["ids", "documents"])
+def test_a_part_whose_objects_a_later_run_removed_under_way_is_made_again(
+    storage: Storage, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """A task of a run that was replaced puts its part's manifest after the other one's --fresh."""
+    place, late = f"{HOME}/late-{lost}", list[str]()
+    put = publishing.Publication._write
+
+    def putting(publication: publishing.Publication, state: Any) -> None:
+        if "/parts/" in publication.uri and not late:
+            late.extend(e.object for name, e in state.files.items() if name.startswith(lost))
+            publication._objects.remove(late)
+        put(publication, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing.Publication, "_write", putting)
+        with pytest.raises(StorageError, match=r"is not whole .*; run the same command again"):
+            convert([corpus], Path(place), workers=0)
+    assert late
+    convert([corpus], Path(place), workers=0)
+    convert([corpus], tmp_path / "out", workers=0)
+    assert content(place) == content(tmp_path / "out")
+    check_only_what_is_named(storage, f"late-{lost}")
+
+
+def test_parts_that_a_run_left_at_its_very_end_go_with_the_next_one(
+    storage: Storage, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"{HOME}/left"
+    remove = objects.Objects.remove
+
+    def killed(found: objects.Objects, names: list[str]) -> None:
+        if any("/parts/" in name for name in names):
+            raise KeyboardInterrupt
+        remove(found, names)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects.Objects, "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            convert([corpus], Path(place), workers=0, to="jsonl")
+    before = content(place)
+    convert([corpus], Path(place), workers=0, to="jsonl")
+    assert content(place) == before
+    check_only_what_is_named(storage, "left")

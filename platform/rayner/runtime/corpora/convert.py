@@ -220,6 +220,8 @@ def _process_into(
     finished = _read_counts(out)
     if finished.get("key") == key and not fresh and _holds_documents(output):
         log.info("%s is up to date", out)
+        # A run that was killed at its very end has left its parts.
+        output.end()
         return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
             "notes"
         ]

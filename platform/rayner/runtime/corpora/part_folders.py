@@ -25,6 +25,7 @@ from rayner.files.whole import is_partial, partial_name, whole_file
 
 HIDDEN = ".parts"
 _AT_ONCE = 8
+_AGAIN = "run the same command again"
 _OWNER = "parts"
 """All machines that make parts: they work for a driver that has used the storage."""
 
@@ -63,18 +64,28 @@ class Output:
 
         Raises:
             TakenOverError: another process writes to the URI now.
-            StorageError: a folder is gone there, or the storage cannot be used.
+            StorageError: a folder is gone or not whole there, or the storage cannot be used.
         """
         publication = self._publication
         if publication is None:
             return
         publication.check()
+        there = {*self._objects.names(PARTS)}
 
         def fetch(name: str) -> None:
-            place = f"{publication.uri}/{PARTS}/{name}"
-            self._fetched[name] = copy_some(place, self.known / name, wanted)
-            if not self._fetched[name]:
-                raise StorageError(place, "is gone", "run the same command again")
+            below = f"{PARTS}/{name}/"
+            place, manifest = f"{publication.uri}/{PARTS}/{name}", below + MANIFEST
+            if manifest not in there:
+                raise StorageError(place, "is gone", _AGAIN)
+            try:
+                found = self._fetched[name] = copy_some(place, self.known / name, wanted)
+                gone = [entry.object for entry in found.values() if below + entry.object not in there]
+            except InputError as error:
+                gone = [error.what]
+            if gone:
+                # Put while another run started over, which removed what was there of it: it is made again.
+                self._objects.remove([manifest])
+                raise StorageError(place, f"is not whole ({gone[0]})", _AGAIN)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(fetch, names):
@@ -120,9 +131,14 @@ class Output:
         return self._publication.elsewhere if self._publication is not None else {}
 
     def forget_parts(self) -> None:
-        """Remove the folders of all parts, less what the output was made of before."""
+        """Remove the folders of all parts, less what the output was made of before.
+
+        Raises:
+            TakenOverError: another process writes to the URI now.
+        """
         shutil.rmtree(self.known, ignore_errors=True)
         if self._publication is not None:
+            self._publication.check()
             self._objects.remove([name for name in self._objects.names(PARTS) if name not in self._before])
 
     def end(self) -> None:
@@ -162,7 +178,7 @@ def here(file: Path) -> Iterator[Path]:
     folder, _, name = uri.rpartition("/")
     with TemporaryDirectory(prefix="rayner-part-") as passing:
         if name not in copy_some(folder, Path(passing), {name}.__contains__):
-            raise StorageError(uri, "is gone", "run the same command again")
+            raise StorageError(uri, "is gone", _AGAIN)
         yield Path(passing) / name
 
 
