@@ -47,7 +47,8 @@ def parallel_map(
     ensure_ray()
     # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
     shared = [ray.put(work)]
-    on_one = ray.remote(num_cpus=1)
+    # By name: in a trial of a sweep, what is unset means its placement group, which keeps no CPU for this.
+    on_one = ray.remote(num_cpus=1, scheduling_strategy="DEFAULT")
     task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
