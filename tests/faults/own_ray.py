@@ -20,6 +20,7 @@ import psutil
 from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException, ServerUnavailable
 
+from rayner.files.fetching import LOCAL_VARIABLE
 from tests.waiting import wait_for
 
 
@@ -155,6 +156,13 @@ class Nodes:
         address = next(self._addresses)
         with own_node(self.head, address, ["--num-cpus", "1"], folder, environment) as process:
             yield address, process
+
+    @contextlib.contextmanager
+    def apart(self, folder: Path, environment: Mapping[str, str]) -> Iterator[int]:
+        """A further node whose folder, made here, is its `RAYNER_LOCAL`; its process."""
+        folder.mkdir()
+        with self.one(folder, {**environment, LOCAL_VARIABLE: str(folder)}) as (_, process):
+            yield process
 
     def _end_one(self) -> None:
         _, stack = self._running.pop(self.addresses[0])

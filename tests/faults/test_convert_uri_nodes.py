@@ -63,9 +63,7 @@ def test_the_machines_of_the_driver_and_of_a_part_are_lost(
     with ExitStack() as stack:
 
         def machine(name: str) -> int:
-            (tmp_path / name).mkdir()
-            own = reached | {LOCAL_VARIABLE: str(tmp_path / name)}
-            return stack.enter_context(nodes.one(tmp_path / name, own))[1]
+            return stack.enter_context(nodes.apart(tmp_path / name, reached))
 
         def drive(name: str) -> subprocess.Popen[str]:
             (tmp_path / name).mkdir()

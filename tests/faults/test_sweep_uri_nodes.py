@@ -37,9 +37,8 @@ class Machines:
         nodes.have(0)
 
     def start(self, name: str) -> None:
-        (self._folder / name).mkdir()
-        own = self._reached | {LOCAL_VARIABLE: str(self._folder / name)}
-        self.processes[name] = self._stack.enter_context(self._nodes.one(self._folder / name, own))[1]
+        machine = self._nodes.apart(self._folder / name, self._reached)
+        self.processes[name] = self._stack.enter_context(machine)
 
     def tune(self, values: dict[str, Any], rates: list[float], *more: str) -> subprocess.Popen[str]:
         (self._folder / "recipe.yaml").write_text(yaml.safe_dump(values))

@@ -42,9 +42,7 @@ def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
     with ExitStack() as stack:
 
         def machine(name: str) -> int:
-            (tmp_path / name).mkdir()
-            own = reached | {LOCAL_VARIABLE: str(tmp_path / name)}
-            return stack.enter_context(nodes.one(tmp_path / name, own))[1]
+            return stack.enter_context(nodes.apart(tmp_path / name, reached))
 
         processes = {name: machine(name) for name in ("one", "other")}
         variables = {"RAY_ADDRESS": nodes.head.gcs, LOCAL_VARIABLE: str(tmp_path / "driver")}
