@@ -82,6 +82,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"training": {"precision": "float8"}}, r"training\.precision: .*bfloat16"),
         ({"types": [{"name": "PER"}, {"name": "PER"}]}, "'PER' occurs twice"),
         ({"types": [{"name": "PER"}, {"name": "?"}]}, r"types: '\?' is no type: .* name another$"),
+        ({"types": [{"name": "PER"}, {"name": " "}]}, r"types: ' ' is no name of a type: write one$"),
         ({"absent": [{"name": "?", "description": "any"}]}, r"'\?' is no type"),
         ({"model": {"threshold": "tuned"}}, r"tuned needs corpus\.dev"),
         ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),

@@ -213,6 +213,11 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     assert read_dictionary(write(tmp_path, "f.jsonl", row)) == expected
 
 
+@pytest.mark.parametrize("content", ["\n\nname,type\nlead,C\n", " ,\nname,type\nlead,C\n"])
+def test_the_header_is_the_first_line_that_is_not_blank(tmp_path: Path, content: str) -> None:
+    assert read_dictionary(write(tmp_path, "a.csv", content)) == [Name("lead", "C")]
+
+
 def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> None:
     expected = [Name("lead", "C", "7"), Name("Pb", "C", "7")]
     csv = "ID,name,Synonyms,type\n7,lead,Pb,C\n"
@@ -234,6 +239,7 @@ def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> N
         ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
         ("a.csv", "type,label\nC,lead\n", "no column `name`"),
         ("a.csv", "", "no column `name`"),
+        ("a.csv", "\ntype,label\nC,lead\n", r"a\.csv:2: no column `name`"),
         ("a.csv", "name,type\nlead,C,,\nacid, folic,C\n", r"a\.csv:3: 3 cells under 2 columns; quote"),
         ("a.jsonl", '{"name": "lead", "type": "C"}\n[1]\n', r"a\.jsonl:2"),
         ("a.jsonl", '{"name": 3, "type": "C"}\n', r"a\.jsonl:1"),

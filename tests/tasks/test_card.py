@@ -51,6 +51,7 @@ def test_a_readme_says_which_documents_were_held_out(task: str) -> None:
     recipe = parse_recipe(values, "recipe")
     text = model_card(recipe, task_of(recipe).kind.card(recipe), {"f1": 0.5})
     assert "## Scores on `10% of the training documents`\n" in text
+    assert "\n| f1 (%) | 50.0 |\n" in text
 
 
 def test_a_readme_without_dev_names_none() -> None:
@@ -58,3 +59,9 @@ def test_a_readme_without_dev_names_none() -> None:
     text = model_card(recipe, task_of(recipe).kind.card(recipe), {})
     assert "## Scores\n" in text
     assert "nothing" not in text
+
+
+def test_a_squared_error_is_no_percentage() -> None:
+    recipe = parse_recipe({"task": "ranker", "pairs": {"train": ["rows"], "dev": ["dev"]}}, "recipe")
+    text = model_card(recipe, task_of(recipe).kind.card(recipe), {"accuracy": 0.9, "mse": 0.2337})
+    assert "\n| accuracy (%) | 90.0 |\n| mse | 0.2337 |\n" in text

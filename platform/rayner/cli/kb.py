@@ -18,6 +18,7 @@ from rayner.cli.options import (
 )
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import print_findings
+from rayner.metrics.shown import shown_score
 
 Inputs = Annotated[
     list[Path], typer.Argument(metavar="INPUT", parser=given_path, help="Files of one knowledge base.")
@@ -118,7 +119,7 @@ def rerank(
 
 def _show_reranker(found: dict[str, Any]) -> None:
     compared = {
-        name: f"{before} -> {found['after'][name]}"
+        name: f"{shown_score(name, before)} -> {shown_score(name, found['after'][name])}"
         for name, before in found["before"].items()
         if before is not None
     }

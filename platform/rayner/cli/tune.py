@@ -9,7 +9,7 @@ import typer
 
 from rayner.cli.options import given_output, given_path
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
-from rayner.runtime.progress import shown_score
+from rayner.metrics.shown import shown_score
 from rayner.runtime.run_folder import run_folder
 
 SpaceName = Annotated[

@@ -48,7 +48,9 @@ UNKNOWN_TYPE = "?"
 
 
 def named(name: str) -> str:
-    """The name of a type; ValueError for what documents have in place of a type."""
+    """The name of a type; ValueError for a blank one, and for what documents have in place of a type."""
+    if not name.strip():
+        raise ValueError(f"{name!r} is no name of a type: write one")
     if name == UNKNOWN_TYPE:
         raise ValueError(f"{name!r} is no type: in documents it says that a type is not known; name another")
     return name

@@ -11,19 +11,8 @@ from typing import TypeVar
 Step = TypeVar("Step")
 
 SECONDS_BETWEEN_LINES = 10
-_DECIMALS = {"mse": 4, "seconds": 0}
 
 log = logging.getLogger(__name__)
-
-
-def shown_score(name: str, value: float, decimals: int = 1) -> str:
-    """A score as a percentage where it is a fraction: seconds and a mean squared error are none.
-
-    Args:
-        decimals: those of a percentage.
-    """
-    own = _DECIMALS.get(name)
-    return f"{100 * value:.{decimals}f}" if own is None else f"{value:.{own}f}"
 
 
 def track(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
-from rayner.data.csv_rows import csv_rows, unclosed, uneven
+from rayner.data.csv_rows import Row, csv_rows, unclosed, uneven
 from rayner.data.knowledge_bases.fields import known_column, parted, written_id
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
@@ -34,9 +33,8 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
         hint = f"write it as JSON lines first: rayner kb convert {path} --out {out}"
         raise CorpusError(str(path), "is Parquet, which is no form of a dictionary", hint)
     lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
-    header = (
-        [cell.strip().lower() for cell in lines[0].split("," if kind == ".csv" else "\t")] if lines else []
-    )
+    first = next((line for line in lines if line.strip()), "")
+    header = [cell.strip().lower() for cell in first.split("," if kind == ".csv" else "\t")]
     if kind in (".jsonl", ".json", ".ndjson"):
         names = list(_jsonl(lines, path, default_type))
     elif "name" in header or kind == ".csv":
@@ -59,9 +57,10 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
 
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
     rows = csv_rows(lines, delimiter, partial(unclosed, path))
-    header = [cell.strip().lower() for row in islice(rows, 1) for cell in row.cells]
+    top = next((row for row in rows if any(map(str.strip, row.cells))), Row(1, 1, []))
+    header = [cell.strip().lower() for cell in top.cells]
     if "name" not in header:
-        raise CorpusError(f"{path}:1", "no column `name`", "name the columns in the first line")
+        raise CorpusError(f"{path}:{top.first}", "no column `name`", "name the columns in the first line")
     ids, aliases = (known_column(field, header) or "" for field in ("entity_id", "aliases"))
     for first, last, cells in rows:
         if any(cells[len(header) :]):

@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.metrics.shown import is_fraction, shown_score
 from rayner.tasks.kinds.base import FOLDER, Card
 
 
 def model_card(recipe: BaseRecipe, words: Card, metrics: Mapping[str, Any]) -> str:
     """What the checkpoint is, what it was trained on, how well it does, and how to use it, as Markdown."""
     scores = {k: v for k, v in metrics.items() if isinstance(v, float) and 0 <= v <= 1}
-    rows = [f"| {name} | {100 * value:.1f} |" for name, value in scores.items()]
+    rows = [
+        f"| {name}{' (%)' if is_fraction(name) else ''} | {shown_score(name, value)} |"
+        for name, value in scores.items()
+    ]
     judged = "These texts chose this checkpoint among those of its run: expect a little less on others."
     unjudged = "There was no development set: this is the model of the last step."
     lines = [
@@ -26,7 +30,7 @@ def model_card(recipe: BaseRecipe, words: Card, metrics: Mapping[str, Any]) -> s
         "",
         "## Scores" + (f" on {_listed(words.dev)}" if words.dev else ""),
         "",
-        *(["| metric | % |", "| --- | ---: |", *rows, "", judged] if rows else [unjudged]),
+        *(["| metric | value |", "| --- | ---: |", *rows, "", judged] if rows else [unjudged]),
         "",
         "## Use",
         "",

@@ -16,9 +16,9 @@ from rich.live import Live
 from rich.table import Table
 
 from rayner.errors import RaynerError
+from rayner.metrics.shown import shown_score
 from rayner.runtime.elsewhere import waiting
 from rayner.runtime.faults import lost_errors
-from rayner.runtime.progress import shown_score
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import short_names

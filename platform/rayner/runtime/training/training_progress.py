@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayner.files.run_checkpoints import LOG
-from rayner.runtime.progress import shown_score
+from rayner.metrics.shown import shown_score
 from rayner.runtime.tracking import Record, Tracker
 from rayner.tasks.base import Metric
 
