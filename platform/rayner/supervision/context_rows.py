@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.data.readers.base import Reject, is_encodable
-from rayner.data.readers.files import decode, read_bytes, split_lines
+from rayner.data.readers.files import decode, read_bytes, read_span, split_lines
 from rayner.data.schema import Span
 
 
@@ -37,18 +37,25 @@ class ContextRows:
     rejects: list[Reject] = field(default_factory=list)
 
 
-def read_context_rows(path: Path) -> ContextRows:
+def read_context_rows(path: str | Path, span: tuple[int, int] | None = None, before: int = 0) -> ContextRows:
     """The rows of a JSONL file: `sentence`, `context`, `relevant`; `tags`, `entities`, `group` where known.
 
     Sentence and context are texts, or lists of words, which are joined by spaces. `tags` are IOB2 tags of the
     words of the sentence.
+
+    Args:
+        span: the bytes of whole lines that are read, from the first to before the second; by default all.
+        before: the lines of the file before these.
 
     Raises:
         FileError: a file that cannot be opened.
         CorpusError: a file that is not UTF-8.
     """
     found = ContextRows()
-    for number, line in enumerate(split_lines(decode(read_bytes(path), path).removeprefix("\ufeff")), 1):
+    data = read_bytes(path) if span is None else read_span(path, span)
+    text = decode(data, path, before)
+    lines = split_lines(text if before else text.removeprefix("\ufeff"))
+    for number, line in enumerate(lines, before + 1):
         if not line.strip():
             continue
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,11 +22,11 @@ from rayner.losses.relevance import relevance_loss
 from rayner.models.ranker import CrossEncoder, fitted
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
+from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed, Unit
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.pair_ranker import PairRanker
-from rayner.tasks.pair_splits import split_pairs
+from rayner.tasks.pair_splits import pair_units, read_unit
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.sentence_vectors import sentence_vectors
 
@@ -75,14 +77,33 @@ class RankerTask(EncoderTask[RankerRecipe]):
     metric = Metric("accuracy")
     weights: Mapping[str, float] = {"relevance": 1.0}
 
-    def items(self, split: Literal["train", "dev"]) -> Sequence[ContextRow]:
+    def items(self, split: Literal["train", "dev"]) -> Iterable[ContextRow]:
         """The pairs of a split.
 
         Raises:
-            RecipeError: a path that does not exist.
-            CorpusError: a file without pairs, or a split that would be empty.
+            InputError: as `units` and `read`.
         """
-        return split_pairs(self.recipe.pairs, split)
+        return chain.from_iterable(map(self.read, self.units(split)))
+
+    def units(
+        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """Files of pairs, large ones in parts, with the pairs of them that are in the split.
+
+        Raises:
+            RecipeError: a path that does not exist.
+            FileError: a file that cannot be read.
+            CorpusError: a file without pairs, a split that would be empty, or nothing to learn from.
+        """
+        return pair_units(self.recipe.pairs, split, mapper)
+
+    def read(self, unit: Unit) -> Sequence[ContextRow]:
+        """The pairs of a unit.
+
+        Raises:
+            FileError: a file that cannot be read, or was changed since the units were found.
+        """
+        return read_unit(unit)
 
     def example_settings(self) -> Mapping[str, Any]:
         """The encoder, its tokenizer, and how much of a pair it reads."""

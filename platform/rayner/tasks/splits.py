@@ -7,7 +7,7 @@ import logging
 import os
 import pickle
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby
@@ -44,7 +44,7 @@ from rayner.errors import CorpusError, FileError
 from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
-from rayner.tasks.base import ParallelMap, Unit
+from rayner.tasks.base import ParallelMap, Unit, in_order, numbered
 
 log = logging.getLogger(__name__)
 Split = Literal["train", "dev", "calibration"]
@@ -259,7 +259,7 @@ def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folde
     # Where they are cut is kept: only what was not is work for others.
     cut = {unit: parts_of(folder, unit) for unit in large if are_known(folder, unit)}
     others = [unit for unit in large if unit not in cut]
-    cut |= zip(others, _in_order(mapper, partial(parts_of, folder), others), strict=True)
+    cut |= zip(others, in_order(mapper, partial(parts_of, folder), others), strict=True)
     alike = groupby(units, lambda unit: change.types_at(unit.paths[0]))
     return [
         part
@@ -271,11 +271,11 @@ def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folde
 def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: Path | None) -> list[Scan]:
     """A scan of each part: those that are kept from an earlier time, and the others anew."""
     if folder is None:
-        return _in_order(mapper, partial(scan, change), parts)
+        return in_order(mapper, partial(scan, change), parts)
     paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
     found = [load_scan(path) for path in paths]
     missing = [number for number, scanned in enumerate(found) if scanned is None]
-    work = partial(_numbered, partial(_scan_and_save, change))
+    work = partial(numbered, partial(_scan_and_save, change))
     for number, scanned in mapper(work, [(n, (parts[n], paths[n])) for n in missing]):
         found[number] = pickle.loads(scanned)
     pa.default_memory_pool().release_unused()  # Of the files: several times what the scans take.
@@ -288,16 +288,6 @@ def _scan_and_save(change: Change, given: tuple[Part, Path]) -> bytes:
     found = scan(change, part)
     save_scan(found, path)
     return pickle.dumps(found)
-
-
-def _in_order(mapper: ParallelMap, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    found: dict[int, Any] = dict(mapper(partial(_numbered, work), list(enumerate(parts))))
-    return [found[number] for number in range(len(parts))]
-
-
-def _numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, Any]:
-    number, part = given
-    return number, work(part)
 
 
 def _tell_of_scans(
