@@ -12,7 +12,7 @@ from rich.text import Text
 from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import print_summary, visible
-from rayner.runtime.progress import shown_score
+from rayner.metrics.shown import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
 MOST_TYPES = 25
