@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 import ray
+from ray import cloudpickle
+from ray.exceptions import GetTimeoutError
 from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
 from ray.train.v2._internal.execution import callback_manager
 from ray.train.v2._internal.execution.controller import controller
 from ray.train.v2._internal.execution.controller import state as states
+from ray.train.v2._internal.execution.scaling_policy import autoscaling_coordinator_client
 
 from rayner.errors import InputError
 from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
 from rayner.runtime.training import controller_callbacks
-from rayner.runtime.training.controller_callbacks import RoomWatch, hide_known_errors
+from rayner.runtime.training.controller_callbacks import RoomWatch
 
 
 @pytest.fixture
@@ -72,14 +75,24 @@ def test_an_elastic_run_below_its_least_workers_says_so_and_gives_up(
     watch.changed(waits, waits)
 
 
-@pytest.mark.parametrize("module", [callback_manager, controller])
-def test_errors_that_are_told_in_a_line_are_no_tracebacks(
+TOLD = (InputError("a", "b"), WorkerGroupStartupTimeoutError(2))
+HIDDEN = {
+    callback_manager: TOLD,
+    controller: TOLD,
+    autoscaling_coordinator_client: (GetTimeoutError("busy"),),
+}
+
+
+@pytest.mark.parametrize("module", HIDDEN)
+def test_errors_that_are_told_in_a_line_or_cost_nothing_are_no_tracebacks(
     module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = {one: [*one.logger.filters] for one in (callback_manager, controller)}
-    hide_known_errors()
+    _, watching = controller_callbacks.controller_callbacks(Needs(1), 2)
+    sent = cloudpickle.dumps(watching)
+    before = {one: [*one.logger.filters] for one in HIDDEN}
+    cloudpickle.loads(sent)
     try:
-        for error in (InputError("a", "b"), WorkerGroupStartupTimeoutError(2), ValueError("news")):
+        for error in (*HIDDEN[module], ValueError("news")):
             try:
                 raise error
             except Exception:

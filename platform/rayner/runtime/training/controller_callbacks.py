@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from functools import partial
 from typing import Any
 
 from rayner.errors import RaynerError, StorageError
@@ -49,8 +50,9 @@ def controller_callbacks(needs: Needs, workers: int) -> list[Any]:
         def __init__(self, watch: RoomWatch) -> None:
             self.watch = watch
 
-        def after_controller_start(self, train_run_context: Any) -> None:
-            """Called before anything is tried."""
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            """Called in the controller's process, before it asks for anything."""
+            self.__dict__.update(state)
             hide_known_errors()
 
         def after_controller_state_update(self, previous_state: Any, current_state: Any) -> None:
@@ -100,15 +102,23 @@ class RoomWatch:
 
 
 def hide_known_errors() -> None:
-    """Keep from the log of the controller's process the tracebacks of errors that are told in a line:
-    what the driver raises, and that workers did not start in time."""
+    """Keep from the log of the controller's process the tracebacks of errors that are told in a line, what
+    the driver raises and that workers did not start in time, and of one that costs nothing: on a busy machine
+    the autoscaler takes longer to note what a run asks for, and Ray asks again."""
+    from ray.exceptions import GetTimeoutError
     from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
     from ray.train.v2._internal.execution import callback_manager
     from ray.train.v2._internal.execution.controller import controller
+    from ray.train.v2._internal.execution.scaling_policy import autoscaling_coordinator_client
 
-    def is_news(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, (RaynerError, WorkerGroupStartupTimeoutError))
+    told = (RaynerError, WorkerGroupStartupTimeoutError)
+    for module, errors in (
+        (callback_manager, told),
+        (controller, told),
+        (autoscaling_coordinator_client, (GetTimeoutError,)),
+    ):
+        module.logger.addFilter(partial(_is_news, errors))
 
-    for module in (callback_manager, controller):
-        module.logger.addFilter(is_news)
+
+def _is_news(hidden: tuple[type[BaseException], ...], record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], hidden))
