@@ -205,9 +205,10 @@ class Output:
         changed = {key for key in {**earlier, **wanted} if earlier.get(key) != wanted.get(key)}
         if changed - ({"input"} if has_grown else set()):
             what = f"holds an annotation with another {', another '.join(sorted(changed))}"
-            raise InputError(
-                f"--out {self.place.shown}", what, "name another folder, or start over with --fresh"
-            )
+            hint = "name another folder, or start over with --fresh"
+            if changed == {"input"}:
+                hint = f"keep the files that were read as they are, with what is new in others; or {hint}"
+            raise InputError(f"--out {self.place.shown}", what, hint)
 
     def _keep_as_before(self, summary: Mapping[str, Any], additions: Iterable[Addition]) -> None:
         self.place.below(WORK).delete()
