@@ -87,10 +87,16 @@ def write_shard(
         if example.keys() != examples[0].keys():
             raise RaynerError(f"examples with the columns {list(examples[0])} and {list(example)}")
     index = pa.table({"length": pa.array(lengths, pa.int32()), "group": pa.array(groups, pa.string())})
-    write_bytes(folder / f"rejects-{shard:06d}.jsonl", "".join(canonical(r) + "\n" for r in rejects).encode())
-    _write_table(index, folder / f"index-{shard:06d}.parquet")
-    # The examples come last: where they are, the other two are.
-    _write_table(pa.Table.from_pylist(list(examples)), shard_path(folder, shard))
+    of_rejects, of_index, of_examples = files_of_shard(folder, shard)
+    write_bytes(of_rejects, "".join(canonical(r) + "\n" for r in rejects).encode())
+    _write_table(index, of_index)
+    _write_table(pa.Table.from_pylist(list(examples)), of_examples)
+
+
+def files_of_shard(folder: Path, shard: int) -> tuple[Path, Path, Path]:
+    """Rejects, index and examples. The examples are written last: where they are, the other two are."""
+    rejects, index = folder / f"rejects-{shard:06d}.jsonl", folder / f"index-{shard:06d}.parquet"
+    return rejects, index, shard_path(folder, shard)
 
 
 def is_written(folder: Path, shard: int) -> bool:
@@ -105,7 +111,8 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
         RaynerError: the examples of two shards have columns that no one type can hold.
     """
     _unify_schemas([shard_path(folder, i) for i in range(len(shards))])
-    parts = [folder / f"index-{i:06d}.parquet" for i in range(len(shards))]
+    files = [files_of_shard(folder, i) for i in range(len(shards))]
+    rejected, parts = [one[0] for one in files], [one[1] for one in files]
     tables = [pq.read_table(part) for part in parts]
     sizes = [len(table) for table in tables]
     empty = pa.table({"length": pa.array([], pa.int32()), "group": pa.array([], pa.string())})
@@ -114,7 +121,6 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     index = index.add_column(0, "shard", pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()))
     # Read whole: of small row groups, the footer alone would take more memory than the rows.
     _write_table(index, folder / "index.parquet", max(1, len(index)))
-    rejected = [folder / f"rejects-{i:06d}.jsonl" for i in range(len(shards))]
     rejects = b"".join(path.read_bytes() for path in rejected)
     write_bytes(folder / "rejects.jsonl", rejects)
     manifest = {

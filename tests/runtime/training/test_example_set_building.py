@@ -18,6 +18,7 @@ from rayner.runtime.training import example_building
 from rayner.runtime.training.example_building import build_examples, find_units, read_all
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.registry import parse_recipe, train_task
+from tests.object_storage import BUCKET, Storage
 from tests.runtime.training.several_workers import tiny_recipe
 
 
@@ -81,21 +82,24 @@ def test_examples_keep_the_order_of_the_items(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.lengths, [len(w) for w in WORDS for _ in range(2)])
 
 
-def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None) -> None:
+def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None, storage: Storage) -> None:
     import ray
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     words = [*WORDS, "refused", *WORDS]
-    tasks = [Letters(words) for _ in range(2)]
+    tasks = [Letters(words) for _ in range(3)]
     for task in tasks:
         task.words_a_unit = 9
     alone = build_examples(tasks[0], "train", tmp_path / "0", workers=0)
     shared = build_examples(tasks[1], "train", tmp_path / "2", workers=2)
+    sent = build_examples(tasks[2], "train", Path(f"s3://{BUCKET}/sets"), workers=2)
+    assert [task.made > 0 for task in tasks] == [True, False, False]
     assert alone.manifest["shards"] == 14 * 2 - 1
     names = sorted(p.name for p in alone.folder.iterdir())
-    assert names == sorted(p.name for p in shared.folder.iterdir())
-    assert all((alone.folder / n).read_bytes() == (shared.folder / n).read_bytes() for n in names)
-    assert content(alone) == content(shared)
+    for other in (shared, sent):
+        assert names == sorted(p.name for p in other.folder.iterdir())
+        assert all((alone.folder / n).read_bytes() == (other.folder / n).read_bytes() for n in names)
+        assert content(alone) == content(other)
     with pytest.raises(RaynerError, match="on fire"):
         build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
 

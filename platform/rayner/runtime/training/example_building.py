@@ -7,23 +7,25 @@ import itertools
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pyarrow as pa
 
 import rayner
 from rayner.data.example_sets import ExampleSet
-from rayner.data.example_shards import cut_shards, finish, is_written, key_of, write_shard
+from rayner.data.example_shards import cut_shards, files_of_shard, finish, is_written, key_of, write_shard
 from rayner.errors import CorpusError
 from rayner.files.fetching import is_there, local, local_root
 from rayner.files.folders import place_folder
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
+from rayner.files.whole import write_bytes
 from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import RunTask, Unit
@@ -62,8 +64,8 @@ def build_examples(
 
     Args:
         cache: a folder, or its URI: there each set is put in place whole by whoever builds it first.
-        workers: 0 works in this process, any other number on all CPUs of the Ray cluster; a set at a URI is
-            built in this process.
+        workers: 0 works in this process, any other number on all CPUs of the Ray cluster. For a set at a URI
+            the files of the corpus are first looked at in this process.
 
     Raises:
         CorpusError: the task refuses every item.
@@ -71,9 +73,8 @@ def build_examples(
         InputError, StorageError: the storage of a URI cannot be used.
     """
     uri = uri_of(cache)
-    cache = cache_here(cache)
-    workers = _workers_that_see(uri, workers)
     units = find_units(task, split, cache, workers)
+    cache = cache_here(cache)
     settings = {
         "task": f"{type(task).__module__}.{type(task).__qualname__}",
         "rayner": rayner.__version__,
@@ -86,7 +87,8 @@ def build_examples(
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if uri is not None:
-            folder = _at(f"{uri}/{key}", folder, lambda: _build(task, split, units, folder, key, workers))
+            build = partial(_build, task, split, units, folder, key, workers, elsewhere=True)
+            folder = _at(f"{uri}/{key}", folder, build)
         elif not (folder / "manifest.json").exists():
             _build(task, split, units, folder, key, workers)
     found = ExampleSet(folder)
@@ -106,7 +108,9 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
-    workers = _workers_that_see(uri_of(cache), workers)
+    if uri_of(cache) is not None:
+        # What is seen is kept in a folder of this machine.
+        workers = 0
     scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
         found = task.calibration_units(each_file, scans)
@@ -115,11 +119,6 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     # Arrow keeps what it has freed of all scans, several times what the units take.
     pa.default_memory_pool().release_unused()
     return found
-
-
-def _workers_that_see(uri: str | None, workers: int) -> int:
-    """The workers that see what is made here for a cache: for one at a URI, none on other nodes."""
-    return workers if uri is None else 0
 
 
 def cache_folder(default: Path) -> Path:
@@ -160,7 +159,16 @@ def _all_or_none(workers: int) -> int | None:
     return None if workers else 0
 
 
-def _build(task: RunTask, split: Split, units: Sequence[Unit], folder: Path, key: str, workers: int) -> None:
+def _build(
+    task: RunTask,
+    split: Split,
+    units: Sequence[Unit],
+    folder: Path,
+    key: str,
+    workers: int,
+    elsewhere: bool = False,
+) -> None:
+    """Build a set in a folder that all CPUs of the cluster see, or `elsewhere` this machine alone."""
     partial_folder = folder.with_name(f"{folder.name}.partial")
     partial_folder.mkdir(parents=True, exist_ok=True)
     if (partial_folder / "manifest.json").exists():
@@ -176,7 +184,10 @@ def _build(task: RunTask, split: Split, units: Sequence[Unit], folder: Path, key
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
     log.info("making the %s examples of %d items", split, sum(sum(part.sizes) for part in missing))
     if workers:
-        done: Iterator[object] = parallel_map(partial(_build_part, task, partial_folder), missing)
+        make = _sent_part if elsewhere else partial(_build_part, folder=partial_folder)
+        done: Iterator[object] = parallel_map(partial(make, task), missing)
+        if elsewhere:
+            done = (_keep(partial_folder, files) for files in done)
         total = len(missing)
     else:
         # A corpus is often one file.
@@ -197,9 +208,24 @@ def _numbers(part: _Part) -> range:
     return range(part.first, part.first + len(part.sizes))
 
 
-def _build_part(task: RunTask, folder: Path, part: _Part) -> None:
+def _build_part(task: RunTask, part: _Part, folder: Path) -> None:
     for _ in _build_shards(task, folder, part):
         pass
+
+
+def _sent_part(task: RunTask, part: _Part) -> Mapping[str, bytes]:
+    """The files of a part, made on a machine that does not see the folder of the set: by name, in an order in
+    which they may be written."""
+    with TemporaryDirectory(prefix="rayner-examples-") as made:
+        folder = Path(made)
+        _build_part(task, part, folder)
+        paths = [path for shard in _numbers(part) for path in files_of_shard(folder, shard)]
+        return {path.name: path.read_bytes() for path in paths}
+
+
+def _keep(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        write_bytes(folder / name, content)
 
 
 def _build_shards(task: RunTask, folder: Path, part: _Part) -> Iterator[int]:
