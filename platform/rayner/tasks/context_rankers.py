@@ -15,6 +15,7 @@ from rayner.config import RankerRecipe
 from rayner.config.base import Precision
 from rayner.errors import CheckpointError, storage_error
 from rayner.files.fetching import is_there, local
+from rayner.files.hashes import sha256_of
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision_choice import set_precision
 from rayner.models.rerankers import kind_of_reranker, load_reranker
@@ -23,7 +24,6 @@ from rayner.tasks.checkpoint_files import (
     check_files,
     manifest_version,
     read_known_recipe,
-    sha256_of,
 )
 from rayner.tasks.encoder_task import default_device, load_trained
 from rayner.tasks.pair_ranker import PairRanker, PretrainedRanker

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import dump_recipe
-from rayner.tasks.checkpoint_files import MANIFEST, RECIPE, sha256_of
+from rayner.files.hashes import sha256_of
+from rayner.tasks.checkpoint_files import MANIFEST, RECIPE
 
 
 def replace_recipe(folder: Path, recipe: BaseRecipe) -> None:
