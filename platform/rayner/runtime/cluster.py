@@ -123,7 +123,7 @@ def quiet_ray_data(block_bytes: int | None = None, *callbacks: type) -> Iterator
 
 
 def this_node() -> str:
-    """The id of the node that this worker is on."""
+    """The id of the node that this process is on."""
     import ray
 
     return ray.get_runtime_context().get_node_id()

@@ -44,7 +44,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(ray_torch, "TorchTrainer", Trainer)
     monkeypatch.setattr(ray_workers, "ensure_ray", lambda: None)
-    monkeypatch.setattr(ray_workers, "_node", lambda: "here")
+    monkeypatch.setattr(ray_workers, "this_node", lambda: "here")
     monkeypatch.setattr(ray, "put", lambda value: value)
     recipe = parse_recipe(tiny_recipe(tmp_path, "tagger") | {"scaling": SCALING}, "recipe")
     examples: Any = SimpleNamespace(folder=tmp_path)

@@ -19,7 +19,7 @@ from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError, RaynerError, RecipeError
 from rayner.files.publishing import Publication
 from rayner.runtime.actors import needs_of_worker
-from rayner.runtime.cluster import ensure_ray, has_state_api
+from rayner.runtime.cluster import ensure_ray, has_state_api, this_node
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, Tracker, scalars
 from rayner.runtime.training.controller_callbacks import controller_callbacks, lasts
@@ -120,7 +120,7 @@ def work_on_cluster(
             "dev": ray.put(dev),
             "calibration": ray.put(calibration),
             "out": str(out),
-            "node": _node(),
+            "node": this_node(),
             "publication": publication and (publication.uri, publication.owner, publication.attempt),
             "below": publication and str(out.relative_to(publication.folder.resolve())),
             "until": until,
@@ -230,13 +230,7 @@ def _driver_sees(config: Mapping[str, Any], out: Path) -> bool:
     if config["publication"] is None or config["below"] != ".":
         # Of a trial that is put in place nobody shows the steps.
         return True
-    return config["node"] == _node() and out.resolve() == Path(config["out"])
-
-
-def _node() -> str:
-    import ray
-
-    return ray.get_runtime_context().get_node_id()
+    return config["node"] == this_node() and out.resolve() == Path(config["out"])
 
 
 def _report(out: Path, numbers: Mapping[str, float], checkpoint: Path) -> None:
