@@ -41,23 +41,18 @@ class TextSide(NamedTuple):
 
 
 def build_index(
-    entities: Sequence[Entity],
-    encode: Encode,
-    settings: IndexSettings,
-    distance: Distance,
-    origin: Mapping[str, Any] | None = None,
+    entities: Sequence[Entity], encode: Encode, settings: IndexSettings, distance: Distance
 ) -> EntityIndex:
     """An index of the entities, in memory. A name that several entities have is encoded once.
 
     Args:
         distance: that of the training; `settings.distance` takes its place where it is set.
-        origin: what made the vectors: checkpoint, encoder.
 
     Raises:
         KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
         InputError: vectors that are not finite.
     """
-    return index_with(text_side(entities, settings), encode, settings, distance, origin)
+    return index_with(text_side(entities, settings), encode, settings, distance)
 
 
 def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
@@ -71,13 +66,7 @@ def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
     return _text_side(entity_table(entities), names_of(entities, settings), settings)
 
 
-def index_with(
-    side: TextSide,
-    encode: Encode,
-    settings: IndexSettings,
-    distance: Distance,
-    origin: Mapping[str, Any] | None = None,
-) -> EntityIndex:
+def index_with(side: TextSide, encode: Encode, settings: IndexSettings, distance: Distance) -> EntityIndex:
     """As `build_index`, of which `side` was made with the same settings.
 
     Raises:
@@ -85,7 +74,7 @@ def index_with(
     """
     distance = settings.distance or distance
     vectors = _encode(side.names.texts.to_pylist(), encode, distance)
-    return _with_vectors(side, vectors, settings, distance, origin)
+    return _with_vectors(side, vectors, settings, distance)
 
 
 def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
@@ -168,7 +157,7 @@ def _with_vectors(
     vectors: np.ndarray,
     settings: IndexSettings,
     distance: Distance,
-    origin: Mapping[str, Any] | None,
+    origin: Mapping[str, Any] | None = None,
 ) -> EntityIndex:
     dense = DenseSide(vectors, distance, _approximate(vectors, settings, distance))
     return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings, origin)
