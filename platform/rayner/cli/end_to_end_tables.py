@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.linking_tables import titled
-from rayner.cli.printing import visible
+from rayner.cli.printing import percent, visible
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 
 
@@ -29,7 +29,7 @@ def _levels(whole: Mapping[str, Any]) -> Group:
     for name, scores in whole["levels"].items():
         if name == "known_entity" and not unknown["mentions"]:
             continue
-        values = [_percent(scores[metric]) for metric in ("precision", "recall", "f1")]
+        values = [percent(scores[metric]) for metric in ("precision", "recall", "f1")]
         interval = _interval((intervals.get(name) or {}).get("f1"))
         table.add_row(LEVEL_NAMES[name], *values, interval, f"{scores['support']:,}")
     shown = titled("The whole pipeline", table)
@@ -44,7 +44,7 @@ def _outcomes(whole: Mapping[str, Any]) -> Group:
     intervals = (whole.get("intervals") or {}).get("shares", {})
     for name, count in whole["outcomes"].items():
         if count:
-            share = _percent(whole["shares"][name])
+            share = percent(whole["shares"][name])
             style = "bold" if name == "right" else None
             row = OUTCOME_NAMES[name], f"{count:,}", share, _interval(intervals.get(name))
             table.add_row(*row, style=style, end_section=name == "right")
@@ -57,7 +57,7 @@ def _outcomes(whole: Mapping[str, Any]) -> Group:
 def _accuracy(whole: Mapping[str, Any]) -> Group:
     table = _table("entities, given", "right", "known entity", "among candidates", "NIL", "mentions")
     for given, scores in whole["accuracy"].items():
-        values = [_percent(scores[name]) for name in ("entity", "known", "candidates", "nil")]
+        values = [percent(scores[name]) for name in ("entity", "known", "candidates", "nil")]
         table.add_row(GIVEN_NAMES[given], *values, f"{scores['mentions']:,}")
     return titled("The linking alone", table)
 
@@ -68,7 +68,7 @@ def _bounds(whole: Mapping[str, Any]) -> Group:
     now = whole["bounds"]["as_is"]
     for name, value in whole["bounds"].items():
         gain = "" if name == "as_is" or value is None else f"{100 * (value - now):+.1f}"
-        table.add_row(BOUND_NAMES[name], _percent(value), gain, _interval(intervals.get(name)))
+        table.add_row(BOUND_NAMES[name], percent(value), gain, _interval(intervals.get(name)))
     return titled("F1 of the whole if one part were perfect", table)
 
 
@@ -78,10 +78,6 @@ def _table(first: str, *others: str) -> Table:
     for name in others:
         table.add_column(name, justify="right")
     return table
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
 
 
 def _interval(pair: Sequence[float] | None) -> str:

@@ -18,8 +18,7 @@ from rayner.cli.options import (
     given_path,
     with_columns,
 )
-from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible
-from rayner.cli.tables import percent
+from rayner.cli.printing import command, logs_on_stderr, percent, print_result, print_summary, visible
 
 SHOWN = 20
 

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rayner.cli.printing import visible
+from rayner.cli.printing import percent, visible
 
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
@@ -31,11 +31,11 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
     for group, name in _GROUPS.items():
         scores = metrics if group == "all" else metrics.get(group)
         if scores is not None and scores["mentions"]:
-            table.add_row(name, *(_percent(scores.get(key)) for key in _SCORES), f"{scores['mentions']:,}")
+            table.add_row(name, *(percent(scores.get(key)) for key in _SCORES), f"{scores['mentions']:,}")
     counts = (metrics.get("errors") or {}).get("counts", {})
     mistakes = [f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count]
     interval = (metrics.get("intervals") or {}).get("top1")
-    nil = [f"{name} {_percent(metrics[key])}" for key, name in _NIL.items() if metrics.get(key) is not None]
+    nil = [f"{name} {percent(metrics[key])}" for key, name in _NIL.items() if metrics.get(key) is not None]
     lines = [
         "95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))
         if interval
@@ -93,10 +93,6 @@ def proposals_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             _number(near and near["score"]),
         )
     return table
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
 
 
 def _text(text: str) -> Text:

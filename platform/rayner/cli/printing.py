@@ -52,6 +52,11 @@ def visible(text: str, one_line: bool = False) -> str:
     return text.translate(_ESCAPES if one_line else _IN_LINES)
 
 
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage with one decimal; a dash where there is none."""
+    return "–" if fraction is None else f"{100 * fraction:.1f}"
+
+
 class _Visible(logging.Formatter):
     """Lines of a log, which name types and documents of whatever was read."""
 

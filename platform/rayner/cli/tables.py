@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
-from rayner.cli.printing import print_summary, visible
+from rayner.cli.printing import percent, print_summary, visible
 from rayner.metrics.shown import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
@@ -141,11 +141,6 @@ def finding_line(finding: Mapping[str, Any]) -> Text:
     severity, hint = finding["severity"], finding["hint"]
     line = Text(visible(f"{finding['where']}: ")).append(severity, _SEVERITIES[severity])
     return line.append(visible(f": {finding['what']}" + (f"; {hint}" if hint else "")))
-
-
-def percent(fraction: float) -> str:
-    """A fraction as a percentage with one decimal."""
-    return f"{100 * fraction:.1f}"
 
 
 def _effects(row: Mapping[str, Any]) -> list[str]:
