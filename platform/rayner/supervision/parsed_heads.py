@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ SPACY_MODEL = "en_core_web_sm"
 HeadFinder = Literal["auto", "spacy", "rule"]
 
 
-def head_finder(name: HeadFinder, model: str = SPACY_MODEL) -> tuple[str, Heads]:
+def head_finder(name: HeadFinder) -> tuple[str, Heads]:
     """How heads are found, and its name; `auto` is by spaCy where it and the model are installed.
 
     Raises:
@@ -25,31 +24,25 @@ def head_finder(name: HeadFinder, model: str = SPACY_MODEL) -> tuple[str, Heads]
     if name == "rule":
         return "rule", heads_by_rule
     try:
-        _pipeline(model)
+        _pipeline()
     except InputError:
         if name == "spacy":
             raise
         return "rule", heads_by_rule
-    return f"spacy:{model}", ParsedHeads(model)
+    return f"spacy:{SPACY_MODEL}", _heads_by_parse
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedHeads:
+def _heads_by_parse(document: Document, spans: Sequence[Span]) -> list[Span]:
     """The root of each span in the parse of its document; of a span without a token, as by rule."""
-
-    model: str
-
-    def __call__(self, document: Document, spans: Sequence[Span]) -> list[Span]:
-        """The heads of spans."""
-        if not spans:
-            return []
-        parsed = _pipeline(self.model)(document.text)
-        found = [parsed.char_span(*span, alignment_mode="expand") for span in spans]
-        by_rule = heads_by_rule(document, spans)
-        return [
-            _within(span, (part.root.idx, part.root.idx + len(part.root.text))) or other if part else other
-            for span, part, other in zip(spans, found, by_rule, strict=True)
-        ]
+    if not spans:
+        return []
+    parsed = _pipeline()(document.text)
+    found = [parsed.char_span(*span, alignment_mode="expand") for span in spans]
+    by_rule = heads_by_rule(document, spans)
+    return [
+        _within(span, (part.root.idx, part.root.idx + len(part.root.text))) or other if part else other
+        for span, part, other in zip(spans, found, by_rule, strict=True)
+    ]
 
 
 def _within(span: Span, head: Span) -> Span | None:
@@ -59,10 +52,11 @@ def _within(span: Span, head: Span) -> Span | None:
 
 
 @cache
-def _pipeline(model: str) -> Any:
+def _pipeline() -> Any:
     try:
         spacy: Any = importlib.import_module("spacy")
-        return spacy.load(model, exclude=["ner"])
+        return spacy.load(SPACY_MODEL, exclude=["ner"])
     except (ImportError, OSError):
-        hint = f"pip install spacy, then python -m spacy download {model}"
-        raise InputError("--heads spacy", f"spaCy with the pipeline {model} is not installed", hint) from None
+        hint = f"pip install spacy, then python -m spacy download {SPACY_MODEL}"
+        what = f"spaCy with the pipeline {SPACY_MODEL} is not installed"
+        raise InputError("--heads spacy", what, hint) from None
