@@ -63,19 +63,17 @@ def epoch_steps(
         sizes = [task.size_of(batch) for batch in made]
         return Step(made, int(lengths[indices].sum()), int(lengths[part].sum()), sizes)
 
-    return contextlib.closing(look_ahead(make, plan, LOOK_AHEAD))
+    return contextlib.closing(_ahead(make, plan))
 
 
-def look_ahead(
-    function: Callable[[Argument], T], arguments: Iterable[Argument], depth: int
-) -> Generator[T, None, None]:
-    """`map`, with a thread that is at most `depth` results ahead."""
+def _ahead(function: Callable[[Argument], T], arguments: Iterable[Argument]) -> Generator[T, None, None]:
+    """`map`, with a thread that is at most `LOOK_AHEAD` results ahead."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="batches")
     waiting: deque[Future[T]] = deque()
     try:
         for argument in arguments:
             waiting.append(pool.submit(function, argument))
-            if len(waiting) > depth:
+            if len(waiting) > LOOK_AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
