@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.metrics.linking_errors import categorize_answers, category_of, edits, summarize_answer_errors
+from tests.metrics.given_answers import Found, Given, Gold
 
 NAMES = {
     "android": ("Android",),
@@ -25,26 +25,6 @@ NAMES = {
     "dns": ("Domain Name of the System",),
 }
 VOCABULARY = {word.lower() for names in NAMES.values() for name in names for word in name.split()}
-
-
-@dataclass(frozen=True)
-class Gold:
-    text: str
-    entity_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Found:
-    entity_id: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Given:
-    entity_id: str | None
-    candidates: tuple[Found, ...]
-    score: float = 0.5
-    probability: float | None = None
 
 
 @pytest.mark.parametrize(
@@ -103,11 +83,11 @@ def test_mistakes_about_nil_have_categories_of_their_own():
         Gold("nes", ("nes",)),
     ]
     answers = [
-        Given("java", (java, lava)),
-        Given(None, (java, lava)),
-        Given(None, (lava,)),
-        Given("lava", (lava,)),
-        Given(None, ()),
+        Given("java", 0.5, (java, lava)),
+        Given(None, 0.5, (java, lava)),
+        Given(None, 0.5, (lava,)),
+        Given("lava", 0.5, (lava,)),
+        Given(None, 0.5, ()),
     ]
     errors = categorize_answers(gold, answers, NAMES)
     assert [(e.category, e.gold, e.predicted) for e in errors] == [
@@ -119,14 +99,14 @@ def test_mistakes_about_nil_have_categories_of_their_own():
 
 def test_an_entity_that_the_names_lack_is_shown_by_its_id():
     (error,) = categorize_answers(
-        [Gold("x", ("gone", "away"))], [Given("java", (Found("java", "Java"),))], NAMES
+        [Gold("x", ("gone", "away"))], [Given("java", 0.5, (Found("java", "Java"),))], NAMES
     )
     assert (error.gold, error.category) == ("gone|away", "no_match")
 
 
 def test_examples_are_few_and_different():
     gold = [Gold(f"Andriod{'' if i < 50 else i}", ("android",)) for i in range(100)]
-    errors = categorize_answers(gold, [Given("java", (Found("java", "Java"),))] * 100, NAMES)
+    errors = categorize_answers(gold, [Given("java", 0.5, (Found("java", "Java"),))] * 100, NAMES)
     summary = summarize_answer_errors(errors, examples=4)
     assert summary["counts"]["misspelling"] == 100
     texts = [row["text"] for row in summary["examples"]["misspelling"]]

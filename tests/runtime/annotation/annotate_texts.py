@@ -34,6 +34,12 @@ def blocks_done(out: Path) -> int:
     return len(list((out / ".work/blocks").glob("*.json")))
 
 
+def untimed(counts: dict[str, Any]) -> dict[str, Any]:
+    """What does not differ from run to run."""
+    timed = ("startup_seconds", "seconds", "words_per_second", "workers")
+    return {name: value for name, value in counts.items() if name not in timed}
+
+
 def here(inputs: Path | Sequence[Path], out: Path, **options: Any) -> dict[str, Any]:
     """Annotate in this process."""
     given = [inputs] if isinstance(inputs, Path) else inputs

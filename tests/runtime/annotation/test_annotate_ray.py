@@ -17,18 +17,20 @@ from rayner.errors import CheckpointError, RaynerError
 from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.annotation.attempts import FAULTS
 from tests.runtime.annotation.annotate_model import BadDevice, Capitals
-from tests.runtime.annotation.annotate_texts import TEXTS, blocks_done, here, rejects, rows, write_jsonl
+from tests.runtime.annotation.annotate_texts import (
+    TEXTS,
+    blocks_done,
+    here,
+    rejects,
+    rows,
+    untimed,
+    write_jsonl,
+)
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG = [text * 4 for text in TEXTS]
 pytestmark = pytest.mark.usefixtures("small_blocks")
-
-
-def untimed(counts: dict[str, Any]) -> dict[str, Any]:
-    """What does not differ from run to run."""
-    timed = ("startup_seconds", "seconds", "words_per_second", "workers")
-    return {name: value for name, value in counts.items() if name not in timed}
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rayner.runtime.annotation.execution import Pool
 from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks
 from rayner.runtime.annotation.output_folder import Output
 from rayner.tasks.typer.predictor import TypeStage
-from tests.runtime.annotation.annotate_texts import here, rejects, rows, write_jsonl
+from tests.runtime.annotation.annotate_texts import here, rejects, rows, untimed, write_jsonl
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -59,11 +59,6 @@ def given(tmp_path: Path) -> Path:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*"))}
-
-
-def untimed(counts: dict[str, Any]) -> dict[str, Any]:
-    timed = ("startup_seconds", "seconds", "words_per_second", "workers")
-    return {name: value for name, value in counts.items() if name not in timed}
 
 
 def spans(row: dict[str, Any]) -> list[tuple[int, int, str]]:
