@@ -35,12 +35,7 @@ COMPARED = ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_a
 
 
 def write_candidates(
-    checkpoint: Path,
-    out: Path,
-    *,
-    candidates: int = CANDIDATES,
-    mentions_only: bool = False,
-    device: str | None = None,
+    checkpoint: Path, out: Path, *, candidates: int = CANDIDATES, mentions_only: bool = False
 ) -> dict[str, Any]:
     """Write the pairs that a re-ranker learns from: what the standardizer learned beside its candidates.
 
@@ -63,7 +58,7 @@ def write_candidates(
     begin = time.perf_counter()
     if out.is_dir():
         raise InputError(f"--out {out}", "is a folder", "name a file, such as rows.jsonl")
-    task, model = load_standardizer(checkpoint, device)
+    task, model = load_standardizer(checkpoint)
     recipe = task.recipe
     _check_out(out, recipe)
     strings = load_entity_strings(recipe, sentences=True)
@@ -96,7 +91,6 @@ def add_reranker(
     out: Path,
     *,
     candidates: int = CANDIDATES,
-    device: str | None = None,
     precision: AskedPrecision = None,
 ) -> dict[str, Any]:
     """Write a checkpoint of a standardizer whose first candidates a ranker reads again.
@@ -134,7 +128,7 @@ def add_reranker(
         if best.exists() and not (best / RERANKER).is_dir():
             raise InputError(str(out), "holds a checkpoint without a re-ranker", "name another folder")
         # What is saved must not be rounded.
-        task, model = load_standardizer(checkpoint, device, "float32")
+        task, model = load_standardizer(checkpoint, precision="float32")
         task.precision = choose(precision, model).precision
         recipe: StandardizerRecipe = task.recipe
         task.strings = load_entity_strings(recipe, sentences=True)
