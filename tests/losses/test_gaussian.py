@@ -13,13 +13,10 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from rayner.losses.gaussian import Gaussians, divergences, gaussian_contrast
-from rayner.losses.positives import Pairs, pairs
+from rayner.losses.positives import pairs
+from tests.losses.drawn_rows import all_pairs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian.json").read_text())
-
-
-def all_pairs(labels: Tensor) -> Pairs:
-    return pairs(labels, labels, torch.arange(len(labels)))
 
 
 def random_gaussians(rows: int, width: int = 4, seed: int = 0, scale: float = 1.0) -> Gaussians:

@@ -13,18 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rayner.losses.infonce import infonce
-from rayner.losses.positives import Pairs, pairs
+from rayner.losses.positives import pairs
+from tests.losses.drawn_rows import all_pairs, random_rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "coref_infonce.json").read_text())
-
-
-def all_pairs(labels: Tensor) -> Pairs:
-    return pairs(labels, labels, torch.arange(len(labels)))
-
-
-def random_rows(rows: int, width: int = 5, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, width, generator=generator, dtype=torch.float64)
 
 
 def by_definition(rows: Tensor, labels: list[int], temperature: float) -> tuple[Tensor, int]:

@@ -10,15 +10,11 @@ from torch import Tensor
 
 from rayner.losses.marginal_likelihood import marginal_likelihood
 from rayner.losses.positives import pairs
-
-
-def random_rows(rows: int, seed: int = 0) -> Tensor:
-    return torch.randn(rows, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.losses.drawn_rows import all_pairs, random_rows
 
 
 def loss(rows: Tensor, labels: list[int], count: int) -> tuple[Tensor, Tensor]:
-    keys = torch.tensor(labels)
-    return marginal_likelihood(rows, rows, pairs(keys, keys, torch.arange(len(keys))), 0.2, count)
+    return marginal_likelihood(rows, rows, all_pairs(torch.tensor(labels)), 0.2, count)
 
 
 def by_definition(rows: Tensor, labels: list[int], count: int) -> Tensor:
@@ -36,7 +32,7 @@ def by_definition(rows: Tensor, labels: list[int], count: int) -> Tensor:
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 9), st.integers(0, 99))
 def test_value_and_gradient_are_those_of_the_definition(labels, count, seed) -> None:
-    rows = random_rows(len(labels), seed).requires_grad_()
+    rows = random_rows(len(labels), seed=seed).requires_grad_()
     total, number = loss(rows, labels, count)
     expected = by_definition(rows, labels, count)
     assert number.item() == len(labels)

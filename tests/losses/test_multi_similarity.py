@@ -11,17 +11,13 @@ from torch import Tensor
 
 from rayner.losses.multi_similarity import multi_similarity
 from rayner.losses.positives import pairs
+from tests.losses.drawn_rows import all_pairs, random_rows
 
 SCALES = {"base": 0.5, "positive_scale": 2.0, "negative_scale": 40.0}
 
 
-def random_rows(rows: int, seed: int = 0) -> Tensor:
-    return torch.randn(rows, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def loss(rows: Tensor, labels: list[int], margin: float) -> tuple[Tensor, Tensor]:
-    keys = torch.tensor(labels)
-    return multi_similarity(rows, rows, pairs(keys, keys, torch.arange(len(keys))), margin, **SCALES)
+    return multi_similarity(rows, rows, all_pairs(torch.tensor(labels)), margin, **SCALES)
 
 
 def by_definition(rows: Tensor, labels: list[int], margin: float) -> Tensor:
@@ -46,7 +42,7 @@ def by_definition(rows: Tensor, labels: list[int], margin: float) -> Tensor:
     st.integers(0, 99),
 )
 def test_value_and_gradient_are_those_of_the_definition(labels, margin, seed) -> None:
-    rows = random_rows(len(labels), seed).requires_grad_()
+    rows = random_rows(len(labels), seed=seed).requires_grad_()
     total, count = loss(rows, labels, margin)
     expected = by_definition(rows, labels, margin)
     assert count.item() == len(labels)

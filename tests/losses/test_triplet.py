@@ -19,21 +19,13 @@ from torch import Tensor
 from rayner.losses.distances import Distance, distances, rounding_error
 from rayner.losses.positives import Pairs, pairs
 from rayner.losses.triplet import batch_all, batch_hard
+from tests.losses.drawn_rows import all_pairs, random_rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "triplet.json").read_text())
 KINDS: tuple[Distance, ...] = ("cosine", "euclidean", "squared_euclidean")
 LOSSES = {"batch_all": batch_all, "batch_hard": batch_hard}
 
 Loss = Callable[[Tensor, Pairs, float], tuple[Tensor, Tensor]]
-
-
-def all_pairs(labels: Tensor) -> Pairs:
-    return pairs(labels, labels, torch.arange(len(labels)))
-
-
-def random_rows(rows: int, width: int = 5, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, width, generator=generator, dtype=torch.float64)
 
 
 def all_by_definition(d: Tensor, labels: list[int], margin: float) -> tuple[Tensor, int]:

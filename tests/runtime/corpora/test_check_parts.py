@@ -6,21 +6,20 @@ import errno
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rayner.data import scans
-from rayner.data.readers import files, find_units, read_unit
+from rayner.data.readers import find_units, read_unit
 from rayner.errors import RaynerError
 from rayner.runtime import faults
 from rayner.runtime.corpora import kept_parts, part_findings
 from rayner.runtime.corpora.check import check
 from tests.corpus_in_memory import check_in_memory
+from tests.runtime.corpora.converted import parts_of
 
 
 def _write(folder: Path, draw: random.Random, documents: int) -> list[Path]:
@@ -76,14 +75,6 @@ def _by_definition(splits: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _parts_of(size: int) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (files, scans):
-            patch.setattr(module, "PART_BYTES", size)
-        yield
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_find_what_all_documents_in_memory_show(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
@@ -92,7 +83,7 @@ def test_parts_find_what_all_documents_in_memory_show(seed: int, tmp_path: Path)
     kinds = Counter(finding["kind"] for finding in wanted["findings"])
     assert {"leakage", "duplicate document", "unreadable", "crossing mentions"} <= kinds.keys()
     for size in (2**20, 2000, 300):
-        with _parts_of(size):
+        with parts_of(size):
             found = check(splits, workers=0)
         assert {name: found[name] for name in wanted} == wanted
         assert found["kinds"] == kinds
@@ -105,7 +96,7 @@ def test_two_workers_find_what_one_process_finds(
 ) -> None:
     draw = random.Random(0)
     splits = {name: _write(tmp_path / name, draw, 20) for name in ("train", "dev")}
-    with _parts_of(2000):
+    with parts_of(2000):
         alone = check(splits, workers=0)
         monkeypatch.chdir(tmp_path)
         beside = {name: [path.relative_to(tmp_path) for path in paths] for name, paths in splits.items()}
@@ -119,7 +110,7 @@ def test_of_each_kind_the_first_are_listed_and_all_counted(
     splits = {name: _write(tmp_path / name, random.Random(1), 60) for name in ("train", "dev")}
     every = check(splits, workers=0)
     monkeypatch.setattr(part_findings, "MOST_LISTED", 3)
-    with _parts_of(300):
+    with parts_of(300):
         found = check(splits, workers=0)
     seen = Counter[tuple[str, str]]()
     first = []

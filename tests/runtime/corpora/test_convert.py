@@ -22,6 +22,7 @@ from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.check import check
 from rayner.runtime.corpora.convert import convert, label
 from rayner.tasks.registry import parse_recipe
+from tests.runtime.corpora.converted import content
 from tests.waiting import wait_for
 
 SENTENCES = ["U.N. official Ekeus heads for Baghdad .", "Smith met Ekeus in Paris ."]
@@ -50,13 +51,6 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "PART_UNITS", 6)
-
-
-def content(out: Path) -> dict[str, bytes]:
-    """Every file, less what differs from run to run."""
-    files = {p.name: p.read_bytes() for p in sorted(out.iterdir())}
-    counts = json.loads(files.pop("counts.json"))
-    return {**files, "counts": repr({k: v for k, v in counts.items() if k != "seconds"}).encode()}
 
 
 def timeless(counts: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayner.data import scans
 from rayner.data.readers import files, find_units, read_corpus
 from rayner.data.schema import Document
 from rayner.errors import FileError
@@ -24,6 +21,7 @@ from rayner.runtime import repeated_ids
 from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import convert
 from rayner.runtime.corpora.part_folders import Output
+from tests.runtime.corpora.converted import parts_of
 
 FEW = settings(max_examples=20)
 mentions = st.lists(st.just({"start": 0, "end": 1, "type": "PER"}), max_size=2)
@@ -43,14 +41,6 @@ lines = st.one_of(
     rows.map(lambda row: json.dumps(row, ensure_ascii=True).encode()),
     st.sampled_from([b"", b"  ", b"{", b'{"text": "\xff"}', b'{"text": "\xed\xa0\x80"}', b"\r", b"[]"]),
 )
-
-
-@contextmanager
-def parts_of(size: int) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (files, scans):
-            patch.setattr(module, "PART_BYTES", size)
-        yield
 
 
 def converted(path: Path, out: Path, size: int = 2**20) -> dict[str, Any]:

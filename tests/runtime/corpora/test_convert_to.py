@@ -31,6 +31,7 @@ from rayner.errors import CorpusError, InputError
 from rayner.runtime.corpora import taken
 from rayner.runtime.corpora.convert import convert
 from tests.data.drawn import corpora, full_documents, ordered, standoff_documents, word_documents
+from tests.runtime.corpora.converted import content
 from tests.waiting import wait_for
 
 READER = {"parquet": "parquet", "jsonl": "jsonl", "iob2": "columns", "brat": "brat", "pubtator": "pubtator"}
@@ -220,13 +221,6 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "PART_UNITS", 6)
-
-
-def content(out: Path) -> dict[str, bytes]:
-    """Every file, less what differs from run to run."""
-    files = {p.name: p.read_bytes() for p in sorted(out.iterdir())}
-    counts = json.loads(files.pop("counts.json"))
-    return {**files, "counts": repr({k: v for k, v in counts.items() if k != "seconds"}).encode()}
 
 
 def test_the_same_files_whatever_the_workers(files: Path, tmp_path: Path, ray_cluster: None) -> None:

@@ -14,7 +14,6 @@ from rayner.data import scans
 from rayner.data.readers import find_units
 from rayner.errors import CorpusError, InputError, StorageError
 from rayner.files import fetching, objects, publishing
-from rayner.files.fetching import local
 from rayner.files.manifests import decode
 from rayner.files.publishing import TakenOverError
 from rayner.runtime import faults
@@ -22,6 +21,7 @@ from rayner.runtime.corpora import kept_parts
 from rayner.runtime.corpora.convert import convert, label, process
 from rayner.runtime.corpora.resolve import resolve_texts
 from tests.object_storage import BUCKET, Storage
+from tests.runtime.corpora.converted import content
 
 HOME = f"s3://{BUCKET}/conversions"
 PARTS = 4
@@ -63,13 +63,6 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(kept_parts, "parallel_map", mapped)
     return worked
-
-
-def content(out: str | Path) -> dict[str, bytes]:
-    """Every file, less what differs from run to run."""
-    files = {p.name: p.read_bytes() for p in sorted(local(out).iterdir()) if p.name != ".lock"}
-    counts = json.loads(files.pop("counts.json"))
-    return {**files, "counts": repr({k: v for k, v in counts.items() if k != "seconds"}).encode()}
 
 
 def check_only_what_is_named(storage: Storage, name: str) -> None:
