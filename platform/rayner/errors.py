@@ -77,6 +77,11 @@ class StorageError(RaynerError):
         return type(self), (self.where, self.what, self.hint)
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, without the advice that follows; its type where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 

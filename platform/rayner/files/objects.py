@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import InputError
+from rayner.errors import InputError, first_line
 from rayner.files.fetching import PAUSE, TRIES, storage_failure
 from rayner.files.stores import store_at
 
@@ -62,7 +62,7 @@ class Objects:
             if names:
                 obstore.delete(self.store, names)
         except Exception as error:
-            log.warning("%s: what it replaced is not removed yet (%s)", self._uri, str(error).split("\n")[0])
+            log.warning("%s: what it replaced is not removed yet (%s)", self._uri, first_line(error))
 
     def _repeated(self, do: Callable[[], Any]) -> Any:
         for attempt in range(1, TRIES + 1):

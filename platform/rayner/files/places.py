@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from rayner.errors import InputError
+from rayner.errors import InputError, first_line
 from rayner.files.uris import check_uri, quoted
 from rayner.files.whole import is_partial, partial_name
 
@@ -165,16 +165,16 @@ def check_name(path: str) -> None:
 
 def _resolve(uri: str) -> tuple[fs.FileSystem, str]:
     hint = "a local path, or a URI such as s3://BUCKET/FOLDER"
-    last: Exception | None = None
+    told = ""
     for form in (quoted(uri), f"fsspec+{uri}"):
         try:
             return _reached(form)
         except pa.ArrowInvalid as error:
-            last = error
+            told = first_line(error)
         except (ImportError, ValueError, OSError, pa.ArrowException) as error:
-            last = error
+            told = first_line(error)
             break
-    raise InputError(uri, f"cannot be reached ({_first_line(last)})", hint)
+    raise InputError(uri, f"cannot be reached ({told})", hint)
 
 
 def _reached(form: str) -> tuple[fs.FileSystem, str]:
@@ -191,7 +191,3 @@ def _reached(form: str) -> tuple[fs.FileSystem, str]:
 @lru_cache(16)
 def _bucket(uri: str, _settings: tuple[tuple[str, str], ...], _process: int) -> tuple[fs.FileSystem, str]:
     return fs.FileSystem.from_uri(uri)
-
-
-def _first_line(error: BaseException | None) -> str:
-    return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from rayner.config.base import Precision
-from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.errors import CheckpointError, InputError, first_line, storage_error
 from rayner.files.run_checkpoints import MANIFEST
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast
@@ -151,7 +151,7 @@ def encoder_from_config(folder: str | Path) -> Encoder:
     try:
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(str(folder / "config.json"), str(error).splitlines()[0]) from error
+        raise CheckpointError(str(folder / "config.json"), first_line(error)) from error
     return Encoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
 
 
@@ -189,7 +189,7 @@ def _pretrained(source: Source) -> Encoder:
             raise failure from error
         raise InputError(
             f"encoder: {source.name}",
-            f"no model to be had ({str(error).splitlines()[0]})",
+            f"no model to be had ({first_line(error)})",
             "give a folder with config.json and model.safetensors, or fetch it where there is a network",
         ) from error
     if getattr(model.config, "is_encoder_decoder", False):
@@ -219,7 +219,7 @@ def _probe(encoder: Encoder, where: str) -> None:
     try:
         alone, (beside, other) = encoder(text, text >= 0)[0], encoder(padded, mask)[:, :length]
     except (RuntimeError, ValueError, IndexError) as error:
-        what = f"cannot read a text of {length} sub-words ({str(error).splitlines()[0]})"
+        what = f"cannot read a text of {length} sub-words ({first_line(error)})"
         raise InputError(where, what, _ANOTHER) from error
     finally:
         encoder.train(training)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from rayner.config.base import Precision
-from rayner.errors import InputError, storage_error
+from rayner.errors import InputError, first_line, storage_error
 from rayner.models.encoder import max_length_of
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast, round_weights
@@ -142,7 +142,7 @@ class PretrainedReranker(nn.Module, ABC):
         try:
             alone, beside = self(pairs[:1])[0], self(pairs)[0]
         except (RuntimeError, ValueError, IndexError) as error:
-            what = f"cannot read a pair ({str(error).splitlines()[0]})"
+            what = f"cannot read a pair ({first_line(error)})"
             raise InputError(self.where, what, _ANOTHER) from error
         if (alone - beside).abs() > 1e-4:
             raise InputError(self.where, "padding changes how it reads a pair", _ANOTHER)

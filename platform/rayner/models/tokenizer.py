@@ -12,7 +12,7 @@ from typing import Any
 import tokenizers
 from tokenizers import processors
 
-from rayner.errors import CheckpointError, InputError
+from rayner.errors import CheckpointError, InputError, first_line
 from rayner.models.sources import ENCODER, Source, locate, needs_code
 
 Encoded = tuple[list[int], list[tuple[int, int]]]
@@ -179,7 +179,7 @@ def fast_tokenizer(name: str, where: str) -> Any:
             raise failure from error
         raise InputError(
             where,
-            f"no tokenizer to be had ({str(error).splitlines()[0]})",
+            f"no tokenizer to be had ({first_line(error)})",
             "give a local folder with tokenizer.json, or fetch the model where there is a network",
         ) from error
     if not loaded.is_fast:

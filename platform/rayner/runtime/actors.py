@@ -10,10 +10,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rayner.errors import RaynerError
+from rayner.errors import RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
-from rayner.runtime.faults import first_line, lost_errors
+from rayner.runtime.faults import lost_errors
 
 if TYPE_CHECKING:
     from rayner.config import ScalingSettings

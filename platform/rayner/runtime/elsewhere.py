@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import InputError, RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray
-from rayner.runtime.faults import first_line, lost_errors
+from rayner.runtime.faults import lost_errors
 
 WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
 SECONDS_TO_WAIT = 1800

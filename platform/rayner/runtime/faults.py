@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from rayner.errors import RaynerError
+from rayner.errors import RaynerError, first_line
 
 TRIES = 4
 """How often in a row a file is read without success before the run fails."""
@@ -40,18 +40,13 @@ def lost_errors() -> tuple[type[Exception], ...]:
     )
 
 
-def first_line(error: BaseException) -> str:
-    """What Ray says of a loss, without its advice."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
 def read_fault(where: str, error: BaseException, kept: bool = True) -> ReadFault:
     """The fault of a file, from the error that was raised when it was read.
 
     Args:
         kept: what the run did so far is taken up by the next one.
     """
-    reason = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
+    reason = getattr(error, "strerror", None) or first_line(error)
     done = "what is done is kept: " if kept else ""
     return ReadFault(f"{where}: cannot be read ({reason}); {done}correct that, run the same command again")
 

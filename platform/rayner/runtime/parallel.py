@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rayner.errors import RaynerError
+from rayner.errors import RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room
-from rayner.runtime.faults import first_line, lost_errors
+from rayner.runtime.faults import lost_errors
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

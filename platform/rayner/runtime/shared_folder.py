@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import InputError
+from rayner.errors import InputError, first_line
 from rayner.runtime.cluster import this_node
 from rayner.runtime.elsewhere import waiting
-from rayner.runtime.faults import first_line
 
 _MARKER = ".shared-"
 

@@ -26,6 +26,7 @@ from rayner.data.readers.base import Reject
 from rayner.data.readers.files import is_fault
 from rayner.data.readers.parquet import missing_column
 from rayner.data.schema import DOCUMENT_SCHEMA
+from rayner.errors import first_line
 from rayner.runtime.annotation.input_shards import Shard, Source
 from rayner.runtime.faults import read_fault
 
@@ -231,8 +232,8 @@ def _checked(source: Source, blocks: Iterable[Block]) -> Iterator[Block]:
     try:
         yield from blocks
     except (pa.ArrowException, OSError) as error:
-        what = str(error).split("\n")[0]
-        reject = Reject(source.place.shown, f"not a Parquet file that can be read ({what})", "write it again")
+        what = f"not a Parquet file that can be read ({first_line(error)})"
+        reject = Reject(source.place.shown, what, "write it again")
         yield Block(rejects=[reject])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import InputError, RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
 from rayner.supervision.local_model import LocalModel
@@ -35,14 +35,14 @@ class VllmEngine:
             vllm: Any = import_module("vllm")
         except ImportError as error:
             hint = "pip install vllm on each machine that works, or name an --endpoint"
-            raise InputError(where, f"vLLM cannot be imported ({_first_line(error)})", hint) from error
+            raise InputError(where, f"vLLM cannot be imported ({first_line(error):.300})", hint) from error
         self._where, self._temperature, self._max_tokens = where, temperature, max_tokens
         self._parameters: Any = vllm.SamplingParams
         try:
             self._model: Any = vllm.LLM(model=model, load_format="safetensors", trust_remote_code=False)
         except Exception as error:
             hint = "name a model that `vllm serve` runs here"
-            raise InputError(where, f"vLLM cannot load it ({_first_line(error)})", hint) from error
+            raise InputError(where, f"vLLM cannot load it ({first_line(error):.300})", hint) from error
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> list[str]:
         """The answers to prompts, each as the one message of a user.
@@ -56,7 +56,7 @@ class VllmEngine:
         try:
             answers = self._model.chat(messages, sampling_params=parameters, use_tqdm=False)
         except Exception as error:
-            what = f"{self._where}: vLLM failed ({_first_line(error)}); answers until then are kept"
+            what = f"{self._where}: vLLM failed ({first_line(error):.300}); answers until then are kept"
             raise RaynerError(f"{what}: run the same command again") from error
         return [answer.outputs[0].text for answer in answers]
 
@@ -145,7 +145,3 @@ class _Actor:
         except RaynerError as error:
             return pa.table([[None], [None], [pickle.dumps(error)]], schema=_SCHEMA)
         return pa.table([places, answers, [None] * len(places)], schema=_SCHEMA)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -16,7 +16,7 @@ from typing import Any
 from rayner.data.schema import Document, Span
 from rayner.data.sentences import sentences_of
 from rayner.data.words import words_of
-from rayner.errors import InputError
+from rayner.errors import InputError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _coreferee(model: str) -> Any:
         if "coreferee" not in pipeline.pipe_names:
             pipeline.add_pipe("coreferee")
     except (OSError, ValueError) as error:
-        raise _missing("coreferee", f"{model} cannot be loaded ({_line(error)})", hint) from None
+        raise _missing("coreferee", f"{model} cannot be loaded ({first_line(error)})", hint) from None
     return pipeline
 
 
@@ -103,7 +103,7 @@ def _loaded(module: str, distribution: str, name: str, model: str, argument: str
     try:
         return getattr(package, name)(**{argument: model}, device="cpu")
     except (OSError, ValueError) as error:
-        raise _missing(module, f"{model} cannot be loaded ({_line(error)})", hint) from None
+        raise _missing(module, f"{model} cannot be loaded ({first_line(error)})", hint) from None
 
 
 @cache
@@ -149,7 +149,3 @@ def _imported(resolver: str, module: str, hint: str) -> Any:
 
 def _missing(resolver: str, what: str, hint: str) -> InputError:
     return InputError(f"--resolver {resolver}", what, hint)
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
