@@ -27,7 +27,9 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_a_mention_without_an_entity_is_nil(corpus: Path, tmp_path: Path) -> None:
-    found = read_mention_strings(write_mentions(corpus, ["Software"], tmp_path / "mentions.jsonl")).mentions
+    path = tmp_path / "mentions.jsonl"
+    write_mentions(corpus, ["Software"], path)
+    found = read_mention_strings(path).mentions
     assert [(m.text, m.entity_ids) for m in found] == [("Postgers", ("pg",)), ("Zoom", ())]
 
 
@@ -35,7 +37,8 @@ def test_a_mention_without_an_entity_is_nil(corpus: Path, tmp_path: Path) -> Non
 def test_a_mention_has_the_fine_type_of_its_entity(
     corpus: Path, tmp_path: Path, plain: tuple[str, ...], versions: list[str]
 ) -> None:
-    path = write_typed(corpus, {"pg": "/software/database"}, tmp_path / "typed.jsonl", plain)
+    path = tmp_path / "typed.jsonl"
+    write_typed(corpus, {"pg": "/software/database"}, path, plain)
     (document,) = read_corpus(path).documents
     assert [name for m in document.mentions for name, _ in m.types] == ["/software/database", *versions]
 
@@ -44,7 +47,8 @@ def test_every_name_of_an_entity_is_a_mention(tmp_path: Path) -> None:
     base = tmp_path / "base.jsonl"
     row = {"entity_id": "pg", "name": "PostgreSQL", "aliases": ["Postgres", "PG"], "type": "Software"}
     base.write_text(json.dumps(row), encoding="utf-8")
-    path = write_typed_names(base, {"pg": "/software/database"}, tmp_path / "names.jsonl")
+    path = tmp_path / "names.jsonl"
+    write_typed_names(base, {"pg": "/software/database"}, path)
     (document,) = read_corpus(path).documents
     assert [document.text[m.start : m.end] for m in document.mentions] == ["PostgreSQL", "Postgres", "PG"]
     assert all(m.types == (("/software/database", 1.0),) for m in document.mentions)

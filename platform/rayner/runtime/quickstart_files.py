@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -14,9 +12,10 @@ from rayner.data.fine_types import SEPARATOR, UNTYPED, as_types
 from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Entity, Mention, document_to_row
+from rayner.files.whole import write_json_lines
 
 
-def write_mentions(corpus: Path, types: Collection[str], out: Path) -> Path:
+def write_mentions(corpus: Path, types: Collection[str], out: Path) -> None:
     """The mentions of these types as JSON lines `{"mention", "entity_id", "type"}`.
 
     A corpus in which every entity of the knowledge base is linked says of all other mentions that they are
@@ -28,7 +27,7 @@ def write_mentions(corpus: Path, types: Collection[str], out: Path) -> Path:
         for m in document.mentions
         if m.type in types
     )
-    return _write_lines(out, rows)
+    write_json_lines(out, rows)
 
 
 def read_fine_types(path: Path) -> dict[str, str]:
@@ -37,7 +36,7 @@ def read_fine_types(path: Path) -> dict[str, str]:
     return {entity_id: name for name, ids in listed.items() for entity_id in ids}
 
 
-def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path, plain: Collection[str] = ()) -> Path:
+def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path, plain: Collection[str] = ()) -> None:
     """The documents with their linked mentions, each with the fine type of its entity (distant supervision,
     Mintz et al. 2009).
 
@@ -51,10 +50,10 @@ def write_typed(corpus: Path, fine_types: Mapping[str, str], out: Path, plain: C
         mentions = tuple(replace(m, types=as_types([name])) for m, name in found if name)
         return replace(document, mentions=mentions)
 
-    return _write_lines(out, (document_to_row(typed(d)) for d in read_corpus(corpus).documents))
+    write_json_lines(out, (document_to_row(typed(d)) for d in read_corpus(corpus).documents))
 
 
-def write_typed_names(base: Path, fine_types: Mapping[str, str], out: Path) -> Path:
+def write_typed_names(base: Path, fine_types: Mapping[str, str], out: Path) -> None:
     """A document for each entity of a knowledge base that lists its names, all of them mentions with its fine
     type: so the entities that no document mentions are learned, too."""
 
@@ -67,7 +66,7 @@ def write_typed_names(base: Path, fine_types: Mapping[str, str], out: Path) -> P
             text += name
         return Document(entity.entity_id, text, tuple(mentions))
 
-    return _write_lines(out, (document_to_row(listed(e)) for e in read_knowledge_base([base]).entities))
+    write_json_lines(out, (document_to_row(listed(e)) for e in read_knowledge_base([base]).entities))
 
 
 def write_texts(corpus: Path, out: Path) -> Path:
@@ -76,10 +75,3 @@ def write_texts(corpus: Path, out: Path) -> Path:
     for document in read_corpus(corpus).documents:
         (out / f"{document.document_id}.txt").write_text(document.text, encoding="utf-8")
     return out
-
-
-def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text("".join(lines), encoding="utf-8")
-    return path

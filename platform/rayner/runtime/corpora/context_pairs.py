@@ -19,7 +19,7 @@ from rayner.config import PromptSettings
 from rayner.config.recipe_files import read_settings
 from rayner.data.readers import find_units, read_unit
 from rayner.errors import CorpusError
-from rayner.files.whole import text_file, whole_file
+from rayner.files.whole import text_file, write_json, write_json_lines
 from rayner.files.working import kept_in_place
 from rayner.runtime.corpora.context_sources import CountedCorpus, Drawn
 from rayner.runtime.corpora.labelled_contexts import PARTS, Labelled, labelled_rows
@@ -164,11 +164,8 @@ def _contexts(
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:
         file.writelines(row_to_json(rows[place]) + "\n" for place in order)
-    with text_file(out / "rejects.jsonl") as file:
-        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in corpus.rejects)
-    with whole_file(out / COUNTS) as path:
-        by_text = {"left_out_by_text": dict(left_out)}
-        path.write_text(json.dumps(shown | by_text, ensure_ascii=False, indent=1), "utf-8")
+    write_json_lines(out / "rejects.jsonl", (reject.to_row() for reject in corpus.rejects))
+    write_json(out / COUNTS, shown | {"left_out_by_text": dict(left_out)})
     shutil.rmtree(out / PARTS, ignore_errors=True)
     return shown
 

@@ -23,7 +23,7 @@ from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
 from rayner.files.locks import locked
-from rayner.files.whole import whole_file
+from rayner.files.whole import write_json
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.kept_parts import (
@@ -248,8 +248,7 @@ def _process_into(
         counts |= {"to": to, "lost": dict(assembled.lost.most_common())}
     reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
     finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
-    with whole_file(out / COUNTS) as path:
-        path.write_text(json.dumps(finished, ensure_ascii=False, indent=1), "utf-8")
+    write_json(out / COUNTS, finished)
     output.end()
     return counts, assembled.notes
 

@@ -16,7 +16,7 @@ import numpy as np
 from rayner.config import ContextSettings
 from rayner.data.example_shards import canonical
 from rayner.data.schema import Document
-from rayner.files.whole import text_file
+from rayner.files.whole import write_json_lines
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.corpora.context_sources import CountedCorpus
 from rayner.supervision.context_rows import ContextRow
@@ -78,8 +78,7 @@ def labelled_rows(
                 yield paths[-1], documents
 
     for path, found in _each(label, source, missing(), workers):
-        with text_file(path) as file:
-            file.writelines(json.dumps(asdict(gain), ensure_ascii=False) + "\n" for gain in found)
+        write_json_lines(path, map(asdict, found))
     gains: list[Gain] = []
     for path in paths:
         with path.open(encoding="utf-8") as file:

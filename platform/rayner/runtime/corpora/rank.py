@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from rayner.data.readers import Reject, find_units, read_unit
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError
 from rayner.files.uris import uri_of
-from rayner.files.whole import text_file, whole_file
+from rayner.files.whole import whole_file, write_json_lines
 from rayner.files.working import worked_on
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.corpora.distinct import Distinct
@@ -179,9 +178,7 @@ def _write(rows: Sequence[dict[str, Any]], rejects: Sequence[Reject], out: Path)
             ("words", pa.int64()),
         ]
     )
-    with text_file(out / f"{RANKING}.jsonl") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with text_file(out / REJECTS) as file:
-        file.writelines(json.dumps(r.to_row(), ensure_ascii=False) + "\n" for r in rejects)
+    write_json_lines(out / f"{RANKING}.jsonl", rows)
+    write_json_lines(out / REJECTS, (reject.to_row() for reject in rejects))
     with whole_file(out / f"{RANKING}.parquet") as path:
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)

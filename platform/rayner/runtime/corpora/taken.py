@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS
-from rayner.files.whole import whole_file
+from rayner.files.whole import whole_file, write_json_lines
 from rayner.runtime.corpora.part_folders import Output, here, put_whole
 from rayner.runtime.progress import track
 
@@ -136,8 +136,7 @@ def _write_into(to: str, part: Taken, folder: Path) -> None:
     )
     counts = {"documents": written.documents, "types": written.types, "lost": written.dropped}
     (folder / _COUNTS).write_text(json.dumps(counts, ensure_ascii=False), "utf-8")
-    with (folder / LOSSES).open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(loss.to_row(), ensure_ascii=False) + "\n" for loss in written.losses)
+    write_json_lines(folder / LOSSES, (loss.to_row() for loss in written.losses))
 
 
 def _remove_stale(output: Output) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
 from rayner.errors import KnowledgeBaseError
-from rayner.files.whole import text_file
+from rayner.files.whole import write_json_lines
 from rayner.files.working import file_at
 
 REJECTS = ".rejects.jsonl"
@@ -48,8 +47,8 @@ def convert(
     try:
         with file_at(out) as path:
             write_knowledge_base(base.entities, path)
-        with file_at(rejects) as path, text_file(path) as file:
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in base.reject_rows())
+        with file_at(rejects) as path:
+            write_json_lines(path, base.reject_rows())
     except OSError as error:
         what = error.strerror or str(error)
         raise KnowledgeBaseError(f"--out {out}", what, "name a file that can be written") from None
