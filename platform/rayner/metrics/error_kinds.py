@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rayner.data.schema import Document, Span
 from rayner.metrics.counts import Key, align, annotated_keys
+
+T = TypeVar("T")
 
 CATEGORIES: tuple[str, ...] = ("boundary", "type", "boundary_and_type", "missed", "spurious")
 
@@ -83,7 +85,7 @@ def summarize_errors(
         "counts": {name: len(found) for name, found in by_category.items()},
         "per_type": per_type,
         "examples": {
-            name: [_example(error, texts[error.document_id], context) for error in _spread(found, examples)]
+            name: [_example(error, texts[error.document_id], context) for error in spread(found, examples)]
             for name, found in by_category.items()
         },
     }
@@ -118,10 +120,11 @@ def _rank(gold: Key, predicted: Key) -> tuple[int, float]:
     return (1 if gold[2] == predicted[2] else 2), -common / both
 
 
-def _spread(errors: list[SpanError], count: int) -> list[SpanError]:
-    if len(errors) <= count:
-        return errors
-    return [errors[i * len(errors) // count] for i in range(count)]
+def spread(mistakes: Sequence[T], count: int) -> Sequence[T]:
+    """At most so many of the mistakes, evenly over all of them."""
+    if len(mistakes) <= count:
+        return mistakes
+    return [mistakes[i * len(mistakes) // count] for i in range(count)]
 
 
 def _example(error: SpanError, text: str, context: int) -> dict[str, Any]:

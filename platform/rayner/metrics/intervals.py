@@ -9,6 +9,7 @@ import numpy as np
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts, count_spans
+from rayner.metrics.resampling import times_drawn
 from rayner.metrics.spans import precision_recall_f1
 
 if TYPE_CHECKING:
@@ -96,8 +97,6 @@ class _Statistic:
     def __call__(self, rows: np.ndarray, axis: int = -1) -> np.ndarray:
         documents = rows.shape[axis]
         rows = np.moveaxis(rows, axis, -1).reshape(-1, documents)
-        offsets = documents * np.arange(len(rows))[:, None]
-        drawn = np.bincount((rows + offsets).ravel(), minlength=rows.size).reshape(rows.shape)
-        times = np.ascontiguousarray(drawn.T)
+        times = np.ascontiguousarray(times_drawn(rows).T)
         correct, predicted, gold = (table @ times for table in self.tables)
         return np.stack(precision_recall_f1(correct, correct, predicted, gold))

@@ -10,6 +10,7 @@ from typing import Any
 
 import regex
 
+from rayner.metrics.error_kinds import spread
 from rayner.metrics.linking import GivenAnswer, GoldMention, fold
 
 CATEGORIES: tuple[str, ...] = ("misspelling", "acronym", "multi_match", "no_match")
@@ -81,7 +82,7 @@ def summarize_answer_errors(errors: Sequence[AnswerError], examples: int = 8) ->
     return {
         "counts": {name: counts[name] for name in everything},
         "examples": {
-            name: [asdict(e) for e in _few(list(by_category[name]), examples)] for name in everything
+            name: [asdict(e) for e in spread(list(by_category[name]), examples)] for name in everything
         },
     }
 
@@ -160,9 +161,3 @@ def _holds(a: str, b: str) -> bool:
     """Whether one of the two, letters and digits alone, is a part of the other."""
     short, long = sorted(("".join(_words(a)), "".join(_words(b))), key=len)
     return len(short) >= _SHORTEST_PART and short in long
-
-
-def _few(errors: list[AnswerError], count: int) -> list[AnswerError]:
-    if len(errors) <= count:
-        return errors
-    return [errors[i * len(errors) // count] for i in range(count)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, fold, judge, reciprocal
+from rayner.metrics.resampling import times_drawn
 
 METRICS = (*(f"top{k}" for k in TOP), "mrr", "nil_precision", "nil_recall", "nil_auc", "accuracy")
 _CELLS_PER_BATCH = 4_000_000
@@ -83,10 +84,7 @@ class _Scores:
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """[draws, metrics], NaN for 0 / 0, from the numbers of the strings drawn [draws, strings]."""
-        strings = rows.shape[1]
-        offsets = strings * np.arange(len(rows))[:, None]
-        drawn = np.bincount((rows + offsets).ravel(), minlength=rows.size).reshape(rows.shape)
-        weights = drawn[:, self._string].astype(np.float64)
+        weights = times_drawn(rows)[:, self._string].astype(np.float64)
         with np.errstate(invalid="ignore"):
             ratios = (weights @ self._parts) / (weights @ self._wholes)
         return np.insert(ratios, -1, self._area(weights[:, self._order]), axis=1)

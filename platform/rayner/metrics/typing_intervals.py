@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rayner.metrics.resampling import times_drawn
 from rayner.metrics.typing import METRICS, scores_of, type_tables
 
 _CELLS_PER_BATCH = 4_000_000
@@ -38,13 +39,7 @@ def typing_intervals(
         rng = np.random.default_rng(seed)
         batch = max(1, _CELLS_PER_BATCH // items)
         sizes = [min(batch, resamples - begin) for begin in range(0, resamples, batch)]
-        sums = np.concatenate([_draw(rng, size, items) @ terms for size in sizes])
+        sums = np.concatenate([times_drawn(rng.integers(0, items, (size, items))) @ terms for size in sizes])
         ends = [50 * (1 - confidence), 50 * (1 + confidence)]
         intervals = {m: np.percentile(drawn, ends).tolist() for m, drawn in scores_of(sums).items()}
     return {**intervals, "confidence": confidence, "resamples": resamples}
-
-
-def _draw(rng: np.random.Generator, resamples: int, items: int) -> np.ndarray:
-    """How often each item is drawn, float64 [resamples, items]."""
-    rows = rng.integers(0, items, (resamples, items)) + items * np.arange(resamples)[:, None]
-    return np.bincount(rows.ravel(), minlength=rows.size).reshape(rows.shape).astype(np.float64)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rayner.metrics.error_kinds import spread
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 from rayner.metrics.outcomes import OF_ENTITIES
 from rayner.runtime.reports import figures_end_to_end
@@ -81,9 +82,6 @@ def _examples(run: Path) -> list[Part]:
         lost = [row for row in rows if row["outcome"] == outcome]
         if not lost:
             continue
-        some = (
-            lost if len(lost) <= _EXAMPLES else [lost[i * len(lost) // _EXAMPLES] for i in range(_EXAMPLES)]
-        )
         shown = [
             {
                 "text": texts.get(row["document_id"], "")[row["gold"]["start"] : row["gold"]["end"]],
@@ -93,7 +91,7 @@ def _examples(run: Path) -> list[Part]:
                 "rank": row["rank"],
                 "document_id": row["document_id"],
             }
-            for row in some
+            for row in spread(lost, _EXAMPLES)
         ]
         groups.append({"name": OUTCOME_NAMES[outcome], "count": len(lost), "rows": shown})
     return groups
