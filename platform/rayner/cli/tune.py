@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import given_output, given_path
+from rayner.cli.options import Json, Overrides, given_output, given_path
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 from rayner.metrics.shown import shown_score
 from rayner.runtime.run_folder import run_folder
@@ -17,9 +17,6 @@ SpaceName = Annotated[
 ]
 RecipeFile = Annotated[
     Path, typer.Argument(metavar="RECIPE", parser=given_path, help="The recipe to start from.")
-]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")
 ]
 Out = Annotated[
     Path | None,
@@ -64,9 +61,6 @@ ResumeErrored = Annotated[
         "--resume-errored",
         help="Run again all trials that failed, not only those that lost their process, node or storage.",
     ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object as the last line of standard output.")
 ]
 
 
