@@ -1,15 +1,34 @@
-"""The HTTP application at an address, without Ray."""
+"""The HTTP application without Ray: a client of it, and at an address."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from rayner.serving.application_settings import ApplicationSettings, ModelSettings
+from rayner.serving.http import create_app
+from rayner.serving.remote_stages import Ask
+from rayner.serving.service import Service
+
+
+def client_of(
+    models: ModelSettings,
+    limits: Mapping[str, int] | None = None,
+    keys: Sequence[str] = (),
+    stages: Mapping[str, Ask] | None = None,
+) -> TestClient:
+    """A client of a service that has loaded the models; an error within is a reply."""
+    settings = ApplicationSettings.model_validate({"limits": limits or {}})
+    service = Service(settings, device="cpu", stages=stages)
+    asyncio.run(service.load(models))
+    return TestClient(create_app(service, keys), raise_server_exceptions=False)
 
 
 @contextmanager

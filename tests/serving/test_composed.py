@@ -22,12 +22,12 @@ from rayner.serving.application_settings import (
     ServeSettings,
 )
 from rayner.serving.composition import composed_models, composed_pipeline, stage_names
-from rayner.serving.http import create_app
 from rayner.serving.launch import Served, check_room, checked
 from rayner.serving.remote_stages import Ask, OtherModels
 from rayner.serving.service import Service
 from rayner.serving.stage_service import StageService
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, pipeline_folder, standardizer_folder
+from tests.serving.running import client_of
 
 NAMES = ["contexts", "mentions", "types", "entities", "entities-2"]
 DOCUMENTS = [{"text": text} for text in (" ".join(TEXTS), TEXTS[0], "", "Nobody slept. Ada Lovelace came.")]
@@ -67,12 +67,6 @@ def asks(models: ModelSettings) -> dict[str, Ask]:
     return stages_of(models)
 
 
-def client_of(models: ModelSettings, asks: dict[str, Ask] | None = None) -> TestClient:
-    service = Service(ApplicationSettings(), device="cpu", stages=asks)
-    asyncio.run(service.load(models))
-    return TestClient(create_app(service), raise_server_exceptions=False)
-
-
 @pytest.fixture(scope="module")
 def plain(models: ModelSettings) -> Iterator[TestClient]:
     with client_of(models) as client:
@@ -81,7 +75,7 @@ def plain(models: ModelSettings) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def composed(models: ModelSettings, asks: dict[str, Ask]) -> Iterator[TestClient]:
-    with client_of(models, asks) as client:
+    with client_of(models, stages=asks) as client:
         yield client
 
 
@@ -127,7 +121,7 @@ def test_a_request_is_answered_by_one_set_of_models(
             return OtherModels(others.pop())
         return await asks["entities"](method, *arguments)
 
-    with client_of(models, {**asks, "entities": changing}) as client:
+    with client_of(models, stages={**asks, "entities": changing}) as client:
         first = client.post("/v1/annotate", json={"documents": DOCUMENTS}).json()
         others += ["the models change"] * 3
         assert client.post("/v1/annotate", json={"documents": DOCUMENTS}).json() == first
@@ -149,12 +143,12 @@ def test_models_come_in_when_every_stage_has_them(
         found = await asks["types"](method, *arguments)
         return found._replace(key=keys.pop()) if method == "about" and keys else found
 
-    client_of(models, {**asks, "types": late})
+    client_of(models, stages={**asks, "types": late})
     assert not keys
     monkeypatch.setattr(composition, "_PATIENCE", 0.0)
     keys += ["old"] * 3
     with pytest.raises(InputError, match=r"stages.types.*other models"):
-        client_of(models, {**asks, "types": late})
+        client_of(models, stages={**asks, "types": late})
 
 
 def test_a_stage_that_fails_to_say_what_it_has_is_asked_again(
@@ -219,7 +213,7 @@ def test_another_key_is_answered_by_nothing(models: ModelSettings, asks: dict[st
     found = asyncio.run(asks["mentions"]("answers", "another", None, False, []))
     assert isinstance(found, OtherModels)
     with pytest.raises(RecipeError, match=r"the deployments are mentions, and .* `args`"):
-        client_of(models, {"mentions": asks["mentions"]})
+        client_of(models, stages={"mentions": asks["mentions"]})
 
 
 def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:

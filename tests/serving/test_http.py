@@ -18,6 +18,7 @@ from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import TEXTS, recognizer_folder, tagger_folder
+from tests.serving.running import client_of
 from tests.tasks.small import built, recognizer
 
 Rows = list[list[tuple[Any, ...]]]
@@ -37,9 +38,7 @@ def client(folder: Path) -> Iterator[TestClient]:
 
 
 def serving(folder: Path, keys: tuple[str, ...] = ()) -> TestClient:
-    service = Service(ApplicationSettings.model_validate({"limits": LIMITS}), device="cpu")
-    asyncio.run(service.load(ModelSettings(checkpoint=str(folder))))
-    return TestClient(create_app(service, keys), raise_server_exceptions=False)
+    return client_of(ModelSettings(checkpoint=str(folder)), LIMITS, keys)
 
 
 def recognize(client: TestClient, texts: list[str], **rest: Any) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from rayner.config import TypeSettings
 from rayner.data.schema import Entity
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
-from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.stages import load_pipeline
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, recognizer_folder, standardizer_folder
+from tests.serving.running import client_of
 
 MENTIONS = ["Marie Curie", "curie", "Ada Lovelace ", "Zanzibar", "", "!!!", "x" * 600, "Marie Curie"]
 MENTIONS += ["Ada Lovelace and Marie Curie"]
@@ -50,15 +50,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return Folders(tmp_path_factory.mktemp("checkpoints"))
 
 
-def client_of(settings: ModelSettings) -> TestClient:
-    service = Service(ApplicationSettings.model_validate({"limits": {"mentions": 50}}), device="cpu")
-    asyncio.run(service.load(settings))
-    return TestClient(create_app(service), raise_server_exceptions=False)
-
-
 @pytest.fixture(scope="module")
 def client(folders: Folders) -> Iterator[TestClient]:
-    with client_of(folders.settings()) as client:
+    with client_of(folders.settings(), {"mentions": 50}) as client:
         yield client
 
 

@@ -26,6 +26,7 @@ from tests.serving.checkpoints import (
     standardizer_folder,
     typer_folder,
 )
+from tests.serving.running import client_of
 from tests.tasks.gaussian.small_gaussian import SUPPORT, gaussian
 from tests.tasks.small import built, corpus
 
@@ -59,10 +60,6 @@ def serving(settings: ModelSettings) -> Service:
     service = Service(ApplicationSettings(), device="cpu")
     asyncio.run(service.load(settings))
     return service
-
-
-def client_of(settings: ModelSettings) -> TestClient:
-    return TestClient(create_app(serving(settings)), raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from rayner.data.schema import Document, context_to_row
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
-from rayner.serving.http import create_app
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.stages import Pipeline, read_pipeline
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder, standardizer_folder
+from tests.serving.running import client_of
 
 NAMES: dict[str | None, str] = {entity.entity_id: entity.name for entity in PEOPLE}
 BOOKS = [" ".join(TEXTS), TEXTS[0], "", "Nobody slept. Ada Lovelace came. Nobody slept."]
@@ -33,15 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pipeline_folder(tmp_path_factory.mktemp("pipeline"), PEOPLE)
 
 
-def client_of(**settings: Any) -> TestClient:
-    service = Service(ApplicationSettings(), device="cpu")
-    asyncio.run(service.load(ModelSettings.model_validate(settings)))
-    return TestClient(create_app(service), raise_server_exceptions=False)
-
-
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
-    with client_of(checkpoint=str(folder / "pipeline.yaml")) as client:
+    with client_of(ModelSettings(checkpoint=str(folder / "pipeline.yaml"))) as client:
         yield client
 
 
@@ -151,7 +145,8 @@ def test_its_knowledge_base_answers_alone(client: TestClient, folder: Path) -> N
 
 def test_a_named_knowledge_base_is_linked_to_in_the_place_of_the_files(folder: Path) -> None:
     people = {"index": str(folder / "people/index"), "standardizer": str(folder / "people/best")}
-    client = client_of(checkpoint=str(folder / "pipeline.yaml"), knowledge_bases={"index": people})
+    models = {"checkpoint": str(folder / "pipeline.yaml"), "knowledge_bases": {"index": people}}
+    client = client_of(ModelSettings.model_validate(models))
     assert set(client.get("/v1/models").json()["knowledge_bases"]) == {"index", "index-2"}
     own = ask(client, "/v1/annotate")
     assert set(own["versions"]["knowledge_bases"]) == {"index-2"}
@@ -190,7 +185,7 @@ def replace_revision(settings: ModelSettings, revision: str) -> ModelSettings:
 def test_what_finds_no_mentions_alone_is_refused(folder: Path) -> None:
     for name in ("ranker", "people/best"):
         with pytest.raises(CheckpointError, match="name a recognizer, a tagger or a typer, or a pipeline"):
-            client_of(checkpoint=str(folder / name))
+            client_of(ModelSettings(checkpoint=str(folder / name)))
 
 
 def test_a_file_may_name_the_fine_types(folder: Path) -> None:
@@ -199,7 +194,7 @@ def test_a_file_may_name_the_fine_types(folder: Path) -> None:
     path = folder / "two_types.yaml"
     path.write_text(yaml.safe_dump({"stages": stages}), "utf-8")
     assert read_pipeline(path).new_types == rayner.load(path, "cpu").new_types == {}
-    with client_of(checkpoint=str(path)) as client:
+    with client_of(ModelSettings(checkpoint=str(path))) as client:
         reply = ask(client, "/v1/annotate")
     fine = {one["name"] for d in reply["documents"] for m in d["mentions"] for one in m["types"]}
     assert fine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ from fastapi.testclient import TestClient
 
 import rayner
 from rayner.data.schema import Document, Mention
-from rayner.serving.application_settings import ApplicationSettings, ModelSettings
-from rayner.serving.http import create_app
-from rayner.serving.service import Service
+from rayner.serving.application_settings import ModelSettings
 from rayner.tasks.checkpoint import version_of
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder, recognizer_folder
+from tests.serving.running import client_of
 
 LIMITS = {"documents": 20, "characters": 20_000, "types": 4, "mentions": 9}
 SPAN = {"start": 0, "end": 3}
@@ -33,9 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def serving(checkpoint: Path) -> TestClient:
-    service = Service(ApplicationSettings.model_validate({"limits": LIMITS}), device="cpu")
-    asyncio.run(service.load(ModelSettings(checkpoint=str(checkpoint))))
-    return TestClient(create_app(service), raise_server_exceptions=False)
+    return client_of(ModelSettings(checkpoint=str(checkpoint)), LIMITS)
 
 
 @pytest.fixture(scope="module")
