@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rayner.errors import InputError
 from rayner.models import precision_choice
@@ -128,3 +129,14 @@ def test_a_gpu_without_bfloat16_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert default_precision("cuda") == "float32"
     with pytest.raises(InputError, match="precision: bfloat16: Tesla T4 lacks bfloat16; take float16"):
         check_precision("bfloat16", "cuda")
+
+
+def test_a_gpu_without_bfloat16_is_not_timed_in_it(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeTensorMode():
+        there = nn.Parameter(torch.empty(1, device="cuda"))
+    on_gpu = nn.ModuleDict({"head": nn.ParameterList([there]), "text": model["text"]})  # type: ignore[index]
+    monkeypatch.setattr(precision_choice, "_ratio", lambda *_: 0.5)
+    monkeypatch.setattr("rayner.models.precision._has_bfloat16", lambda device: True)
+    assert choose("float32", on_gpu, advise=True) == Choice("float32", 0.5)
+    monkeypatch.setattr("rayner.models.precision._has_bfloat16", lambda device: False)
+    assert choose("float32", on_gpu, advise=True) == choose("auto", on_gpu) == Choice("float32")

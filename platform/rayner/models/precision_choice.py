@@ -56,7 +56,9 @@ def choose(asked: AskedPrecision, model: nn.Module, training: bool = False, advi
     if asked not in (None, "auto"):
         check_precision(asked, device)
     chosen = default_precision(device) if asked in (None, "auto") else asked
-    is_timed = asked == "auto" or advise
+    # A GPU without bfloat16 emulates it, or fails.
+    has_bfloat16 = device.type != "cuda" or default_precision(device) == "bfloat16"
+    is_timed = has_bfloat16 and (asked == "auto" or advise)
     if encoder is None or chosen != "float32" or not is_timed or next(encoder.parameters()).is_meta:
         return Choice(chosen)
     ratio = _ratio(encoder, device, training, None if asked == "auto" else _SECONDS)
