@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,28 @@ def test_of_a_table_of_words_only_the_rows_with_a_gradient_travel(tmp_path: Path
     rows = distributed.TABLE_ROWS
     masks, table = [rows] * 4, 3 * rows
     assert sorted(json.loads((tmp_path / "sent.json").read_text())) == sorted([4, *masks, 12, 3, table])
+
+
+def sum_as_with_nccl(out: Path) -> None:
+    """Sum gradients where the process group is not of the hosts, one of a single worker, one of none."""
+    parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(3)]
+    parameters[0].grad = torch.full((3,), 1.0 + dist.get_rank())
+    if dist.get_rank():
+        parameters[1].grad = torch.ones(3)
+    with pytest.MonkeyPatch.context() as patch, distributed.same_workers(timedelta(seconds=77)):
+        patch.setattr(dist, "get_backend", lambda *_: "nccl")
+        distributed.sum_gradients(parameters)
+        hosts = distributed._host_group()
+        assert hosts is not None
+        waits = hosts._get_backend(torch.device("cpu")).options._timeout
+    sums = [None if p.grad is None else p.grad.tolist() for p in parameters]
+    (out / str(dist.get_rank())).write_text(json.dumps([sums, waits.total_seconds()]))
+
+
+def test_with_nccl_hosts_have_a_group_of_their_own_that_waits_no_longer(tmp_path: Path) -> None:
+    spawn(sum_as_with_nccl, 2, tmp_path, tmp_path)
+    for rank in range(2):
+        assert json.loads((tmp_path / str(rank)).read_text()) == [[[3.0] * 3, [1.0] * 3, None], 77.0]
 
 
 def test_rows_are_looked_for_in_tables_on_a_cpu_alone() -> None:

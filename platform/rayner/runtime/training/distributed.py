@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,24 +35,28 @@ T = TypeVar("T")
 
 
 _expected = 1
+_timeout: timedelta | None = None
 _hosts: dict[Any, Any] = {}
 
 
 @contextmanager
-def same_workers() -> Iterator[Company]:
+def same_workers(timeout: timedelta | None = None) -> Iterator[Company]:
     """Hold on to the process group that there is now: the run ends on all workers of it, or on none.
 
     Where the group goes, what asks for it raises: when a worker dies, Ray Train destroys the group of the
     others while their loops still run. Where this worker fails, the others are told.
+
+    Args:
+        timeout: how long hosts wait for each other; by default as long as torch would.
 
     Raises:
         RaynerError: what another worker raised, naming that worker.
         WorkerFailedError: a worker, perhaps this one, failed of something that is no RaynerError.
         GroupLostError: the group is gone, or another worker died without a word.
     """
-    global _expected
+    global _expected, _timeout
     workers = company()
-    before, _expected = _expected, workers.workers
+    before, _expected, _timeout = (_expected, _timeout), workers.workers, timeout
     try:
         yield workers
     except BaseException as error:
@@ -60,7 +65,7 @@ def same_workers() -> Iterator[Company]:
             raise
         raise raised from error
     finally:
-        _expected = before
+        _expected, _timeout = before
 
 
 def world_size() -> int:
@@ -149,7 +154,7 @@ def _host_group() -> dist.ProcessGroup | None:
     world = dist.group.WORLD
     if world not in _hosts:
         _hosts.clear()
-        _hosts[world] = dist.new_group(backend="gloo")
+        _hosts[world] = dist.new_group(backend="gloo", timeout=_timeout)
     return _hosts[world]
 
 

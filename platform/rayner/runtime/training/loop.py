@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def work(run: Run) -> TrainState:
     if run.recipe.scaling.threads_per_worker:
         torch.set_num_threads(run.recipe.scaling.threads_per_worker)
     # Within: the others are told of the URI, too, as each has a folder of its own.
-    with same_workers(), named_by_uri(run.publication):
+    timeout = timedelta(seconds=run.recipe.scaling.collective_timeout_seconds)
+    with same_workers(timeout), named_by_uri(run.publication):
         return _work(run)
 
 
