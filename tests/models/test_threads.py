@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 import rayner
 from rayner.models import threads
-from rayner.models.threads import heed_quota, usable_cores
+from rayner.models.threads import heed_quota, one_thread, usable_cores
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
@@ -75,3 +77,14 @@ def test_a_training_and_a_model_that_is_loaded_heed_the_quota(quota, monkeypatch
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_new_thread_works_on_the_gpu_of_the_one_that_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = threading.local()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: getattr(own, "device", 0))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: setattr(own, "device", device))
+    own.device = 3
+    with ThreadPoolExecutor(1) as another, one_thread("own") as pool:
+        assert another.submit(torch.cuda.current_device).result() == 0
+        assert pool.submit(torch.cuda.current_device).result() == 3

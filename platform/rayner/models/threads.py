@@ -1,8 +1,9 @@
-"""How many threads torch may use in a container."""
+"""How many threads torch may use in a container, and threads beside that of a model."""
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -33,3 +34,10 @@ def heed_quota() -> None:
     cores = usable_cores()
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > cores:
         torch.set_num_threads(cores)
+
+
+def one_thread(name: str) -> ThreadPoolExecutor:
+    """One thread that works on the GPU of the thread that calls this: CUDA gives each new one the first."""
+    if not torch.cuda.is_initialized():
+        return ThreadPoolExecutor(1, name)
+    return ThreadPoolExecutor(1, name, torch.cuda.set_device, (torch.cuda.current_device(),))

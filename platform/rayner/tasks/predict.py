@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from rayner.data.batches import forwards
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
 from rayner.errors import InputError
-from rayner.models.threads import usable_cores
+from rayner.models.threads import one_thread, usable_cores
 from rayner.tasks.base import Predictor
 
 Item = TypeVar("Item")
@@ -211,7 +210,7 @@ def _rounds(
 
 def _ahead(rounds: Iterator[_Round]) -> Iterator[_Round]:
     """The rounds, the next one made by a thread while the caller works on the one before."""
-    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool:
+    with one_thread("prepare") as pool:
         waiting = pool.submit(next, rounds, None)
         while (found := waiting.result()) is not None:
             waiting = pool.submit(next, rounds, None)

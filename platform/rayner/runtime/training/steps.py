@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rayner.config import BaseRecipe
 from rayner.data import batches
+from rayner.models.threads import one_thread
 from rayner.runtime.training.distributed import rank, world_size
 from rayner.tasks.base import Examples, RunTask, Size
 
@@ -68,7 +69,7 @@ def epoch_steps(
 
 def _ahead(function: Callable[[Argument], T], arguments: Iterable[Argument]) -> Generator[T, None, None]:
     """`map`, with a thread that is at most `LOOK_AHEAD` results ahead."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="batches")
+    pool = one_thread("batches")
     waiting: deque[Future[T]] = deque()
     try:
         for argument in arguments:
