@@ -43,6 +43,10 @@ class DenseSide:
         self._table: Tensor | None = None
         self._offsets: Tensor | None = None
 
+    def search_beside(self, device: torch.device) -> None:
+        """Search where a model is: on its GPU where there is room for the vectors, else on the CPU."""
+        self.device = device if device.type == "cuda" and _has_room(self.vectors, device) else "cpu"
+
     def prepare(self, queries: np.ndarray) -> Tensor:
         """Queries [Q, D] as `nearest` and `similarities` take them.
 
@@ -117,6 +121,10 @@ def _similarity(query: Tensor, vectors: Tensor, distance: Distance) -> Tensor:
 
 
 def _device_for(vectors: np.ndarray) -> torch.device:
-    if torch.cuda.is_available() and vectors.nbytes < _SHARE_OF_GPU * torch.cuda.mem_get_info()[0]:
-        return torch.device("cuda")
+    if torch.cuda.is_available() and _has_room(vectors, device := torch.device("cuda")):
+        return device
     return torch.device("cpu")
+
+
+def _has_room(vectors: np.ndarray, device: torch.device) -> bool:
+    return vectors.nbytes < _SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]

@@ -233,7 +233,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
                 check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
         else:
             index, self._index = self._index or self._build_index(model), None
-        _search_beside(model, index)
+        index.dense.search_beside(next(model.parameters()).device)
         weights = self.fitted.reranker
         return Standardizer(
             index,
@@ -323,7 +323,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             self.recipe.index,
             self.recipe.loss.learned_distance,
         )
-        _search_beside(model, index)
+        index.dense.search_beside(next(model.parameters()).device)
         return index
 
     def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
@@ -341,9 +341,3 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         """Sub-words; a string of which the tokenizer leaves nothing is one unknown sub-word."""
         tokenizer = self.tokenizer
         return [ids or [tokenizer.unk_id] for ids, _ in tokenizer.batch(texts)]
-
-
-def _search_beside(model: nn.Module, index: EntityIndex) -> None:
-    """Search on the CPU where the model is; beside one on a GPU, wherever there is room."""
-    if next(model.parameters()).device.type == "cpu":
-        index.dense.device = "cpu"
