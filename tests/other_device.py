@@ -23,6 +23,11 @@ _TAKES_INDICES = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_
 _FACTORIES = ("arange", "arange.start", "arange.start_step", "randperm", "linspace", "eye", "eye.m")
 
 
+waits: list[str] = []
+"""What a GPU would have made the host wait for: readings of numbers, counts of masks, copies from the CPU."""
+_READ = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select")
+
+
 class OnDevice(Tensor):
     """A tensor of the device, which is one of the CPU within."""
 
@@ -55,6 +60,7 @@ class OnDevice(Tensor):
         self.inner = value.inner
 
     def tolist(self) -> Any:
+        waits.append("tolist")
         return self.inner.tolist()
 
     def untyped_storage(self) -> torch.UntypedStorage:
@@ -72,6 +78,8 @@ class OnDevice(Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
+        if _is_waited_for(name, args):
+            waits.append(name)
         if name not in _MOVES:
             _check_devices(name, args, kwargs)
         asked = kwargs.get("device")
@@ -105,6 +113,15 @@ library = torch.library.Library("aten", "IMPL")
 class _Module(backend_registration._DummyBackendModule):
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         return [torch.bfloat16, torch.float16]
+
+
+def _is_waited_for(name: str, args: Any) -> bool:
+    if name == "aten::copy_":
+        target, source, *rest = args
+        return isinstance(target, OnDevice) != isinstance(source, OnDevice) and not any(rest)
+    if name in _TAKES_INDICES:
+        return any(index is not None and index.dtype == torch.bool for index in args[1])
+    return name in _READ
 
 
 def _check_devices(name: str, args: Any, kwargs: Any) -> None:

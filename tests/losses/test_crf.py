@@ -54,7 +54,7 @@ def slow(logits: Tensor, lengths: list[int], labels: Tensor, unknown: Tensor, be
 @settings(max_examples=25, deadline=None)
 def test_it_is_the_sum_over_all_sequences_in_value_and_gradient(seed: int, lengths: list[int]) -> None:
     logits, labels, unknown, between = drawn(seed, lengths)
-    found = crf(logits, torch.tensor(lengths), labels, unknown, between)
+    found = crf(logits, lengths, labels, unknown, between)
     wanted = slow(logits, lengths, labels, unknown, between)
     assert found.item() == pytest.approx(wanted.item(), abs=1e-9)
     if sum(lengths):
@@ -66,16 +66,16 @@ def test_it_is_the_sum_over_all_sequences_in_value_and_gradient(seed: int, lengt
 
 def test_without_scores_between_labels_it_is_the_cross_entropy() -> None:
     logits, labels, unknown, between = drawn(0, [4, 3])
-    found = crf(logits, torch.tensor([4, 3]), labels, unknown, torch.zeros_like(between))
+    found = crf(logits, [4, 3], labels, unknown, torch.zeros_like(between))
     assert found.item() == pytest.approx(tagging(logits, labels, unknown, torch.ones(7)).item())
 
 
 def test_half_precision_and_long_windows_are_computed_in_float32() -> None:
     logits, labels, unknown, between = drawn(1, [500], torch.bfloat16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = crf(logits, torch.tensor([500]), labels, unknown, between)
+        found = crf(logits, [500], labels, unknown, between)
     assert found.dtype == torch.float32
-    exact = crf(logits.double(), torch.tensor([500]), labels, unknown, between.double())
+    exact = crf(logits.double(), [500], labels, unknown, between.double())
     assert found.item() == pytest.approx(exact.item(), rel=1e-5)
     found.backward()
     assert logits.grad is not None
@@ -105,10 +105,10 @@ def test_shares_of_windows_add_up() -> None:
     """What makes two workers equal one, in value and gradient; one of them may have no window."""
     lengths = [3, 0, 4, 2]
     logits, labels, unknown, between = drawn(2, lengths)
-    whole = crf(logits, torch.tensor(lengths), labels, unknown, between)
+    whole = crf(logits, lengths, labels, unknown, between)
     for cut, words in ((2, 3), (0, 0)):
         first, rest = (
-            crf(logits[own], torch.tensor(part, dtype=torch.int64), labels[own], unknown[own], between)
+            crf(logits[own], part, labels[own], unknown[own], between)
             for own, part in ((slice(words), lengths[:cut]), (slice(words, None), lengths[cut:]))
         )
         assert (first + rest).item() == pytest.approx(whole.item(), abs=1e-12)

@@ -83,7 +83,7 @@ def test_each_word_has_one_label_wherever_windows_end() -> None:
     document = Document("d", text)
     batch = collated(task, [document])
     assert len(batch.ids) > 2
-    assert batch.word_start.sum() == len(batch.labels) == len(batch.unknown)
+    assert len(batch.words[0]) == len(batch.labels) == len(batch.unknown)
 
 
 def test_it_has_no_options() -> None:
@@ -131,7 +131,7 @@ def test_the_loss_is_that_of_each_word_by_its_weight(scheme: str, loss: dict[str
         near += [any(inside[max(0, i - 1) : i + 2]) for i in range(len(words))]
     assert not all(near)
     (found_sum,) = task.forward(model, batch, Progress(0, 1, 0, 1)).sums.values()
-    total, weight = slow_loss(task, batch, model(batch.ids, batch.mask)[batch.word_start], near)
+    total, weight = slow_loss(task, batch, model(batch.ids, batch.mask)[batch.words], near)
     assert found_sum.item() == pytest.approx(total, rel=1e-5)
     assert task.counts(batch, Progress(0, 1, 0, 1))["tag"] == pytest.approx(weight)
 

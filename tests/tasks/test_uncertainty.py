@@ -79,7 +79,7 @@ def test_a_gaussian_is_as_uncertain_as_its_entropy() -> None:
     (score, words) = scored(task, model, [document])[0]
     batch = task.collate(list(task.examples([document])), [])
     with torch.no_grad():
-        found = model(batch.ids, batch.mask, batch.word_start)
+        found = model(batch.ids, batch.mask, batch.words)
     assert words == len(found.mean)
     assert score == pytest.approx(found.entropies().mean().item(), abs=1e-5)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -24,14 +26,14 @@ def log_partition(scores: Tensor, lengths: Tensor, between: Tensor) -> Tensor:
     return reached.logsumexp(1)
 
 
-def crf(logits: Tensor, lengths: Tensor, labels: Tensor, unknown: Tensor, between: Tensor) -> Tensor:
+def crf(logits: Tensor, lengths: Sequence[int], labels: Tensor, unknown: Tensor, between: Tensor) -> Tensor:
     """The sum over windows of -log P(what the annotation allows), which is one sequence where all is known.
 
     What a label allows is as in `losses.tagging`.
 
     Args:
         logits: [N, C] scores of N words, one window after another.
-        lengths: int64 [B] the words of each window, 0 allowed.
+        lengths: the words of each of B windows, 0 allowed.
         labels: [N] label of each word.
         unknown: [N, C] labels of types that the word's document was not annotated for.
         between: [C, C] as in `log_partition`.
@@ -44,15 +46,16 @@ def crf(logits: Tensor, lengths: Tensor, labels: Tensor, unknown: Tensor, betwee
         logits, between = logits.to(dtype), between.to(dtype)
         # Of words alone nothing is between labels: its gradient is 0, not missing.
         nothing = logits.sum() * 0 + between.sum() * 0
-        lengths = lengths[lengths > 0]
-        if not len(lengths):
+        lengths = [length for length in lengths if length]
+        if not lengths:
             return nothing
         allowed = torch.nn.functional.one_hot(labels, logits.shape[1]).bool()
         allowed = allowed | (unknown & (labels == 0)[:, None])
         held = logits.masked_fill(~allowed, _FORBIDDEN)
         own, every = (
-            torch.nn.utils.rnn.pad_sequence([*part.split(lengths.tolist())], batch_first=True)
+            torch.nn.utils.rnn.pad_sequence([*part.split(lengths)], batch_first=True)
             for part in (held, logits)
         )
-        surprisal = log_partition(every, lengths, between) - log_partition(own, lengths, between)
+        places = torch.tensor(lengths).to(logits.device, non_blocking=True)
+        surprisal = log_partition(every, places, between) - log_partition(own, places, between)
         return surprisal.sum() + nothing

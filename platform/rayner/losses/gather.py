@@ -28,12 +28,12 @@ def gather_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     shape = torch.tensor(rows.shape, device=rows.device)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size())]
     dist.all_gather(shapes, shape)
-    numbers = [int(other[0]) for other in shapes]
-    width = max(int(other[1]) for other in shapes)
+    # Read at once: each reading from a GPU waits for it.
+    numbers, widths = zip(*torch.stack(shapes).tolist(), strict=True)
     if not len(rows):
         # Not a new tensor: the gradient, though empty, must come back to what the caller holds.
-        rows = rows.reshape(0, width)
-    gathered: Tensor = _Gather.apply(rows, tuple(numbers))  # type: ignore[assignment]
+        rows = rows.reshape(0, max(widths))
+    gathered: Tensor = _Gather.apply(rows, numbers)  # type: ignore[assignment]
     begin = sum(numbers[: dist.get_rank()])
     return gathered, torch.arange(begin, begin + len(rows), device=rows.device)
 

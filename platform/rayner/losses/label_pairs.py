@@ -40,7 +40,7 @@ def label_pairs(keys: Tensor, own: Tensor, types: Tensor) -> Pairs:
     labels, sets = keys[:, 0], keys[:, 1:]
     shifts = torch.arange(_BITS, device=keys.device)
     known = ((sets[:, :, None] >> shifts) & 1).flatten(1).bool()
-    of_labels = types.to(keys.device)[labels]
+    of_labels = types.to(keys.device, non_blocking=True)[labels]
     inside = labels > 0
     knows = known[own][:, of_labels] & inside
     known_by = known[:, of_labels[own]].T & inside[own, None]

@@ -32,7 +32,7 @@ def marginal_likelihood(
         all workers, then divide.
     """
     scores = cosines(anchors, candidates) / temperature
-    number = torch.tensor(len(scores), device=scores.device)
+    number = torch.full((), len(scores), device=scores.device)
     if scores.numel() == 0:
         return scores.sum(), number
     with torch.no_grad():

@@ -39,7 +39,7 @@ def masked_lm_loss(
             )
             assert isinstance(block, Tensor)
             total = total + block
-    return total, torch.tensor(len(targets), device=hidden.device)
+    return total, torch.full((), len(targets), device=hidden.device)
 
 
 def _block(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def multi_similarity(
         all workers, then divide.
     """
     scores = cosines(anchors, candidates)
-    number = torch.tensor(len(scores), device=scores.device)
+    number = torch.full((), len(scores), device=scores.device)
     if scores.numel() == 0:
         return scores.sum(), number
     with torch.no_grad():

@@ -36,7 +36,7 @@ def teacher_labels(scores: SpanScores, targets: SpanTargets, confidence: float) 
     margins = _margins(scores)
     candidates = candidate_spans(targets.word_start, targets.word_end, margins.shape[3]).unsqueeze(1)
     candidates = candidates & targets.known[:, :, None, None]
-    bar = torch.special.logit(torch.tensor(confidence, dtype=torch.float64)).to(margins)
+    bar = torch.special.logit(torch.tensor(confidence, dtype=torch.float64)).to(margins.dtype)
     return TeacherLabels(margins, candidates & (margins.abs() >= bar), candidates & (margins > -bar))
 
 

@@ -55,7 +55,7 @@ def batch_hard(distances: Tensor, pairs: Pairs, margin: float) -> tuple[Tensor, 
     Returns:
         The sum, a scalar, and A, an int64 scalar.
     """
-    anchors = torch.tensor(len(distances), device=distances.device)
+    anchors = torch.full((), len(distances), device=distances.device)
     if distances.numel() == 0:
         return distances.sum(), anchors
     farthest = distances.masked_fill(~pairs.positive, -torch.inf).amax(1)

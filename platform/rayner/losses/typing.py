@@ -24,4 +24,4 @@ def typing_loss(logits: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     mention, kind = right.unbind(1)
     total = F.softplus(logits).sum() - logits[mention, kind].sum()
-    return total, torch.tensor(logits.numel(), device=logits.device)
+    return total, torch.full((), logits.numel(), device=logits.device)

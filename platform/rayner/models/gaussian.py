@@ -36,14 +36,14 @@ class GaussianEncoder(nn.Module):
             nn.init.normal_(head.weight, std=_DEVIATION)
             nn.init.zeros_(head.bias)
 
-    def forward(self, ids: Tensor, mask: Tensor, word_start: Tensor) -> Gaussians:
+    def forward(self, ids: Tensor, mask: Tensor, words: tuple[Tensor, ...]) -> Gaussians:
         """The Gaussians of N words, in float32 at least.
 
         Args:
             ids, mask: [B, L] windows, and which of their positions are real.
-            word_start: [B, L] the N positions that stand for a word.
+            words: int64 [N] each, the window and the position that stand for a word.
         """
-        hidden = self.dropout(self.text_encoder(ids, mask)[word_start]).relu()
+        hidden = self.dropout(self.text_encoder(ids, mask)[words]).relu()
         # In half precision, variances near 0 would be 0.
         with torch.autocast(hidden.device.type, enabled=False):
             hidden = hidden.to(self.mean.weight.dtype)

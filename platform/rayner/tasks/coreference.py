@@ -177,8 +177,10 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
         found = model.candidates(states, batch.words, mentions, spans, gold)
         chain = batch.chains[found.row, found.first, found.last - found.first]
         same = (chain[:, None] == chain[found.antecedent]) & (chain > 0)[:, None]
+        # Of a mask each use would count its places anew, which a GPU makes the host wait for.
+        places = spans.nonzero(as_tuple=True)
         mention = F.binary_cross_entropy_with_logits(
-            mentions[spans], gold[spans].to(mentions.dtype), reduction="sum"
+            mentions[places], gold[places].to(mentions.dtype), reduction="sum"
         )
         return Output({"mention": mention, "antecedent": antecedent_loss(found.score, found.possible, same)})
 

@@ -67,10 +67,9 @@ class TaggerTask(TagTask[TaggerRecipe]):
     def forward(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Output:
         """The sum over words of the cross-entropy, by their weights, or that over windows of a CRF."""
         assert isinstance(model, Tagger)
-        logits = model(batch.ids, batch.mask)[batch.word_start]
+        logits = model(batch.ids, batch.mask)[batch.words]
         if model.between is not None:
-            words = batch.word_start.sum(1)
-            return Output({"tag": crf(logits, words, batch.labels, batch.unknown, model.between)})
+            return Output({"tag": crf(logits, batch.sizes, batch.labels, batch.unknown, model.between)})
         return Output({"tag": tagging(logits, batch.labels, batch.unknown, batch.weights)})
 
     def uncertainty(self, model: nn.Module) -> OfWords:
@@ -117,7 +116,7 @@ class TaggerTask(TagTask[TaggerRecipe]):
                 with torch.no_grad():
                     logits = model(batch.ids.to(device), batch.mask.to(device)).float().cpu()
                 kept = (batch.labels > OUTSIDE) | ~batch.unknown.any(1)
-                found.append((logits[batch.word_start][kept].numpy(), batch.labels[kept].numpy()))
+                found.append((logits[batch.words][kept].numpy(), batch.labels[kept].numpy()))
             return found
 
         parts = [part for of_worker in shares(known, batches) for part in of_worker]

@@ -33,9 +33,12 @@ OUTSIDE = 0
 class TagBatch:
     """Windows and the labels of their words.
 
+    Words are told by their places: a mask would make a GPU say in each step how many there are.
+
     Attributes:
         ids, mask: [B, L] sub-words with special tokens.
-        word_start: [B, L] the N positions that stand for a word.
+        words: int64 [N] each, the window and the position that stand for a word, row by row.
+        sizes: the words of each window.
         labels: [N] labels of the words, row by row.
         unknown: [N, C] labels of types that the word's document was not annotated for; of a word in an
             unknown span, those of all types.
@@ -44,7 +47,8 @@ class TagBatch:
 
     ids: Tensor
     mask: Tensor
-    word_start: Tensor
+    words: tuple[Tensor, ...]
+    sizes: list[int]
     labels: Tensor
     unknown: Tensor
     weights: Tensor
@@ -91,17 +95,19 @@ class TagTask(DocumentTask[R]):
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
         width = ids.shape[1]
         known = self.known_of(examples)
-        words = [len(e["labels"]) for e in examples]
+        first = pad(bool_rows([e["first"] for e in examples]), width, False, 1)
+        sizes = [len(e["labels"]) for e in examples]
         of_label = np.concatenate(
             [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1
         )
-        of_label = of_label.repeat(words, axis=0)
+        of_label = of_label.repeat(sizes, axis=0)
         of_label[np.concatenate([_in_unknown(e) for e in examples]), 1:] = True
         labels = np.concatenate([np.asarray(e["labels"], dtype=np.int64) for e in examples])
         return TagBatch(
             ids=ids,
             mask=mask,
-            word_start=torch.from_numpy(pad(bool_rows([e["first"] for e in examples]), width, False, 1)),
+            words=tuple(map(torch.from_numpy, first.nonzero())),
+            sizes=sizes,
             labels=torch.from_numpy(labels),
             unknown=torch.from_numpy(of_label),
             weights=torch.from_numpy(self.weights_of(examples, labels)),

@@ -42,7 +42,7 @@ def slow(task: GaussianTask, model: Any, documents: list[Document]) -> tuple[flo
     """By the labels of words as the annotation has them."""
     batch = collated(task, documents)
     with torch.no_grad():
-        found = model(batch.ids, batch.mask, batch.word_start)
+        found = model(batch.ids, batch.mask, batch.words)
     names = [task.labels[label] for label in batch.labels.tolist()]
     if task.recipe.loss.positives == "types":
         names = [name[2:] for name in names]

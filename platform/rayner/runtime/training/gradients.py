@@ -68,7 +68,7 @@ class Backward:
                 summed = list(output.sums)
                 means = torch.stack([output.sums[n].to(dtype) * factors[n] for n in summed])
                 weights = torch.tensor([self.task.weights[n] for n in summed], dtype=dtype)
-                loss = (means * weights.to(self.device)).sum()
+                loss = (means * weights.to(self.device, non_blocking=True)).sum()
                 for name, mean in zip(summed, means.detach(), strict=True):
                     parts[name] = parts[name] + mean
                 if loss.requires_grad:

@@ -68,10 +68,10 @@ def encoded(task: TagTask[Any], model: nn.Module, windows: Sequence[TextWindow])
     """The Gaussians of the words that start in the windows, one window after another."""
     device = next(model.parameters()).device
     ids, mask = task.padded([window.ids for window in windows])
-    word_start = torch.zeros_like(mask)
-    for row, window in enumerate(windows):
-        word_start[row, 1 + window.word_places] = True
-    return model(ids.to(device), mask.to(device), word_start.to(device))
+    rows = np.repeat(np.arange(len(windows)), [len(window.words) for window in windows])
+    places = 1 + np.concatenate([window.word_places for window in windows])
+    words = tuple(torch.from_numpy(part).to(device) for part in (rows, places))
+    return model(ids.to(device), mask.to(device), words)
 
 
 class GroupedWindow(NamedTuple):

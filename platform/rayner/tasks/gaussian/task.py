@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from rayner.losses.gaussian import Gaussians, gaussian_contrast
 from rayner.losses.label_pairs import label_keys, label_pairs
 from rayner.models.encoder import Tokenizer
 from rayner.models.gaussian import GaussianEncoder
-from rayner.tasks.base import Output, Parts, Progress
+from rayner.tasks.base import Output, Parts, Progress, Seed
 from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.gaussian.neighbours import Neighbours, Support, encoded, group_of
 from rayner.tasks.kinds.documents import documents_of
@@ -56,6 +57,20 @@ class GaussianOptions(Options):
         return [digest.hexdigest()[:12]]
 
 
+@dataclass(frozen=True, slots=True)
+class GaussianBatch(TagBatch):
+    """Windows and those of their words whose label is known.
+
+    Attributes:
+        taught: int64 [T] these words among all.
+        keys: int64 [T, k] the label of each and the types that its document was annotated for, by
+            `label_keys`.
+    """
+
+    taught: Tensor
+    keys: Tensor
+
+
 class GaussianTask(TagTask[GaussianRecipe]):
     """Learns an encoder in which the Gaussians of words with equal labels lie close together."""
 
@@ -80,12 +95,22 @@ class GaussianTask(TagTask[GaussianRecipe]):
         self.check_windows(encoder)
         return GaussianEncoder(encoder, self.recipe.model.embedding_size, self.recipe.model.dropout)
 
-    def forward(self, model: nn.Module, batch: TagBatch, progress: Progress) -> Output:
+    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> GaussianBatch:
+        """As for a tagger, and what is known of the words."""
+        batch = super().collate(examples, seeds)
+        labels = self._contrasted_of[batch.labels]
+        known = ~batch.unknown[:, 1 :: len(self.prefixes)]
+        own_type = known.gather(1, self._type_of[labels][:, None])[:, 0]
+        taught = torch.where(labels > 0, own_type, known.any(1)).nonzero()[:, 0]
+        keys = label_keys(labels[taught], known[taught])
+        values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+        return GaussianBatch(**values, taught=taught, keys=keys)
+
+    def forward(self, model: nn.Module, batch: GaussianBatch, progress: Progress) -> Output:
         """The Gaussians of the words whose label is known, each with its label and with the types that its
         document was annotated for."""
-        labels, known, taught = self._taught(batch)
-        found = model(batch.ids, batch.mask, batch.word_start)
-        return Output({}, found.rows()[taught], label_keys(labels[taught], known[taught]))
+        found = model(batch.ids, batch.mask, batch.words)
+        return Output({}, found.rows()[batch.taught], batch.keys)
 
     def contrast(
         self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
@@ -137,14 +162,6 @@ class GaussianTask(TagTask[GaussianRecipe]):
         self.support = Support.load(folder)
         return model
 
-    def _taught(self, batch: TagBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The label of each word [N], the types that its document was annotated for [N, K], and which words
-        have a label that is known [N]."""
-        labels = self._contrasted_of.to(batch.labels.device)[batch.labels]
-        known = ~batch.unknown[:, 1 :: len(self.prefixes)]
-        own_type = known.gather(1, self._type_of.to(labels.device)[labels][:, None])[:, 0]
-        return labels, known, torch.where(labels > 0, own_type, known.any(1))
-
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
         """The neighbours of a task with the types of an annotated corpus."""
         corpus_paths([str(path)], "support")
@@ -194,10 +211,11 @@ class GaussianTask(TagTask[GaussianRecipe]):
         device = next(model.parameters()).device
         batch = self.collate(rows, [])
         with torch.no_grad():
-            found = model(*(part.to(device) for part in (batch.ids, batch.mask, batch.word_start)))
+            words = tuple(part.to(device) for part in batch.words)
+            found = model(batch.ids.to(device), batch.mask.to(device), words)
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
-        labels, _, taught = self._taught(batch)
-        return Support(found.rows().float().cpu()[taught], labels[taught], of_words[taught])
+        rows = found.rows().float().cpu()
+        return Support(rows[batch.taught], batch.keys[:, 0], of_words[batch.taught])
 
 
 def _check_examples(path: Path, support: Support, labels: Sequence[str], names: Sequence[str]) -> None:

@@ -183,7 +183,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         assert isinstance(model, BiEncoder)
         types, absent = self._types_of_step(progress), self._absent_of_step(progress)
         inputs, targets = self._inputs_of(model, types, absent, progress), self._targets_of(batch, progress)
-        type_ids = torch.cat([types, torch.full_like(absent, -1)]).to(batch.ids.device)
+        type_ids = torch.cat([types, torch.full_like(absent, -1)]).to(batch.ids.device, non_blocking=True)
         widths = None if self.recipe.loss.negatives == "band" else batch.ids.shape[1]
         given = batch.ids, batch.mask, inputs, widths, type_ids
         labels = None

@@ -1,0 +1,52 @@
+"""What a step on a GPU makes the host wait for: nothing that can be known before."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import torch
+
+from rayner.runtime.training.learner import build_learner, take_step
+from rayner.runtime.training.steps import Step
+from rayner.tasks.base import Progress
+from rayner.tasks.registry import parse_recipe, train_task
+from tests import other_device
+from tests.tasks.small_recipes import SMALL
+
+OF_THE_ENCODER = "aten::_local_scalar_dense"
+"""transformers asks whether anything is masked."""
+OF_ANTECEDENTS = ["aten::nonzero", "aten::nonzero"]
+"""Which spans are compared is up to their scores."""
+NAMES = ["chains", "coreference", "gaussian", "ranker", "standardizer", "tagger", "tagger_crf"]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    # In a process of its own: torch keeps a device that it was told of for good.
+    with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
+        return pool.submit(waits_of_steps, tmp_path_factory.mktemp("recipes")).result()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_waits_for_the_encoder_alone(found: dict[str, list[str]], name: str) -> None:
+    assert found[name] == [OF_THE_ENCODER, *(OF_ANTECEDENTS if name == "coreference" else [])]
+
+
+def waits_of_steps(folder: Path) -> dict[str, list[str]]:
+    other_device.register()
+    found = {}
+    for name in NAMES:
+        (folder / name).mkdir()
+        task = train_task(parse_recipe(SMALL[name](folder / name), "recipe"))
+        examples = list(task.examples(task.items("train")))
+        batch = task.collate(examples, [(1, 0, number) for number in range(len(examples))])
+        device = torch.device(other_device.NAME, 0)
+        learner = build_learner(task.recipe, task, task.build(), None, device, "float32")
+        size = task.size_of(batch)
+        other_device.waits.clear()
+        take_step(learner, Step([batch], size.tokens, size.tokens, [size]), Progress(0, 10, 0, 1))
+        found[name] = list(other_device.waits)
+    return found
