@@ -25,7 +25,7 @@ _FACTORIES = ("arange", "arange.start", "arange.start_step", "randperm", "linspa
 
 waits: list[str] = []
 """What a GPU would have made the host wait for: readings of numbers, counts of masks, copies from the CPU."""
-_READ = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select")
+_READ = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::bincount")
 
 
 class OnDevice(Tensor):

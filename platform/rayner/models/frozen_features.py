@@ -27,11 +27,12 @@ class FrozenFeatures:
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The states of `ids` [B, L], real where `mask`: [B, L, H], 0 elsewhere."""
         lengths = mask.sum(1).tolist()
-        rows = [self._row(row[:length]) for row, length in zip(ids, lengths, strict=True)]
+        # On the host at once: each copy from a GPU waits for it.
+        of_rows = zip(ids, ids.cpu().numpy(), lengths, strict=True)
+        rows = [self._row(row[:length], key[:length].tobytes()) for row, key, length in of_rows]
         return torch.stack([F.pad(row, (0, 0, 0, ids.shape[1] - len(row))) for row in rows])
 
-    def _row(self, ids: Tensor) -> Tensor:
-        key = ids.cpu().numpy().tobytes()
+    def _row(self, ids: Tensor, key: bytes) -> Tensor:
         if (found := self._kept.get(key)) is not None:
             return found
         # Tensors of inference mode cannot be learned from.

@@ -243,7 +243,9 @@ def mention_vectors(hidden: Tensor, places: Tensor, owners: Tensor, mentions: in
     states = hidden[places]
     states = states.to(torch.promote_types(states.dtype, torch.float32))
     totals = states.new_zeros(mentions, hidden.shape[1]).index_add(0, owners, states)
-    return totals / owners.bincount(minlength=mentions)[:, None]
+    # Not by `bincount`, which asks a GPU for the largest number.
+    sizes = owners.new_zeros(mentions).index_add(0, owners, torch.ones_like(owners))
+    return totals / sizes[:, None]
 
 
 def _pairs(flat: Any) -> np.ndarray:
