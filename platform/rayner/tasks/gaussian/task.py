@@ -214,8 +214,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
             words = tuple(part.to(device) for part in batch.words)
             found = model(batch.ids.to(device), batch.mask.to(device), words)
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
-        rows = found.rows().float().cpu()
-        return Support(rows[batch.taught], batch.keys[:, 0], of_words[batch.taught])
+        gaussians = found.rows().float().cpu()
+        return Support(gaussians[batch.taught], batch.keys[:, 0], of_words[batch.taught])
 
 
 def _check_examples(path: Path, support: Support, labels: Sequence[str], names: Sequence[str]) -> None:
