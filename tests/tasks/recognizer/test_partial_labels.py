@@ -66,7 +66,7 @@ def test_a_tagger_leaves_open_what_was_not_annotated(scheme: str) -> None:
     documents = [_of_types("PER")[0], DOCUMENTS[1], _of_types("LOC", "ORG")[4]]
     batch = collated(task, documents)
     (loss,) = task.forward(model, batch, None).sums.values()  # type: ignore[arg-type]
-    logits = model(batch.ids, batch.mask)[batch.word_start]
+    logits = model(batch.ids, batch.mask)[batch.words]
     chances = logits.double().softmax(-1).detach().numpy()
     expected, word = 0.0, 0
     for document in documents:
