@@ -26,7 +26,8 @@ from rayner.tasks.document_windows import (
     unknown_spans,
 )
 from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
-from rayner.tasks.splits import Documents, require_mentions
+from rayner.tasks.required_types import require_known, require_mentions
+from rayner.tasks.splits import Documents
 
 R = TypeVar("R", bound=DocumentRecipe)
 
@@ -43,7 +44,8 @@ class DocumentTask(CorpusTask[R]):
         self.names = [t.name for t in recipe.types]
 
     def require(self, found: Documents) -> None:
-        """Refuse documents without a mention of any of the types."""
+        """Refuse documents without a mention of any of the types, or annotated for what is none of them."""
+        require_known(self.recipe.corpus, self.names)
         require_mentions(found.mentions, self.names)
 
     def unseen(self, found: Documents) -> Sequence[str]:

@@ -204,21 +204,6 @@ def read_documents(unit: Unit, change: Change) -> list[Document]:
     return [change.at(document, place) for document, place in zip(taken, places, strict=True)]
 
 
-def require_mentions(counts: Mapping[str, int], types: Sequence[str]) -> None:
-    """Refuse documents to learn from that have no mention of any of the types.
-
-    Args:
-        counts: how many mentions of each type they have.
-
-    Raises:
-        CorpusError: it says which types the documents do have.
-    """
-    if counts.keys().isdisjoint(types):
-        there = ", ".join(f"{name} ({count})" for name, count in Counter(counts).most_common(10))
-        what = f"no mention of {', '.join(types[:10])}; mentions of: {there or 'none at all'}"
-        raise CorpusError("corpus.train", what, "name the corpus's own types in `types`, or another corpus")
-
-
 def renamed(document: Document, names: Mapping[str, str]) -> Document:
     """The document with its types as the recipe calls them."""
     if not names:

@@ -117,6 +117,8 @@ def test_several_corpora_of_other_types_and_languages_are_mixed(tmp_path: Path) 
     assert len(output.keys.unique(dim=0)) == 4  # persons, places, and what is outside in each corpus
     with pytest.raises(RecipeError, match="annotated names 'two', which is neither in train nor in dev"):
         gaussian(corpus={"train": [str(one)], "annotated": {"two": ["PER"]}})
+    with pytest.raises(RecipeError, match="'PRE' is no type of the recipe; did you mean 'PER'"):
+        gaussian(corpus=values | {"annotated": {str(one): ["PRE"]}}).units("train")
 
 
 def test_neighbours_find_the_mentions_that_it_learned() -> None:
