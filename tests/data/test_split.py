@@ -100,6 +100,8 @@ def test_what_calibrates_cuts_through_dev_and_through_folds_and_through_no_group
         assert are_of("calibration", rest, 0, 0.1).mean() == pytest.approx(0.1, abs=0.03)
     with pytest.raises(CorpusError, match=r"calibration\.fraction: the split 'calibration' would be empty"):
         are_of("train", split_keys(documents[:2]), 0, 0.1)
+    with pytest.raises(CorpusError, match=r"corpus\.dev_fraction: the split 'dev' would be empty"):
+        are_of("train", split_keys(documents[:2]), 0.1, 0)
 
 
 def test_errors() -> None:

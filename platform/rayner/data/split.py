@@ -40,16 +40,19 @@ def split_keys(documents: Sequence[Document], seed: int = 0) -> pa.Table:
     return pa.table(columns, schema=KEY_SCHEMA)
 
 
-def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
+def splits_of(keys: pa.Table, fractions: Mapping[str, float], where: str = "fractions") -> np.ndarray:
     """The number of the split of each row of `split_keys`: [N], an error where a split would stay empty.
 
     Documents without a group that have the same text go where the one with the first id goes.
+
+    Args:
+        where: the setting that says the fractions, for errors.
 
     Raises:
         CorpusError: fractions that are none, or a split without a document.
     """
     if any(not 0 <= f <= 1 for f in fractions.values()) or not math.isclose(sum(fractions.values()), 1):
-        raise CorpusError("fractions", f"{dict(fractions)} do not sum to 1", "give fractions of 1")
+        raise CorpusError(where, f"{dict(fractions)} do not sum to 1", "give fractions of 1")
     places = keys["place"].to_numpy().copy()
     codes = codes_of(keys["text"])
     repeated = np.flatnonzero((codes >= 0) & (np.bincount(codes + 1, minlength=1)[codes + 1] > 1))
@@ -64,11 +67,8 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float]) -> np.ndarray:
     for name, count in counts.items():
         if not count and fractions[name] > 0:
             sizes = ", ".join(f"{key}: {value}" for key, value in counts.items())
-            raise CorpusError(
-                "fractions",
-                f"the split {name!r} would be empty ({sizes})",
-                "give it a larger fraction, another seed, or more documents or groups",
-            )
+            hint = "give it a larger fraction, or more documents or groups"
+            raise CorpusError(where, f"the split {name!r} would be empty ({sizes})", hint)
     return found
 
 
@@ -86,16 +86,15 @@ def are_of(part: str, keys: pa.Table, dev: float, calibration: float) -> np.ndar
     """
     rows = np.ones(len(keys), bool)
     if dev:
-        rows = (splits_of(keys, {"train": 1 - dev, "dev": dev}) == 1) == (part == "dev")
+        found = splits_of(keys, {"train": 1 - dev, "dev": dev}, "corpus.dev_fraction")
+        rows = (found == 1) == (part == "dev")
     if calibration and part != "dev":
         rest = keys.filter(pa.array(rows))
         # The digits of a place after those that decide about dev and folds.
         places = pa.array(rest["place"].to_numpy() * _PLACES % 1)
         rest = rest.set_column(rest.schema.get_field_index("place"), "place", places)
-        try:
-            found = splits_of(rest, {"train": 1 - calibration, "calibration": calibration})
-        except CorpusError as error:
-            raise CorpusError("calibration.fraction", error.what, error.hint) from None
+        fractions = {"train": 1 - calibration, "calibration": calibration}
+        found = splits_of(rest, fractions, "calibration.fraction")
         rows[rows] = (found == 1) == (part == "calibration")
     return rows
 
