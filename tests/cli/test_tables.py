@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 from dataclasses import replace
 
 from hypothesis import given
@@ -111,6 +112,15 @@ def test_no_escape_sequence_of_a_name_is_in_a_log(capsys, monkeypatch):
     with logs_on_stderr():
         logging.getLogger("rayner.test").warning("mentions of %s", EVIL)
     assert "mentions of \\x1b[2J" in capsys.readouterr().err
+
+
+def test_a_line_of_a_library_that_prints_it_itself_is_in_no_log(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "handlers", [logging.StreamHandler(sys.stderr)])
+    with logs_on_stderr():
+        logging.getLogger("huggingface_hub").warning("Retrying")
+    assert capsys.readouterr().err == "Retrying\n"
 
 
 def test_of_many_types_those_with_most_mentions_are_shown():

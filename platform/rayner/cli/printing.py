@@ -71,6 +71,8 @@ def logs_on_stderr() -> Iterator[None]:
     handler.setFormatter(_Visible("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
     logging.getLogger("rayner").setLevel(logging.INFO)
+    # It prints its lines itself.
+    logging.getLogger("huggingface_hub").propagate = False
     with contextlib.redirect_stdout(sys.stderr):
         yield
 

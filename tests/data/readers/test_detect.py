@@ -75,6 +75,10 @@ def test_errors_name_what_was_seen(tmp_path: Path) -> None:
         detect(tmp_path)
     with pytest.raises(CorpusError, match="no such file"):
         detect(tmp_path / "nowhere")
+    (tmp_path / "x.tsv").touch()
+    with pytest.raises(CorpusError, match=r"x\.tsv: an empty file; remove it, or restore its content$"):
+        detect(tmp_path)
+    (tmp_path / "x.tsv").unlink()
     (tmp_path / "x.xml").write_text("<corpus>\n")
     with pytest.raises(
         CorpusError, match=r"no known format; looked at .*x\.xml \('<corpus>'\); give --format"
