@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Literal
 
 from rayner.errors import CorpusError, InputError
+from rayner.files.run_checkpoints import LAST
 from rayner.files.uris import uri_of
 
+SWEEP = "sweep.json"
+"""What a sweep is; in its folder."""
 STORAGE_VARIABLE = "RAYNER_STORAGE"
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
@@ -38,6 +42,20 @@ def check_writable(out: Path) -> None:
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
+
+
+def check_alone(out: Path, work: Literal["training", "sweep"]) -> None:
+    """Refuse the folder of a training to a sweep, and the other way round: each has a `result.json` there.
+
+    A folder that holds both already stays as it is.
+
+    Raises:
+        InputError: it holds the other one.
+    """
+    own, other = (LAST, SWEEP) if work == "training" else (SWEEP, LAST)
+    if (out / other).exists() and not (out / own).exists():
+        what = "holds a sweep" if work == "training" else "holds the run of a training"
+        raise InputError(f"--out {uri_of(out) or out}", what, "name another folder")
 
 
 def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:

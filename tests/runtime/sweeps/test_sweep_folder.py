@@ -42,6 +42,15 @@ def test_a_folder_without_a_sweep_keeps_what_lies_in_it(tmp_path: Path) -> None:
     assert (tmp_path / "corpora" / "mine.txt").exists()
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_folder_of_a_training_is_refused(tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "last").mkdir()
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(InputError, match="holds the run of a training; name another folder"):
+        claim_folder(tmp_path, fresh, config(1))
+    assert {path.name for path in tmp_path.iterdir()} == {"last", "result.json"}
+
+
 def test_trials_that_are_compared_with_all_others_stay_as_many(tmp_path: Path) -> None:
     for scheduler in ("halving", "asha"):
         claim_folder(tmp_path, True, config(1, scheduler))

@@ -167,6 +167,14 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
 
 
+def test_the_folder_of_a_sweep_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:
+    (tmp_path / "sweep.json").write_text("{}")
+    for fresh in (False, True):
+        with pytest.raises(InputError, match="holds a sweep; name another folder"):
+            train(parse_recipe(values, "recipe"), tmp_path, fresh=fresh, workers=0)
+    assert not (tmp_path / "best").exists()
+
+
 def test_threads_are_those_of_the_recipe_without_workers_too(
     tmp_path: Path, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

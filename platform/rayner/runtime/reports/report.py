@@ -15,7 +15,7 @@ from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe
 from rayner.runtime.reports.sweep_report import sweep_report
-from rayner.runtime.sweeps.plan import SWEEP
+from rayner.runtime.run_folder import SWEEP
 from rayner.tasks.registry import tasks
 
 

@@ -15,8 +15,9 @@ from rayner.files.locks import locked
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.whole import write_json
+from rayner.runtime.run_folder import SWEEP, check_alone
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
-from rayner.runtime.sweeps.plan import SWEEP, TRIALS, read_config
+from rayner.runtime.sweeps.plan import TRIALS, read_config
 
 BEGUN = "begun"
 FREE_KEYS = (
@@ -50,8 +51,9 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
         What tells this sweep from any other that was begun in the folder, for as long as it is resumed.
 
     Raises:
-        InputError: it holds another sweep.
+        InputError: it holds another sweep, or the run of a training.
     """
+    check_alone(out, "sweep")
     if fresh:
         _clear(out)
     elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):

@@ -23,7 +23,7 @@ from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import check_out
+from rayner.runtime.run_folder import check_alone, check_out
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
@@ -79,8 +79,8 @@ def train(
     Raises:
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged.
-        InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks, or
-            another process trains in `out`.
+        InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks,
+            another process trains in `out`, or a sweep is in it.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
     result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
@@ -124,6 +124,7 @@ def _train_in(
     epochs: int | None,
 ) -> dict[str, Any] | None:
     with locked(out / ".lock", "trains in this folder"):
+        check_alone(out, "training")
         if fresh:
             _clear(out)
         state = read_state(out, recipe)
