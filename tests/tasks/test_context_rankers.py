@@ -11,10 +11,12 @@ import pytest
 import torch
 import yaml
 
+from rayner.config.base import Precision
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.models.rerankers import load_reranker
 from rayner.supervision.context_rows import ContextRow
+from rayner.tasks import recipe_contexts
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.context_rankers import load_ranker, place_of_ranker
 from rayner.tasks.predict import predict
@@ -162,6 +164,25 @@ def test_a_reranker_computes_in_the_precision_of_the_checkpoint(folder: Path, tm
         assert len(both) > len(exact) / 2
         assert any(exact[key] != rounded[key] for key in both)
         assert all(exact[key] == pytest.approx(rounded[key], abs=0.05) for key in both)
+
+
+def test_a_ranker_is_loaded_where_the_model_that_asks_it_is(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": str(folder / "bert")})
+    save_checkpoint(tmp_path / "own", task.recipe, task, built(task), {})
+    asked: list[object] = []
+
+    def load(ranker: Path, device: str | None, precision: Precision) -> Any:
+        asked.append(device)
+        return load_ranker(ranker, device, precision)
+
+    monkeypatch.setattr(recipe_contexts, "load_ranker", load)
+    for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
+        load_pipeline(place, "cpu").with_contexts(BOOK)
+    assert asked == ["cpu", "cpu"]
 
 
 def test_what_lies_at_the_path_comes_before_an_id(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rayner.config import RankerRecipe
 from rayner.config.base import Precision
 from rayner.errors import CheckpointError, storage_error
@@ -118,7 +120,7 @@ def save_ranker(ranker: RankerPlace, folder: Path) -> None:
 
 
 def load_ranker(
-    ranker: RankerPlace, device: str | None = None, precision: Precision = "float32"
+    ranker: RankerPlace, device: str | torch.device | None = None, precision: Precision = "float32"
 ) -> PairRanker[Any]:
     """The ranker, ready to score; one that was asked for lately is not loaded again.
 
@@ -141,7 +143,9 @@ def load_trained_ranker(folder: Path, device: str, precision: Precision) -> Rank
 
 
 @lru_cache(2)
-def _loaded(ranker: RankerPlace, digest: str, device: str | None, precision: Precision) -> PairRanker[Any]:
+def _loaded(
+    ranker: RankerPlace, digest: str, device: str | torch.device | None, precision: Precision
+) -> PairRanker[Any]:
     check_ranker(ranker)
     if isinstance(ranker, str) or _is_pretrained(local(ranker)):
         reranker = load_reranker(str(ranker)).to(device or default_device())

@@ -71,7 +71,7 @@ class DocumentTask(CorpusTask[R]):
             InputError: as `contexts_of`.
         """
         folder = self.checkpoint or self.origin
-        return contexts_of(self.recipe.context, self.recipe.encoder, folder, self.precision)
+        return contexts_of(self.recipe.context, self.recipe.encoder, folder, self.precision, self.device)
 
     @property
     def origin(self) -> Path | None:

@@ -75,6 +75,8 @@ class EncoderTask(ABC, Generic[R]):
         """The folder that the model was loaded from."""
         self.precision: Precision = "float32"
         """What the model computes in where it answers, and a ranker that it asks: both are loaded for it."""
+        self.device: str | torch.device | None = None
+        """Where the model was loaded to, and where what it asks is loaded to; None: a GPU if there is one."""
         self._tokenizer = tokenizer
         self._loading: Path | None = None
 
@@ -294,6 +296,7 @@ def load_trained(
     check_files(folder)
     tokenizer = folder / ENCODER
     task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
+    task.device = device
     model = load_model(folder, task).eval()
     return task, model.to(device or default_device())
 

@@ -53,6 +53,7 @@ class SentenceContexts:
         encoder: the name or the folder of that of the method `dense`: the task's, as it was before training,
             so that contexts are the same in training and in answers.
         precision: what the ranker computes in.
+        device: where they are loaded to; by default a GPU where there is one.
     """
 
     def __init__(
@@ -61,16 +62,18 @@ class SentenceContexts:
         ranker: RankerPlace | None,
         encoder: str,
         precision: Precision = "float32",
+        device: str | torch.device | None = None,
     ) -> None:
         self._settings = settings
         self._precision: Precision = precision
+        self._device = device
         self.ranker, self._encoder = ranker, encoder
         self._last: OrderedDict[Document, tuple[Document, int]] = OrderedDict()
         self._characters = 0
         self._lock = Lock()
 
     def __reduce__(self) -> Any:
-        return SentenceContexts, (self._settings, self.ranker, self._encoder, self._precision)
+        return SentenceContexts, (self._settings, self.ranker, self._encoder, self._precision, self._device)
 
     def of(self, document: Document) -> Document:
         """The document with contexts of each sentence, its own where it has some.
@@ -110,10 +113,10 @@ class SentenceContexts:
 
     @cached_property
     def _stage(self) -> ContextStage:
-        ranker = None if self.ranker is None else load_ranker(self.ranker, precision=self._precision)
+        ranker = None if self.ranker is None else load_ranker(self.ranker, self._device, self._precision)
         encode = None
         if self._is_dense:
-            encoder = _load_encoder(self._encoder).to(default_device())
+            encoder = _load_encoder(self._encoder).to(self._device or default_device())
             encode = partial(sentence_vectors, encoder, load_tokenizer(self._encoder))
         return ContextStage(self._settings, ranker, encode)
 
@@ -142,6 +145,7 @@ def contexts_of(
     encoder: str,
     checkpoint: Path | None,
     precision: Precision = "float32",
+    device: str | torch.device | None = None,
 ) -> SentenceContexts | None:
     """The contexts that sentences are read with; None where the recipe asks for none.
 
@@ -149,6 +153,7 @@ def contexts_of(
         encoder: that of the recipe.
         checkpoint: the folder that holds the ranker and the encoder; None takes those that are named.
         precision: what the ranker computes in.
+        device: where it and that encoder are loaded to; by default a GPU where there is one.
 
     Raises:
         RecipeError: the ranker's folder does not exist.
@@ -162,7 +167,7 @@ def contexts_of(
     if settings.ranker is not None:
         ranker = _named(settings.ranker) if checkpoint is None else checkpoint / RANKER
         check_ranker(ranker)
-    return SentenceContexts(settings, ranker, encoder, precision)
+    return SentenceContexts(settings, ranker, encoder, precision, device)
 
 
 def _named(ranker: str) -> RankerPlace:

@@ -93,7 +93,7 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
     # Trained without `dense`, a checkpoint has no encoder beside its own.
     own = loaded.folder / RETRIEVER
     encoder = str(own if own.is_dir() else loaded.folder)
-    contexts = SentenceContexts(plain, settings.place, encoder, loaded.precision)
+    contexts = SentenceContexts(plain, settings.place, encoder, loaded.precision, loaded.task.device)
     task = copy(loaded.task)
     task.recipe = recipe
     vars(task).pop("_windows", None)

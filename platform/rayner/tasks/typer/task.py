@@ -99,7 +99,8 @@ class TyperTask(CorpusTask[TyperRecipe]):
         Raises:
             InputError: as `contexts_of`.
         """
-        return contexts_of(self.recipe.context, self.recipe.encoder, self.checkpoint, self.precision)
+        recipe = self.recipe
+        return contexts_of(recipe.context, recipe.encoder, self.checkpoint, self.precision, self.device)
 
     @cached_property
     def _windows(self) -> MentionWindows:
