@@ -70,6 +70,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"types": []}, "types: "),
         ({"types": {"PER": "people"}}, r"types: \{'PER': 'people'\} is no list; write `\[\.\.\.\]`"),
         ({"types": 3}, "types: 3 is no list"),
+        ({"types": "auto"}, "types: 'auto' is no list; a typer alone takes its types from the corpus"),
         ({"corpus": {"train": "x\ny"}}, r"train: 'x\\ny' is no list; write `\[\.\.\.\]`, or a line"),
         ({"corpus": {"train": "x.jsonl"}}, r"corpus\.train: 'x\.jsonl' is no list; write `\[x\.jsonl\]`"),
         ({"types": ["PER"]}, r"types\.0: 'PER' has no keys; write `name: ...`, and beside it"),
@@ -141,6 +142,13 @@ def test_a_file_that_is_no_recipe_is_an_error_with_its_place(
     assert error.value.where.startswith(str(path))
 
 
+def test_what_is_no_yaml_file_by_its_name_is_told_what_was_to_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("Ada\tB: PER\n\tO\n")
+    with pytest.raises(RecipeError, match=r"dev\.tsv:1: not valid YAML .*; name a recipe file$"):
+        load_recipe(path)
+
+
 def test_what_a_recipe_refuses_is_what_documents_have() -> None:
     assert UNKNOWN_TYPE == UNKNOWN
 
@@ -176,6 +184,7 @@ def test_a_path_that_does_not_exist_hints_at_the_variable_only_where_it_is_used(
     [
         ("training.epochs", r"--set training\.epochs: has no value"),
         ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds no keys"),
+        ("types.0.name=X", r"'types' holds no keys; set it whole: types=\[\.\.\.\]$"),
         ("training.epocs=1", r"--set training\.epocs=1: unknown key; did you mean 'epochs'"),
         ("trainng.epochs=1", r"--set trainng\.epochs=1: unknown key; did you mean 'training'"),
         ("seed=[1", r"--set seed=\[1: not valid YAML"),

@@ -221,7 +221,8 @@ def read_yaml(path: Path, what: str = "a recipe file") -> Any:
     except YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})") from None
+        hint = "" if path.suffix in (".yaml", ".yml") else f"name {what}"
+        raise RecipeError(where, f"not valid YAML ({getattr(error, 'problem', error)})", hint) from None
     check_uris(values)
     return values
 
@@ -245,7 +246,8 @@ def _put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
             values[parent] = {}
         values = values[parent]
         if not isinstance(values, dict):
-            raise RecipeError(where, f"{parent!r} holds no keys")
+            hint = f"set it whole: {parent}=[...]" if isinstance(values, list) else ""
+            raise RecipeError(where, f"{parent!r} holds no keys", hint)
     values[leaf] = value
 
 
@@ -267,6 +269,8 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         given = first["input"]
         is_short = isinstance(given, str) and len(given) <= 60 and given.isprintable()
         hint = f"write `[{given if is_short else '...'}]`, or a line `- ...` for each"
+        if location == ["types"] and given == "auto":
+            hint = "a typer alone takes its types from the corpus: write a line `- name: ...` for each"
         return RecipeError(place, f"{given!r:.60} is no list", hint)
     return RecipeError(place, first["msg"].removeprefix("Value error, "))
 
