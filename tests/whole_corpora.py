@@ -16,11 +16,14 @@ FRACTIONS: Mapping[str, float] = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
 
 def split(
-    documents: Iterable[Document], fractions: Mapping[str, float] = FRACTIONS, seed: int = 0
+    documents: Iterable[Document],
+    fractions: Mapping[str, float] = FRACTIONS,
+    seed: int = 0,
+    where: str = "fractions",
 ) -> dict[str, list[Document]]:
     """The documents of each split, in their order, as `splits_of` has it."""
     documents = list(documents)
-    found = splits_of(split_keys(documents, seed), fractions).tolist()
+    found = splits_of(split_keys(documents, seed), fractions, where).tolist()
     parts: dict[str, list[Document]] = {name: [] for name in fractions}
     of_number = list(parts.values())
     for document, number in zip(documents, found, strict=True):
@@ -41,7 +44,8 @@ def split_documents(corpus: CorpusSettings, part: Split) -> Sequence[Document]:
     change = change_of(corpus, part)
     documents = read_split(corpus.dev if part == "dev" and corpus.dev else corpus.train, corpus)
     if corpus.dev_fraction:
-        documents = split(documents, {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction})[part]
+        fractions = {"train": 1 - corpus.dev_fraction, "dev": corpus.dev_fraction}
+        documents = split(documents, fractions, where="corpus.dev_fraction")[part]
     return [change(document) for document in documents]
 
 

@@ -49,6 +49,8 @@ whether any two of them corefer."""
 Change = Callable[[Document], Document]
 Stamp = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
+Cuts = list[tuple[tuple[int, int] | None, int]]
+"""The span of each part of a file, and the lines or rows before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,29 +144,51 @@ def is_large(unit: Unit) -> bool:
     return sum(_stamp(path)[0] for path in unit.paths) >= 2 * PART_BYTES
 
 
-def are_known(folder: Path | None, unit: Unit) -> bool:
-    """Whether `parts_of` need not read the file."""
-    return folder is not None and _cuts(folder, unit).exists()
+def place_of_cuts(folder: Path, unit: Unit) -> Path:
+    """Where it is kept how a large file was cut, for as long as the file does not change."""
+    return folder / f"{_part([unit]).key('parts')}.json"
 
 
-def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
-    """As `find_parts`; the folder keeps where a large file was cut, for as long as the file does not change.
+def cuts_of(unit: Unit) -> Cuts:
+    """How `find_parts` cuts a file.
 
     Raises:
         FileError: a file that cannot be read.
     """
     try:
-        if folder is None:
-            return find_parts(unit)
-        path = _cuts(folder, unit)
-        found = [] if path.exists() else [(part.span, part.first) for part in find_parts(unit)]
+        return [(part.span, part.first) for part in find_parts(unit)]
     except OSError as error:
         raise unreadable(unit.paths[0], error) from None
-    if found:
-        with whole_file(path) as partial:
-            partial.write_text(json.dumps(found), "utf-8")
-    spans = json.loads(path.read_text("utf-8"))
-    return [replace(unit, span=span and tuple(span), first=first) for span, first in spans]
+
+
+def keep_cuts(cuts: Cuts, path: Path) -> None:
+    """Write cuts whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(cuts), "utf-8")
+
+
+def load_cuts(path: Path) -> Cuts:
+    """What `keep_cuts` wrote."""
+    return [(span and tuple(span), first) for span, first in json.loads(path.read_text("utf-8"))]
+
+
+def with_cuts(unit: Unit, cuts: Cuts) -> list[Unit]:
+    """The parts of a file."""
+    return [replace(unit, span=span, first=first) for span, first in cuts]
+
+
+def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
+    """As `find_parts`; the folder keeps the cuts.
+
+    Raises:
+        FileError: a file that cannot be read.
+    """
+    if folder is None:
+        return with_cuts(unit, cuts_of(unit))
+    path = place_of_cuts(folder, unit)
+    if not path.exists():
+        keep_cuts(cuts_of(unit), path)
+    return with_cuts(unit, load_cuts(path))
 
 
 def read_part(part: Part) -> Reading:
@@ -251,10 +275,6 @@ def digest_of(contents: pa.ChunkedArray) -> str:
 def digest(documents: Iterable[Document]) -> str:
     """As `digest_of` their hashes."""
     return hashlib.sha256(b"".join(_content(document)[0] for document in documents)).hexdigest()
-
-
-def _cuts(folder: Path, unit: Unit) -> Path:
-    return folder / f"{_part([unit]).key('parts')}.json"
 
 
 def _content(document: Document) -> tuple[bytes, int]:

@@ -162,7 +162,7 @@ def _contents(rows: Sequence[ContextRow]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _digest(contents: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(contents)).hexdigest()
+    return hashlib.sha256(contents.tobytes()).hexdigest()
 
 
 @cache
@@ -175,7 +175,7 @@ def together(pair: ContextRow) -> str:
     return pair.group if pair.group is not None else " ".join(pair.sentence.split())
 
 
-def parts_of_pairs(pairs: Sequence[ContextRow], fractions: Mapping[str, float], seed: int) -> np.ndarray:
+def parts_of_pairs(pairs: Iterable[ContextRow], fractions: Mapping[str, float], seed: int) -> np.ndarray:
     """The number of the part of each pair; no group and no sentence is cut."""
     return parts_by(_documents(pairs), fractions, seed)
 

@@ -26,17 +26,20 @@ from rayner.data.scans import (
     DistinctDocuments,
     Part,
     Scan,
-    are_known,
     cut_parts,
+    cuts_of,
     digest,
     digest_of,
     is_large,
     keep,
+    keep_cuts,
+    load_cuts,
     load_scan,
-    parts_of,
+    place_of_cuts,
     read_part,
     save_scan,
     scan,
+    with_cuts,
 )
 from rayner.data.schema import Document
 from rayner.data.split import are_of
@@ -241,10 +244,14 @@ def _counted(numbers: pa.ChunkedArray, names: Sequence[str]) -> Counter[str]:
 def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folder: Path | None) -> list[Part]:
     """Files that were annotated for other types are in other parts."""
     large = [unit for unit in units if is_large(unit)]
-    # Where they are cut is kept: only what was not is work for others.
-    cut = {unit: parts_of(folder, unit) for unit in large if are_known(folder, unit)}
+    # Named before they are read: what changes in the meantime is cut anew the next time.
+    places = {unit: None if folder is None else place_of_cuts(folder, unit) for unit in large}
+    cut = {unit: with_cuts(unit, load_cuts(at)) for unit, at in places.items() if at and at.exists()}
     others = [unit for unit in large if unit not in cut]
-    cut |= zip(others, in_order(mapper, partial(parts_of, folder), others), strict=True)
+    for unit, cuts in zip(others, in_order(mapper, cuts_of, others), strict=True):
+        if (place := places[unit]) is not None:
+            keep_cuts(cuts, place)
+        cut[unit] = with_cuts(unit, cuts)
     alike = groupby(units, lambda unit: change.types_at(unit.paths[0]))
     return [
         part
@@ -260,19 +267,18 @@ def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: P
     paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
     found = [load_scan(path) for path in paths]
     missing = [number for number, scanned in enumerate(found) if scanned is None]
-    work = partial(numbered, partial(_scan_and_save, change))
-    for number, scanned in mapper(work, [(n, (parts[n], paths[n])) for n in missing]):
-        found[number] = pickle.loads(scanned)
+    work = partial(numbered, partial(_pickled_scan, change))
+    for number, scanned in mapper(work, [(n, parts[n]) for n in missing]):
+        found[number] = one = pickle.loads(scanned)
+        # Here: who reads the files may be on a machine that does not see the folder.
+        save_scan(one, paths[number])
     pa.default_memory_pool().release_unused()  # Of the files: several times what the scans take.
     return [scanned for scanned in found if scanned is not None]
 
 
-def _scan_and_save(change: Change, given: tuple[Part, Path]) -> bytes:
+def _pickled_scan(change: Change, part: Part) -> bytes:
     """As bytes: a table from another process would lie in Ray's shared memory, which stays mapped."""
-    part, path = given
-    found = scan(change, part)
-    save_scan(found, path)
-    return pickle.dumps(found)
+    return pickle.dumps(scan(change, part))
 
 
 def _tell_of_scans(

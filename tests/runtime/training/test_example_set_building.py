@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +14,10 @@ from rayner.data import example_shards, scans
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import fingerprint
 from rayner.errors import CheckpointError, CorpusError, FileError, RaynerError
+from rayner.files.publishing import Publication
 from rayner.runtime.parallel import parallel_map
 from rayner.runtime.training import example_building
-from rayner.runtime.training.example_building import build_examples, find_units, read_all
+from rayner.runtime.training.example_building import build_examples, cache_here, find_units, read_all
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.object_storage import BUCKET, Storage
@@ -132,7 +134,7 @@ def test_a_set_that_only_lacked_its_name_is_taken(tmp_path: Path, monkeypatch: p
 
 
 def test_documents_make_the_same_set_whatever_the_workers(
-    tmp_path: Path, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ray_cluster: None, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that workers find, read and cut, named as they are from the driver's folder."""
     values = tiny_recipe(tmp_path, "recognizer")
@@ -148,6 +150,16 @@ def test_documents_make_the_same_set_whatever_the_workers(
     shared = build_examples(train_task(recipe), "train", tmp_path / "2", workers=2)
     assert alone.manifest == shared.manifest
     assert alone.manifest["shards"] == 8
+    # The workers of the cluster see neither what this machine has fetched, nor what it keeps.
+    at_uri = Publication(f"s3://{BUCKET}/corpus-of-sets")
+    at_uri.open()
+    shutil.copytree(tmp_path / "corpus", at_uri.folder, dirs_exist_ok=True)
+    at_uri.push()
+    values["corpus"]["train"] = [at_uri.uri]
+    cache = Path(f"s3://{BUCKET}/sets-of-documents")
+    sent = build_examples(train_task(parse_recipe(values, "recipe")), "train", cache, workers=2)
+    assert sent.manifest["content"] == alone.manifest["content"]
+    assert len(list(cache_here(cache).rglob("scans/**/*.parquet"))) == 8
     task = train_task(recipe)
     dev = read_all(task, find_units(task, "dev", tmp_path / "2", 2))
     assert alone.manifest["items"] + len(dev) == len(rows)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rayner.errors import CheckpointError
-from rayner.files.fetching import LOCAL_VARIABLE
 from rayner.files.uris import uri_of
-from rayner.runtime.training import example_building, loop
+from rayner.runtime.training import loop
 from rayner.runtime.training import train as training
 from tests.files.folders_at_uris import published, uri
 from tests.object_storage import BUCKET, Storage
@@ -52,19 +51,6 @@ def test_what_is_wrong_in_the_folder_of_a_worker_is_told_of_the_uri(
 def test_beside_a_bucket_there_is_nothing() -> None:
     bucket: Any = SimpleNamespace(uri=f"s3://{BUCKET}")
     assert training._beside(Path("/local/work/tests"), bucket, 2) == Path("/local/work")
-
-
-@pytest.mark.parametrize(("cache", "workers"), [(f"s3://{BUCKET}/cache", 0), ("cache", None)])
-def test_what_was_seen_of_files_is_kept_on_this_machine_for_a_uri(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: str, workers: int | None
-) -> None:
-    asked: list[int | None] = []
-    monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(example_building, "parallel_map", lambda work, parts, workers: asked.append(workers))
-    monkeypatch.setattr(example_building, "track", lambda *given: given[0])
-    task: Any = SimpleNamespace(units=lambda split, mapper, scans: mapper(None, []))
-    example_building.find_units(task, "dev", Path(cache), 2)
-    assert asked == [workers]
 
 
 class _Task:

@@ -64,8 +64,7 @@ def build_examples(
 
     Args:
         cache: a folder, or its URI: there each set is put in place whole by whoever builds it first.
-        workers: 0 works in this process, any other number on all CPUs of the Ray cluster. For a set at a URI
-            the files of the corpus are first looked at in this process.
+        workers: 0 works in this process, any other number on all CPUs of the Ray cluster.
 
     Raises:
         CorpusError: the task refuses every item.
@@ -108,9 +107,6 @@ def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Se
     def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
-    if uri_of(cache) is not None:
-        # What is seen is kept in a folder of this machine.
-        workers = 0
     scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
         found = task.calibration_units(each_file, scans)
@@ -184,10 +180,12 @@ def _build(
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
     log.info("making the %s examples of %d items", split, sum(sum(part.sizes) for part in missing))
     if workers:
-        make = _sent_part if elsewhere else partial(_build_part, folder=partial_folder)
-        done: Iterator[object] = parallel_map(partial(make, task), missing)
+        done: Iterator[object]
         if elsewhere:
-            done = (_keep(partial_folder, files) for files in done)
+            sent = parallel_map(partial(_sent_part, task), missing)
+            done = (_keep(partial_folder, files) for files in sent)
+        else:
+            done = parallel_map(partial(_build_part, task, folder=partial_folder), missing)
         total = len(missing)
     else:
         # A corpus is often one file.
