@@ -24,8 +24,14 @@ _FACTORIES = ("arange", "arange.start", "arange.start_step", "randperm", "linspa
 
 
 waits: list[str] = []
-"""What a GPU would have made the host wait for: readings of numbers, counts of masks, copies from the CPU."""
-_READ = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::bincount")
+"""What a GPU would have made the host wait for: readings of numbers, counts of masks, copies."""
+_READ = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("_local_scalar_dense", "nonzero", "masked_select", "bincount", "equal", "_unique2", "unique_dim"),
+        *("unique_consecutive", "unique_dim_consecutive", "repeat_interleave"),
+    )
+)
 
 
 class OnDevice(Tensor):
@@ -78,7 +84,7 @@ class OnDevice(Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
-        if _is_waited_for(name, args):
+        if _is_waited_for(name, args, kwargs):
             waits.append(name)
         if name not in _MOVES:
             _check_devices(name, args, kwargs)
@@ -115,7 +121,10 @@ class _Module(backend_registration._DummyBackendModule):
         return [torch.bfloat16, torch.float16]
 
 
-def _is_waited_for(name: str, args: Any) -> bool:
+def _is_waited_for(name: str, args: Any, kwargs: Any) -> bool:
+    if name == "aten::_to_copy":
+        moves = (asked := kwargs.get("device")) is not None and torch.device(asked).type != NAME
+        return moves and isinstance(args[0], OnDevice) and not kwargs.get("non_blocking")
     if name == "aten::copy_":
         target, source, *rest = args
         return isinstance(target, OnDevice) != isinstance(source, OnDevice) and not any(rest)

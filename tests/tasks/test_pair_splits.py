@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rayner.config import PairSettings
+from rayner.data import scans
 from rayner.data.readers import files
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.context_rows import ContextRow, row_to_json
@@ -58,7 +59,8 @@ def test_parts_of_a_large_file_hold_the_pairs_that_it_holds(
 ) -> None:
     settings = pairs_in(tmp_path, [True, False] * 40, dev_fraction)
     (whole,) = pair_units(settings, "train")
-    monkeypatch.setattr(files, "PART_BYTES", 500)
+    for module in (files, scans):
+        monkeypatch.setattr(module, "PART_BYTES", 500)
     parts = pair_units(settings, "train", backwards)
     assert len(parts) > 5
     assert rows_of(parts) == rows_of([whole])
@@ -71,9 +73,10 @@ def test_a_line_of_a_part_that_is_no_pair_is_told_by_its_number_in_the_file(
     settings = pairs_in(tmp_path, [True, False] * 40)
     path = Path(settings.train[0])
     path.write_text(path.read_text("utf-8") + "[]\n", "utf-8")
-    monkeypatch.setattr(files, "PART_BYTES", 500)
+    for module in (files, scans):
+        monkeypatch.setattr(module, "PART_BYTES", 500)
     pair_units(settings, "train")
-    assert f"1 lines are no pair; the first: {path}:81: not a JSON object" in caplog.text
+    assert f"1 line is no pair; the first: {path}:81: not a JSON object" in caplog.text
 
 
 def test_a_file_that_was_changed_since_it_was_split_is_refused(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def rerank(
 
 def _show_reranker(found: dict[str, Any]) -> None:
     compared = {
-        name: f"{shown_score(name, before)} -> {shown_score(name, found['after'][name])}"
+        f"{name} (%)": f"{shown_score(name, before)} -> {shown_score(name, found['after'][name])}"
         for name, before in found["before"].items()
         if before is not None
     }

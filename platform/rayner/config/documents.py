@@ -227,6 +227,11 @@ class DocumentRecipe(BaseRecipe):
     windows of running text."""
     training: DocumentTraining = DocumentTraining()
 
+    @property
+    def annotatable(self) -> tuple[str, ...]:
+        """The names of the types that documents may be annotated for."""
+        return tuple(one.name for one in self.types)
+
     @model_validator(mode="after")
     def _contexts_have_room(self) -> DocumentRecipe:
         check_room(self.context, self.windows)

@@ -206,6 +206,11 @@ class RecognizerRecipe(DocumentRecipe):
             raise ValueError("model.threshold tuned needs corpus.dev or corpus.dev_fraction to tune on")
         return self
 
+    @property
+    def annotatable(self) -> tuple[str, ...]:
+        """With the absent ones."""
+        return (*super().annotatable, *(one.name for one in self.absent))
+
     @model_validator(mode="after")
     def _absent_types_can_be_read(self) -> RecognizerRecipe:
         if not self.absent:

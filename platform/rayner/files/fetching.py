@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from pyarrow import fs
 
-from rayner.errors import InputError, RaynerError, StorageError
+from rayner.errors import InputError, RaynerError, StorageError, first_line
 from rayner.files.manifests import OBJECTS, REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
 from rayner.files.uris import uri_of
@@ -151,7 +151,7 @@ def storage_failure(
         return InputError(where, "access is denied", "give this process the rights to it, or correct the URI")
     if isinstance(error, FileNotFoundError):
         return InputError(where, "no such file or folder", "correct the URI")
-    line = next(iter(text.splitlines()), "") or type(error).__name__
+    line = first_line(error)
     hint = "when the storage works again, run the same command again"
     if lacks_credentials:
         hint = f"give this machine a role, or AWS_ACCESS_KEY_ID and so on, if it has none; {hint}"

@@ -57,8 +57,8 @@ def choose(asked: AskedPrecision, model: nn.Module, training: bool = False, advi
         check_precision(asked, device)
     chosen = default_precision(device) if asked in (None, "auto") else asked
     # A GPU without bfloat16 emulates it, or fails.
-    has_bfloat16 = device.type != "cuda" or default_precision(device) == "bfloat16"
-    is_timed = has_bfloat16 and (asked == "auto" or advise)
+    may_be_timed = device.type != "cuda" or default_precision(device) == "bfloat16"
+    is_timed = may_be_timed and (asked == "auto" or advise)
     if encoder is None or chosen != "float32" or not is_timed or next(encoder.parameters()).is_meta:
         return Choice(chosen)
     ratio = _ratio(encoder, device, training, None if asked == "auto" else _SECONDS)

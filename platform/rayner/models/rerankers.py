@@ -264,9 +264,8 @@ def kind_of_reranker(name: str) -> type[PretrainedReranker]:
 def _failure(name: str, error: Exception) -> Exception:
     where = f"ranker: {name}"
     found = needs_code(where, error) or storage_error(where, "cannot be read", error)
-    first = (str(error).splitlines() or [type(error).__name__])[0]
     what = (
         "no model to be had" if Path(name).is_dir() else "no such folder, and no model to be had by that id"
     )
     hint = "give a folder with config.json and model.safetensors, or fetch it where there is a network"
-    return found or InputError(where, f"{what} ({first})", hint)
+    return found or InputError(where, f"{what} ({first_line(error)})", hint)

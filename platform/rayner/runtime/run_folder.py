@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Literal
 
 from rayner.errors import CorpusError, InputError
-from rayner.files.run_checkpoints import LAST
+from rayner.files.run_checkpoints import LAST, MANIFEST
 from rayner.files.uris import uri_of
 
-SWEEP = "sweep.json"
-"""What a sweep is; in its folder."""
+SWEEP, TRIALS = "sweep.json", "trials"
+"""What a sweep is, and its trials; in its folder."""
 STORAGE_VARIABLE = "RAYNER_STORAGE"
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
@@ -44,18 +43,30 @@ def check_writable(out: Path) -> None:
         raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
 
 
-def check_alone(out: Path, work: Literal["training", "sweep"]) -> None:
-    """Refuse the folder of a training to a sweep, and the other way round: each has a `result.json` there.
-
-    A folder that holds both already stays as it is.
+def check_no_training(out: Path) -> None:
+    """Refuse the folder of a training to a sweep: each has a `result.json` there. One that holds both stays.
 
     Raises:
-        InputError: it holds the other one.
+        InputError: it holds the run of a training.
     """
-    own, other = (LAST, SWEEP) if work == "training" else (SWEEP, LAST)
-    if (out / other).exists() and not (out / own).exists():
-        what = "holds a sweep" if work == "training" else "holds the run of a training"
-        raise InputError(f"--out {uri_of(out) or out}", what, "name another folder")
+    if (out / LAST / MANIFEST).exists() and not (out / SWEEP).exists():
+        raise InputError(f"--out {uri_of(out) or out}", "holds the run of a training", "name another folder")
+
+
+def check_no_sweep(out: Path, at_uri: bool) -> None:
+    """The same the other way round. The mark of a sweep that was refused before its first trial goes.
+
+    Args:
+        at_uri: whether the trials of a sweep would lie elsewhere.
+
+    Raises:
+        InputError: it holds a sweep.
+    """
+    if not (out / SWEEP).exists() or (out / LAST / MANIFEST).exists():
+        return
+    if at_uri or any((out / TRIALS).glob("*")):
+        raise InputError(f"--out {uri_of(out) or out}", "holds a sweep", "name another folder")
+    (out / SWEEP).unlink()
 
 
 def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from rayner.config.base import AskedPrecision
-from rayner.errors import InputError, RecipeError
+from rayner.errors import InputError, RecipeError, first_line
 from rayner.serving.application_settings import ModelSettings
 from rayner.serving.knowledge import Choice, ServedKnowledgeBase, name_of
 from rayner.serving.model_schemas import KnowledgeBaseOut
@@ -135,7 +135,7 @@ async def _about(name: str, ask: Ask, key: str) -> StageAbout:
         except Exception as error:
             if time.monotonic() > end:
                 raise
-            line = next(iter(str(error).splitlines()), "")
+            line = first_line(error)
             log.warning("stages.%s: is asked again (%s: %s)", name, type(error).__name__, line)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -40,18 +39,6 @@ class ParallelMap(Protocol):
     def __call__(self, work: Callable[[Any], Any], parts: Sequence[Any], /) -> Iterator[Any]:
         """The result of every part, in any order. Work, parts and results must pickle."""
         ...
-
-
-def in_order(mapper: ParallelMap, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    """The result of every part, in the order of the parts."""
-    found: dict[int, Any] = dict(mapper(partial(numbered, work), list(enumerate(parts))))
-    return [found[number] for number in range(len(parts))]
-
-
-def numbered(work: Callable[[Any], Any], given: tuple[int, Any]) -> tuple[int, Any]:
-    """The result of a part with the part's number, as results come in any order."""
-    number, part = given
-    return number, work(part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rayner.config import BaseRecipe
 from rayner.config.documents import CorpusSettings
 from rayner.data.corpus_check import Finding
 from rayner.data.schema import Document
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.encoder_task import EncoderTask
@@ -49,10 +49,12 @@ class CorpusTask(EncoderTask[R]):
         """Files, small ones together and large ones in parts, with the documents of them that are in it.
 
         Raises:
-            RecipeError: a path that does not exist.
+            RecipeError: a path that does not exist, or as `check_corpus`.
             CorpusError: a corpus without documents, or, to learn from, without what the task needs.
             FileError: a file that cannot be read.
         """
+        if split == "train":
+            self.check_corpus()
         found = self._found(split, mapper, cache)
         if split == "train":
             self.require(found)
@@ -79,11 +81,23 @@ class CorpusTask(EncoderTask[R]):
 
     def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
         """What training would refuse: stories of dev are left out, by the recipe's own split too."""
+        try:
+            self.check_corpus()
+        except RecipeError as error:
+            yield Finding("unknown type", "error", error.where, error.what, error.hint, split="train")
+            return
         if self.keeps_stories_apart:
             try:
                 self.units("train", mapper)
             except CorpusError as error:
                 yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
+
+    def check_corpus(self) -> None:
+        """Refuse settings of the corpus that do not fit the task, before anything is read.
+
+        Raises:
+            RecipeError: it names the setting.
+        """
 
     def require(self, found: Documents) -> None:
         """Refuse documents of which nothing can be learned.

@@ -43,9 +43,12 @@ class DocumentTask(CorpusTask[R]):
         super().__init__(recipe, tokenizer)
         self.names = [t.name for t in recipe.types]
 
+    def check_corpus(self) -> None:
+        """Refuse a corpus that is said to be annotated for what is no type."""
+        require_known(self.recipe.corpus, self.recipe.annotatable)
+
     def require(self, found: Documents) -> None:
-        """Refuse documents without a mention of any of the types, or annotated for what is none of them."""
-        require_known(self.recipe.corpus, self.names)
+        """Refuse documents without a mention of any of the types."""
         require_mentions(found.mentions, self.names)
 
     def unseen(self, found: Documents) -> Sequence[str]:

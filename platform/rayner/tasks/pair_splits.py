@@ -15,13 +15,15 @@ import pyarrow as pa
 from rayner.config import PairSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.example_shards import canonical
-from rayner.data.readers import Reject, find_parts
+from rayner.data.readers import Reject
 from rayner.data.readers import Unit as Lines
+from rayner.data.scans import cuts_of, is_large, with_cuts
 from rayner.data.schema import Document
 from rayner.data.split import KEY_SCHEMA, are_of, parts_by, split_keys
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.context_rows import ContextRow, ContextRows, read_context_rows
-from rayner.tasks.base import ParallelMap, Unit, in_order
+from rayner.tasks.base import ParallelMap, Unit
+from rayner.tasks.parallel import in_order_of_parts
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +82,10 @@ def pair_units(
     # Absolute, because the workers of a cluster have another working directory.
     paths = [path.absolute() for path in corpus_paths(pairs.dev if key == "pairs.dev" else pairs.train, key)]
     files = [Lines("jsonl", (str(path),), str(path)) for path in paths]
-    lines = [one for parts in in_order(mapper, find_parts, files) for one in parts]
-    scans: list[_Scan] = in_order(mapper, _scan, lines)
+    large = [one for one in files if is_large(one)]
+    cut = dict(zip(large, in_order_of_parts(mapper, cuts_of, large), strict=True))
+    lines = [part for one in files for part in (with_cuts(one, cut[one]) if one in cut else [one])]
+    scans: list[_Scan] = in_order_of_parts(mapper, _scan, lines)
     places = np.concatenate([found.places for found in scans])
     first = next((found.first for found in scans if found.first), None)
     _check(paths, len(places), sum(found.rejects for found in scans), first)
@@ -130,11 +134,15 @@ def read_pairs(paths: Sequence[Path]) -> tuple[list[ContextRow], int]:
 
 
 def _check(paths: Sequence[Path], pairs: int, rejects: int, first: Reject | None) -> None:
+    here = f"{Path.cwd()}/"
     if not pairs:
-        nothing = (", ".join(map(str, paths)), "holds no pair", "write one JSON object a line")
-        raise CorpusError(*((first.where, first.what, first.hint) if first else nothing))
+        where = ", ".join(str(path).removeprefix(here) for path in paths)
+        nothing = (where, "holds no pair", "write one JSON object a line")
+        found = first and (first.where.removeprefix(here), first.what, first.hint)
+        raise CorpusError(*(found or nothing))
     if first:
-        _say_once(f"{rejects} lines are no pair; the first: {first.where}: {first.what}")
+        lines = "1 line is" if rejects == 1 else f"{rejects} lines are"
+        _say_once(f"{lines} no pair; the first: {first.where.removeprefix(here)}: {first.what}")
 
 
 def _rows(lines: Lines) -> ContextRows:
@@ -186,9 +194,9 @@ def _documents(pairs: Iterable[ContextRow]) -> list[Document]:
 
 
 def _are_of(part: str, places: np.ndarray, dev: float) -> np.ndarray:
-    none = {name: pa.nulls(len(places), KEY_SCHEMA.field(name).type) for name in ("document_id", "text")}
+    unused = {name: pa.nulls(len(places), KEY_SCHEMA.field(name).type) for name in ("document_id", "text")}
     try:
-        return are_of(part, pa.table({**none, "place": places}), dev, 0)
+        return are_of(part, pa.table({**unused, "place": places}), dev, 0)
     except CorpusError as error:
         hint = "give more pairs, another fraction, or a file of them as pairs.dev"
         raise CorpusError("pairs.dev_fraction", error.what, hint) from None

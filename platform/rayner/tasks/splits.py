@@ -47,7 +47,8 @@ from rayner.errors import CorpusError, FileError
 from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
-from rayner.tasks.base import ParallelMap, Unit, in_order, numbered
+from rayner.tasks.base import ParallelMap, Unit
+from rayner.tasks.parallel import in_order_of_parts, numbered
 
 log = logging.getLogger(__name__)
 Split = Literal["train", "dev", "calibration"]
@@ -248,7 +249,7 @@ def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folde
     places = {unit: None if folder is None else place_of_cuts(folder, unit) for unit in large}
     cut = {unit: with_cuts(unit, load_cuts(at)) for unit, at in places.items() if at and at.exists()}
     others = [unit for unit in large if unit not in cut]
-    for unit, cuts in zip(others, in_order(mapper, cuts_of, others), strict=True):
+    for unit, cuts in zip(others, in_order_of_parts(mapper, cuts_of, others), strict=True):
         if (place := places[unit]) is not None:
             keep_cuts(cuts, place)
         cut[unit] = with_cuts(unit, cuts)
@@ -263,7 +264,7 @@ def _parts(units: Sequence[FileUnit], change: Change, mapper: ParallelMap, folde
 def _scans(parts: Sequence[Part], change: Change, mapper: ParallelMap, folder: Path | None) -> list[Scan]:
     """A scan of each part: those that are kept from an earlier time, and the others anew."""
     if folder is None:
-        return in_order(mapper, partial(scan, change), parts)
+        return in_order_of_parts(mapper, partial(scan, change), parts)
     paths = [folder / f"{part.key(change.digest)}.parquet" for part in parts]
     found = [load_scan(path) for path in paths]
     missing = [number for number, scanned in enumerate(found) if scanned is None]

@@ -173,7 +173,7 @@ def test_what_changed_beside_new_files_is_refused(tmp_path: Path) -> None:
         here(folder, tmp_path / "out", model=Capitals("capitals-2"))
     content = (folder / "m.jsonl").read_text()
     (folder / "m.jsonl").write_text(content + "\n")
-    with pytest.raises(InputError, match="another input; keep the files that were read as they are"):
+    with pytest.raises(InputError, match=r"another input; .* keep the files that were read, with"):
         here(folder, tmp_path / "out")
     (folder / "m.jsonl").unlink()
     with pytest.raises(InputError, match="another input"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from ray.train.v2._internal.execution.scaling_policy import autoscaling_coordina
 from rayner.errors import InputError
 from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
 from rayner.runtime.training import controller_callbacks
-from rayner.runtime.training.controller_callbacks import RoomWatch
+from rayner.runtime.training.controller_callbacks import RoomWatch, hide_known_errors
 
 
 @pytest.fixture
@@ -75,30 +76,37 @@ def test_an_elastic_run_below_its_least_workers_says_so_and_gives_up(
     watch.changed(waits, waits)
 
 
-TOLD = (InputError("a", "b"), WorkerGroupStartupTimeoutError(2))
-HIDDEN = {
-    callback_manager: TOLD,
-    controller: TOLD,
-    autoscaling_coordinator_client: (GetTimeoutError("busy"),),
-}
-
-
-@pytest.mark.parametrize("module", HIDDEN)
-def test_errors_that_are_told_in_a_line_or_cost_nothing_are_no_tracebacks(
-    module: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def hiding() -> Iterator[None]:
+    """The filters that a process gets with the callbacks."""
     _, watching = controller_callbacks.controller_callbacks(Needs(1), 2)
     sent = cloudpickle.dumps(watching)
-    before = {one: [*one.logger.filters] for one in HIDDEN}
+    modules = (callback_manager, controller, autoscaling_coordinator_client)
+    before = {one: [*one.logger.filters] for one in modules}
+    hide_known_errors.cache_clear()
     cloudpickle.loads(sent)
-    try:
-        for error in (*HIDDEN[module], ValueError("news")):
-            try:
-                raise error
-            except Exception:
-                module.logger.exception("raised")
-        module.logger.warning("without an error")
-    finally:
-        for one, filters in before.items():
-            one.logger.filters[:] = filters
+    yield
+    for one, filters in before.items():
+        one.logger.filters[:] = filters
+
+
+def tell(module: Any, *errors: Exception) -> None:
+    for error in errors:
+        try:
+            raise error
+        except Exception:
+            module.logger.exception("raised")
+
+
+@pytest.mark.parametrize("module", [callback_manager, controller])
+def test_errors_that_are_told_in_a_line_are_no_tracebacks(
+    module: Any, hiding: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell(module, InputError("a", "b"), WorkerGroupStartupTimeoutError(2), ValueError("news"))
+    module.logger.warning("without an error")
     assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [ValueError, None]
+
+
+def test_a_request_that_ray_makes_again_is_a_line(hiding: None, caplog: pytest.LogCaptureFixture) -> None:
+    tell(autoscaling_coordinator_client, GetTimeoutError("busy"), ValueError("news"))
+    assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [None, ValueError]

@@ -169,10 +169,22 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
 
 def test_the_folder_of_a_sweep_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:
     (tmp_path / "sweep.json").write_text("{}")
+    (tmp_path / "trials/a").mkdir(parents=True)
     for fresh in (False, True):
         with pytest.raises(InputError, match="holds a sweep; name another folder"):
             train(parse_recipe(values, "recipe"), tmp_path, fresh=fresh, workers=0)
     assert not (tmp_path / "best").exists()
+
+
+def test_a_sweep_that_was_refused_before_its_first_trial_has_no_claim(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    (tmp_path / "sweep.json").write_text("{}")
+    train(
+        parse_recipe(values | {"training": values["training"] | {"epochs": 1}}, "recipe"), tmp_path, workers=0
+    )
+    assert (tmp_path / "best").exists()
+    assert not (tmp_path / "sweep.json").exists()
 
 
 def test_threads_are_those_of_the_recipe_without_workers_too(

@@ -110,8 +110,8 @@ def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
         return next(iter(found))
     hint = f"give --format to `rayner corpus convert`: {', '.join(FORMATS)}"
     if not found:
-        if empty := [path for path in strange if not path.stat().st_size]:
-            raise CorpusError(str(empty[0]), "an empty file", "remove it, or restore its content")
+        if all(not path.stat().st_size for path in strange):
+            raise CorpusError(str(strange[0]), "an empty file", "remove it, or restore its content")
         what = f"no known format; looked at {_seen(strange)}"
         hint = otherwise or f"{hint}; or write JSON lines with a `text` each"
         is_utf_16 = files.begins_as_utf_16(strange[0])

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import torch
 
 from rayner.data.schema import Document, Mention
-from rayner.errors import CheckpointError, FileError, IndexFolderError, StorageError
+from rayner.errors import CheckpointError, FileError, IndexFolderError, StorageError, first_line
 from rayner.runtime.faults import WorkerFault
 from rayner.tasks.base import Predictor
 from rayner.tasks.predict import Predicted, predict_and_count, stages_of
@@ -67,7 +67,9 @@ class Answering:
             return list(predict_and_count(self._predictor, documents, self._tokens, self._ahead))
         except Exception as error:
             if what := _fault(error):
-                raise WorkerFault(f"annotate: {what} ({type(error).__name__}: {_line(error)})") from error
+                raise WorkerFault(
+                    f"annotate: {what} ({type(error).__name__}: {first_line(error)[:200]})"
+                ) from error
             raise
         finally:
             if self._first.was_short:
@@ -144,7 +146,3 @@ def _is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
-
-
-def _line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")[:200]

@@ -207,7 +207,7 @@ class Output:
             what = f"holds an annotation with another {', another '.join(sorted(changed))}"
             hint = "name another folder, or start over with --fresh"
             if changed == {"input"}:
-                hint = f"keep the files that were read as they are, with what is new in others; or {hint}"
+                hint += "; where a corpus grows, keep the files that were read, with what is new in others"
             raise InputError(f"--out {self.place.shown}", what, hint)
 
     def _keep_as_before(self, summary: Mapping[str, Any], additions: Iterable[Addition]) -> None:

@@ -15,7 +15,7 @@ from rayner.files.locks import locked
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import SWEEP, check_alone
+from rayner.runtime.run_folder import SWEEP, check_no_training
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
@@ -53,7 +53,7 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
     Raises:
         InputError: it holds another sweep, or the run of a training.
     """
-    check_alone(out, "sweep")
+    check_no_training(out)
     if fresh:
         _clear(out)
     elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):

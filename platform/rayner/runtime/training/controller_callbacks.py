@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from functools import partial
+from functools import cache
 from typing import Any
 
 from rayner.errors import RaynerError, StorageError
@@ -51,7 +51,7 @@ def controller_callbacks(needs: Needs, workers: int) -> list[Any]:
             self.watch = watch
 
         def __setstate__(self, state: dict[str, Any]) -> None:
-            """Called in the controller's process, before it asks for anything."""
+            """Called in each process that gets it; in the controller's, before it asks for anything."""
             self.__dict__.update(state)
             hide_known_errors()
 
@@ -101,24 +101,26 @@ class RoomWatch:
                 log.warning("waiting for %s; %s. %s", self._wanted, cluster_room(), _HINT)
 
 
+@cache
 def hide_known_errors() -> None:
-    """Keep from the log of the controller's process the tracebacks of errors that are told in a line, what
-    the driver raises and that workers did not start in time, and of one that costs nothing: on a busy machine
-    the autoscaler takes longer to note what a run asks for, and Ray asks again."""
+    """Keep from the log of the controller's process the tracebacks of errors that are told in a line: what
+    the driver raises, that workers did not start in time, and that the autoscaler of a busy machine took too
+    long to note what a run asks for, after which Ray asks again."""
     from ray.exceptions import GetTimeoutError
     from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
     from ray.train.v2._internal.execution import callback_manager
     from ray.train.v2._internal.execution.controller import controller
     from ray.train.v2._internal.execution.scaling_policy import autoscaling_coordinator_client
 
-    told = (RaynerError, WorkerGroupStartupTimeoutError)
-    for module, errors in (
-        (callback_manager, told),
-        (controller, told),
-        (autoscaling_coordinator_client, (GetTimeoutError,)),
-    ):
-        module.logger.addFilter(partial(_is_news, errors))
+    def is_news(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, (RaynerError, WorkerGroupStartupTimeoutError))
 
+    def is_told(record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], GetTimeoutError):
+            record.exc_info = None
+        return True
 
-def _is_news(hidden: tuple[type[BaseException], ...], record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], hidden))
+    for module in (callback_manager, controller):
+        module.logger.addFilter(is_news)
+    autoscaling_coordinator_client.logger.addFilter(is_told)

@@ -86,7 +86,7 @@ def build_examples(
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if uri is not None:
-            build = partial(_build, task, split, units, folder, key, workers, elsewhere=True)
+            build = partial(_build, task, split, units, folder, key, workers, shared=False)
             folder = _at(f"{uri}/{key}", folder, build)
         elif not (folder / "manifest.json").exists():
             _build(task, split, units, folder, key, workers)
@@ -162,9 +162,9 @@ def _build(
     folder: Path,
     key: str,
     workers: int,
-    elsewhere: bool = False,
+    shared: bool = True,
 ) -> None:
-    """Build a set in a folder that all CPUs of the cluster see, or `elsewhere` this machine alone."""
+    """Build a set in a folder, which other nodes see if it is `shared`."""
     partial_folder = folder.with_name(f"{folder.name}.partial")
     partial_folder.mkdir(parents=True, exist_ok=True)
     if (partial_folder / "manifest.json").exists():
@@ -179,14 +179,13 @@ def _build(
         shards += sizes
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
     log.info("making the %s examples of %d items", split, sum(sum(part.sizes) for part in missing))
-    if workers:
-        done: Iterator[object]
-        if elsewhere:
-            sent = parallel_map(partial(_sent_part, task), missing)
-            done = (_keep(partial_folder, files) for files in sent)
-        else:
-            done = parallel_map(partial(_build_part, task, folder=partial_folder), missing)
-        total = len(missing)
+    done: Iterator[object]
+    total = len(missing)
+    if workers and shared:
+        done = parallel_map(partial(_build_part, task, folder=partial_folder), missing)
+    elif workers and total > 1:
+        sent = parallel_map(partial(_sent_part, task), missing)
+        done = (_keep(partial_folder, files) for files in sent)
     else:
         # A corpus is often one file.
         done = itertools.chain.from_iterable(_build_shards(task, partial_folder, part) for part in missing)
@@ -214,7 +213,8 @@ def _build_part(task: RunTask, part: _Part, folder: Path) -> None:
 def _sent_part(task: RunTask, part: _Part) -> Mapping[str, bytes]:
     """The files of a part, made on a machine that does not see the folder of the set: by name, in an order in
     which they may be written."""
-    with TemporaryDirectory(prefix="rayner-examples-") as made:
+    local_root().mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="examples-", dir=local_root()) as made:
         folder = Path(made)
         _build_part(task, part, folder)
         paths = [path for shard in _numbers(part) for path in files_of_shard(folder, shard)]

@@ -23,7 +23,7 @@ from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import check_alone, check_out
+from rayner.runtime.run_folder import check_no_sweep, check_out
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
@@ -124,7 +124,7 @@ def _train_in(
     epochs: int | None,
 ) -> dict[str, Any] | None:
     with locked(out / ".lock", "trains in this folder"):
-        check_alone(out, "training")
+        check_no_sweep(out, publication is not None)
         if fresh:
             _clear(out)
         state = read_state(out, recipe)

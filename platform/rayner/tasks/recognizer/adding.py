@@ -30,7 +30,6 @@ from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.added_types import base_of, effects_of_flat_decoding, read_base, require_added
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
-from rayner.tasks.required_types import require_known
 from rayner.tasks.splits import Documents
 
 STEPS_OF_AN_EPOCH = 20
@@ -72,8 +71,7 @@ class AddingTask(RecognizerTask):
         return {**super().example_settings(), "checkpoint": self.added.version}
 
     def require(self, found: Documents) -> None:
-        """Refuse documents that have too few mentions of an added type, or are annotated for no type."""
-        require_known(self.recipe.corpus, self.names)
+        """Refuse documents that have too few mentions of an added type."""
         require_added(found.mentions, self.added)
 
     def plan(
