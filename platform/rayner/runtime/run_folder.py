@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
 
 from rayner.errors import CorpusError, InputError
-from rayner.files.run_checkpoints import LAST, MANIFEST
 from rayner.files.uris import uri_of
 
 SWEEP, TRIALS = "sweep.json", "trials"
@@ -49,7 +48,7 @@ def check_no_training(out: Path) -> None:
     Raises:
         InputError: it holds the run of a training.
     """
-    if (out / LAST / MANIFEST).exists() and not (out / SWEEP).exists():
+    if _is_of_a_training(out) and not (out / SWEEP).exists():
         raise InputError(f"--out {uri_of(out) or out}", "holds the run of a training", "name another folder")
 
 
@@ -62,11 +61,18 @@ def check_no_sweep(out: Path, at_uri: bool) -> None:
     Raises:
         InputError: it holds a sweep.
     """
-    if not (out / SWEEP).exists() or (out / LAST / MANIFEST).exists():
+    if not (out / SWEEP).exists() or _is_of_a_training(out):
         return
     if at_uri or any((out / TRIALS).glob("*")):
         raise InputError(f"--out {uri_of(out) or out}", "holds a sweep", "name another folder")
     (out / SWEEP).unlink()
+
+
+def _is_of_a_training(out: Path) -> bool:
+    # With it comes pyarrow, and `rayner --help` imports this module.
+    from rayner.files.run_checkpoints import LAST, MANIFEST
+
+    return (out / LAST / MANIFEST).exists()
 
 
 def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:

@@ -45,6 +45,7 @@ def test_a_folder_without_a_sweep_keeps_what_lies_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_folder_of_a_training_is_refused(tmp_path: Path, fresh: bool) -> None:
     (tmp_path / "last").mkdir()
+    (tmp_path / "last" / "checkpoint.json").touch()
     (tmp_path / "result.json").write_text("{}")
     with pytest.raises(InputError, match="holds the run of a training; name another folder"):
         claim_folder(tmp_path, fresh, config(1))

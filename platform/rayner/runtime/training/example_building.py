@@ -86,8 +86,10 @@ def build_examples(
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
     with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
         if uri is not None:
-            build = partial(_build, task, split, units, folder, key, workers, shared=False)
-            folder = _at(f"{uri}/{key}", folder, build)
+            made = folder
+            folder = _at(
+                f"{uri}/{key}", made, lambda: _build(task, split, units, made, key, workers, shared=False)
+            )
         elif not (folder / "manifest.json").exists():
             _build(task, split, units, folder, key, workers)
     found = ExampleSet(folder)

@@ -79,7 +79,7 @@ def read_type_list(path: str) -> list[str]:
         if name and name in seen:
             raise RecipeError("type_list", f"{file}:{number}: {name!r} occurs twice", "remove one of them")
         try:
-            seen.add(named(name))
+            seen.add(name and named(name))
         except ValueError as error:
             raise RecipeError("type_list", f"{file}:{number}: {error}") from None
     if not (names := [name for name in lines if name]):
