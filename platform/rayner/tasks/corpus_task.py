@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -15,16 +14,16 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
-from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
+from rayner.tasks.unit_task import UnitTask
 
 R = TypeVar("R", bound=BaseRecipe)
 
 log = logging.getLogger(__name__)
 
 
-class CorpusTask(EncoderTask[R]):
-    """A task whose recipe has a `corpus`. No process holds all of its documents."""
+class CorpusTask(UnitTask[R]):
+    """A task whose recipe has a `corpus`."""
 
     keeps_stories_apart = False
     """Whether nothing is learned of the stories that have a document in dev."""
@@ -34,14 +33,6 @@ class CorpusTask(EncoderTask[R]):
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
         self._changes: dict[str, Change] = {}
-
-    def items(self, split: Literal["train", "dev"]) -> Iterable[Document]:
-        """The documents of a split; none of `dev` where the recipe has no such split.
-
-        Raises:
-            InputError: as `units` and `read`.
-        """
-        return chain.from_iterable(map(self.read, self.units(split)))
 
     def units(
         self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -24,11 +23,11 @@ from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed, Unit
 from rayner.tasks.document_windows import SPECIAL_TOKENS
-from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.pair_ranker import PairRanker
 from rayner.tasks.pair_splits import pair_units, read_unit
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.sentence_vectors import sentence_vectors
+from rayner.tasks.unit_task import UnitTask
 
 _BETWEEN = 1
 """[SEP] between sentence and context."""
@@ -71,19 +70,11 @@ class RankerOptions(Options):
         return ContextSettings(**dict(self), ranker="the stage's own")
 
 
-class RankerTask(EncoderTask[RankerRecipe]):
+class RankerTask(UnitTask[RankerRecipe]):
     """Learns to tell contexts that help from others."""
 
     metric = Metric("accuracy")
     weights: Mapping[str, float] = {"relevance": 1.0}
-
-    def items(self, split: Literal["train", "dev"]) -> Iterable[ContextRow]:
-        """The pairs of a split.
-
-        Raises:
-            InputError: as `units` and `read`.
-        """
-        return chain.from_iterable(map(self.read, self.units(split)))
 
     def units(
         self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
