@@ -118,3 +118,20 @@ def test_work_elsewhere_that_is_killed_for_memory_is_begun_again(monkeypatch: py
     Cluster(monkeypatch, room=1).killed = set(range(9))
     with pytest.raises(RaynerError, match=f"lost its node or process {ATTEMPTS} times"):
         work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {})
+
+
+@pytest.mark.parametrize(("alone", "gpus"), [(True, 0.5), (False, 1.0)])
+def test_workers_ask_for_the_gpus_that_they_see(
+    monkeypatch: pytest.MonkeyPatch, alone: bool, gpus: float
+) -> None:
+    """Ray hides none from an actor that asks for none: all would work on the first."""
+    asked: list[Any] = []
+    cluster = Cluster(monkeypatch, 2)
+    monkeypatch.setattr(
+        ray, "remote", lambda **options: asked.append(options) or (lambda cls: _Remote(cluster, cls))
+    )
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
+    monkeypatch.setattr(actors, "is_one_machine", lambda: alone)
+    for needs in (Needs(cpus=1), Needs(cpus=1, gpus=0.25)):
+        assert list(each_on_actors(lambda: str, range(3), 2, needs)) == ["0", "1", "2"]
+    assert [options["num_gpus"] for options in asked] == [gpus, 0.25]

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
+from rayner.errors import InputError
+from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.parallel import parallel_map
 
 
@@ -36,3 +39,12 @@ def test_a_process_unpickles_the_work_once_however_many_parts_it_does(tmp_path: 
         assert sorted(part for part, _ in done) == list(range(8))
         noted = {path.name: path.read_text() for path in folder.iterdir()}
         assert noted == {str(process): "unpickled\n" for _, process in done}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_part_that_asks_a_model_waits_for_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0, "GPU": 1.0})
+    monkeypatch.setenv(WAIT_VARIABLE, "1")
+    assert [*parallel_map(str, [1], 1)] == ["1"]
+    with pytest.raises(InputError, match="no node has had room for cpus 1, gpus 1"):
+        list(parallel_map(str, [1], 1, asks_model=True))

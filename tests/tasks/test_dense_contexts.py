@@ -64,6 +64,13 @@ def test_a_checkpoint_finds_the_contexts_that_it_was_trained_with(
     assert load_checkpoint(tmp_path / "again", "cpu").task.contexts.of(BOOK) == before
 
 
+@pytest.mark.parametrize(("methods", "asks"), [(["bm25"], False), (["bm25", "dense"], True)])
+def test_examples_ask_a_model_where_it_chooses_contexts(methods: list[str], asks: bool) -> None:
+    context = {"methods": methods, "count": 2}
+    assert tagger(windows=WINDOWS, context=context).examples_ask_model is asks
+    assert tagger().examples_ask_model is False
+
+
 def test_a_stage_finds_them_by_the_encoder_of_its_ranker(tmp_path: Path) -> None:
     recipe = parse_recipe(ranker_recipe(tmp_path), "test")
     task: Any = train_task(recipe)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayner.errors import RaynerError, first_line
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, is_one_machine, share_of
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
 from rayner.runtime.faults import lost_errors
 
@@ -133,7 +133,8 @@ def each_on_actors(
 
     Args:
         load: called once on each actor; what it returns does the work. Both, and the results, must pickle.
-        workers: the number of actors, each with `needs`.
+        workers: the number of actors, each with `needs`; where these name no GPU, with one if the cluster has
+            any, or with a share of those of one machine.
         held: the checkpoints and indexes that each holds, by which its memory is estimated.
 
     Raises:
@@ -144,6 +145,9 @@ def each_on_actors(
     import ray
 
     ensure_ray()
+    if not needs.gpus and ray.cluster_resources().get("GPU"):
+        # Ray leaves all GPUs visible to an actor that asks for none: all would work on the first.
+        needs = replace(needs, gpus=share_of("GPU", workers if is_one_machine() else 1))
     if needs.memory is None and (held := [*held]):
         # Not above: each actor imports this module before its work, and this one brings torch and all tasks.
         from rayner.runtime.model_memory import memory_of, placed_by_memory

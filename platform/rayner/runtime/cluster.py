@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from rayner.errors import RaynerError
 
@@ -24,6 +26,8 @@ _ON_ONE_MACHINE = {
     # One process less: what counts the parts of Ray Data that are used.
     "RAY_DATA_USAGE_DISABLED": "1",
 }
+
+log = logging.getLogger(__name__)
 
 
 def ensure_ray() -> None:
@@ -84,6 +88,21 @@ def is_one_machine() -> bool:
     import ray
 
     return "RAY_ADDRESS" not in os.environ and sum(node["Alive"] for node in ray.nodes()) == 1
+
+
+def share_of(resource: Literal["CPU", "GPU"], workers: int) -> float:
+    """What each of `workers` asks for, if the cluster has any: one, or less where they are more than it has.
+
+    Less than one is for workers on one machine that all work at the same time.
+    """
+    import ray
+
+    there = ray.cluster_resources().get(resource, 1.0)
+    if workers <= max(there, 1):
+        return 1.0
+    log.info("%d workers share the %g %ss of this machine", workers, there, resource)
+    # Ray counts in ten thousandths.
+    return math.floor(10_000 * there / workers) / 10_000
 
 
 def has_state_api() -> bool:

@@ -23,7 +23,10 @@ AHEAD = 16
 
 
 def parallel_map(
-    work: Callable[[Part], Result], parts: Iterable[Part], workers: int | None = None
+    work: Callable[[Part], Result],
+    parts: Iterable[Part],
+    workers: int | None = None,
+    asks_model: bool = False,
 ) -> Iterator[Result]:
     """The result of every part, in the order in which parts get done.
 
@@ -33,11 +36,13 @@ def parallel_map(
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
             grows in the meantime.
+        asks_model: whether the work asks a model: where the cluster has GPUs, each part is given one, as Ray
+            leaves all visible to a task that asks for none.
 
     Raises:
         RaynerError: as `work` raised it; or the process of a part died each time that it was run.
-        InputError: no node has had a CPU for any part for `RAYNER_WAIT_SECONDS`, at the start or once all
-            nodes with CPUs went.
+        InputError: no node has had room for any part for `RAYNER_WAIT_SECONDS`, at the start or once all
+            nodes with CPUs, or GPUs, went.
     """
     if workers == 0:
         yield from map(work, parts)
@@ -48,7 +53,8 @@ def parallel_map(
     # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
     shared = [ray.put(work)]
     # By name: in a trial of a sweep, what is unset means its placement group, which keeps no CPU for this.
-    on_one = ray.remote(num_cpus=1, scheduling_strategy="DEFAULT")
+    needs = Needs(cpus=1, gpus=1 if asks_model and ray.cluster_resources().get("GPU") else 0)
+    on_one = ray.remote(**needs.options(), scheduling_strategy="DEFAULT")
     task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
@@ -59,15 +65,16 @@ def parallel_map(
             if not running:
                 return
             # Parts may take long, and do not say when they begin.
-            wait_for_room([started], Needs(cpus=1))
+            wait_for_room([started], needs)
             # One at a time: the next part starts when one is done, however long the others take.
             ended: list[Any] = []
             while not ended:
                 ended, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
-                if not ended and not ray.cluster_resources().get("CPU"):
+                there = ray.cluster_resources()
+                if not ended and not (there.get("CPU") and (there.get("GPU") or not needs.gpus)):
                     # All nodes went, with the parts that they had: others may come.
                     started = first.remote()
-                    wait_for_room([started], Needs(cpus=1))
+                    wait_for_room([started], needs)
             (done,) = ended
             part = running.pop(done)
             try:

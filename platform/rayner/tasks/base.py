@@ -211,6 +211,11 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
     builds_from_items: bool
 
     @property
+    def examples_ask_model(self) -> bool:
+        """Whether making examples asks a model, which is faster on a GPU."""
+        ...
+
+    @property
     def contrasts(self) -> bool:
         """Whether there are parts of the loss over all vectors of a step."""
         ...

@@ -77,6 +77,11 @@ class DocumentTask(CorpusTask[R]):
         return contexts_of(self.recipe.context, self.recipe.encoder, folder, self.precision, self.device)
 
     @property
+    def examples_ask_model(self) -> bool:
+        """Where contexts are chosen by one."""
+        return self.contexts is not None and self.contexts.ask_model
+
+    @property
     def origin(self) -> Path | None:
         """The folder of the checkpoint that is learned from, with its ranker and tokenizer; None without."""
         return None

@@ -80,6 +80,11 @@ class EncoderTask(ABC, Generic[R]):
         self._tokenizer = tokenizer
         self._loading: Path | None = None
 
+    @property
+    def examples_ask_model(self) -> bool:
+        """Whether making examples asks a model: not by default."""
+        return False
+
     @abstractmethod
     def items(self, split: Literal["train", "dev"]) -> Iterable[Any]:
         """The items of a split, from the corpus that the recipe names; none of dev where it names none."""

@@ -84,8 +84,7 @@ class SentenceContexts:
         if document.sentence_contexts is not None:
             return document
         bare = replace(document, mentions=())
-        is_cheap = self.ranker is None and not self._is_dense
-        found = self._find(bare) if is_cheap else self._remembered(bare)
+        found = self._remembered(bare) if self.ask_model else self._find(bare)
         return replace(found, mentions=document.mentions)
 
     def key(self) -> Any:
@@ -106,6 +105,11 @@ class SentenceContexts:
             encoder.save(folder / RETRIEVER)
             save_model(encoder.model, str(folder / RETRIEVER / WEIGHTS))
             load_tokenizer(self._encoder).save(folder / RETRIEVER)
+
+    @property
+    def ask_model(self) -> bool:
+        """Whether a ranker or an encoder chooses."""
+        return self.ranker is not None or self._is_dense
 
     @property
     def _is_dense(self) -> bool:

@@ -29,6 +29,7 @@ class Letters:
 
     examples_version = 1
     words_a_unit = 1000
+    examples_ask_model = False
 
     def __init__(self, words: list[str], **settings: Any) -> None:
         self.words, self.settings, self.made = words, settings, 0

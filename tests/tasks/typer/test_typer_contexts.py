@@ -84,3 +84,8 @@ def test_contexts_decide_the_examples_and_need_room() -> None:
     values = plain.recipe.model_dump(mode="json") | {"windows": {"length": 40, "overlap": 4}}
     with pytest.raises(RecipeError, match=r"context needs windows\.context"):
         parse_recipe(values, "test")
+
+
+def test_examples_ask_a_model_where_it_chooses_contexts() -> None:
+    assert typer(context={"methods": ["dense"]}).examples_ask_model is True
+    assert typer().examples_ask_model is False

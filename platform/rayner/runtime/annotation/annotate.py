@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -275,15 +274,15 @@ def _pool(
 ) -> Pool:
     import ray
 
-    from rayner.runtime.cluster import ensure_ray, is_one_machine
+    from rayner.runtime.cluster import ensure_ray, is_one_machine, share_of
 
     ensure_ray()
     have = ray.cluster_resources()
     at_once = (workers or 1) * stages if stages and is_one_machine() else 1
     if cpus is None:
-        cpus = _share(have.get("CPU", 1.0), at_once, "CPUs")
+        cpus = share_of("CPU", at_once)
     if gpus is None:
-        gpus = _share(have["GPU"], at_once, "GPUs") if have.get("GPU") else 0.0
+        gpus = share_of("GPU", at_once) if have.get("GPU") else 0.0
     room = [have.get("CPU", 1.0) / cpus] if cpus else []
     room += [have.get("GPU", 0.0) / gpus] if gpus else []
     fits = int(min(room, default=1))
@@ -295,15 +294,6 @@ def _pool(
         wanted = max(most, least * pools)
         log.warning("the cluster has room for %d of %d workers until it grows", fits, wanted)
     return Pool(least, most, cpus, gpus, stages)
-
-
-def _share(there: float, workers: int, name: str) -> float:
-    """One for each worker; less where that is more than there ever will be, and all work at the same time."""
-    if workers <= max(there, 1):
-        return 1.0
-    log.info("%d workers share the %g %s of this machine", workers, there, name)
-    # Ray counts in ten thousandths.
-    return math.floor(10_000 * there / workers) / 10_000
 
 
 def _with_memory(pool: Pool, source: Model, memory: float | None, grows: bool) -> Pool:

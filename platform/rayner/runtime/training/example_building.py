@@ -184,9 +184,10 @@ def _build(
     done: Iterator[object]
     total = len(missing)
     if workers and shared:
-        done = parallel_map(partial(_build_part, task, folder=partial_folder), missing)
+        build = partial(_build_part, task, folder=partial_folder)
+        done = parallel_map(build, missing, asks_model=task.examples_ask_model)
     elif workers and total > 1:
-        sent = parallel_map(partial(_sent_part, task), missing)
+        sent = parallel_map(partial(_sent_part, task), missing, asks_model=task.examples_ask_model)
         done = (_keep(partial_folder, files) for files in sent)
     else:
         # A corpus is often one file.

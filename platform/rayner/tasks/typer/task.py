@@ -94,13 +94,14 @@ class TyperTask(CorpusTask[TyperRecipe]):
 
     @cached_property
     def contexts(self) -> SentenceContexts | None:
-        """The contexts that sentences are read with; None where the recipe has none.
-
-        Raises:
-            InputError: as `contexts_of`.
-        """
+        """As `DocumentTask.contexts`."""
         recipe = self.recipe
         return contexts_of(recipe.context, recipe.encoder, self.checkpoint, self.precision, self.device)
+
+    @property
+    def examples_ask_model(self) -> bool:
+        """As that of `DocumentTask`."""
+        return self.contexts is not None and self.contexts.ask_model
 
     @cached_property
     def _windows(self) -> MentionWindows:
