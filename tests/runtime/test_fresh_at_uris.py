@@ -19,7 +19,7 @@ from rayner.runtime.corpora.convert import convert
 from rayner.runtime.sweeps import sweep as sweeps
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
-from tests.files.folders_at_uris import uri
+from tests.files.folders_at_uris import published, uri
 from tests.object_storage import Storage
 
 PLACE = "fresh-at-uris"
@@ -79,6 +79,29 @@ def test_what_lost_an_object_starts_over(
     made = [path for path in local(out).rglob("*") if path.name.endswith(lost)]
     assert made
     assert all(path.stat().st_size for path in made)
+
+
+@pytest.mark.parametrize(
+    ("file", "what"), [("sweep.json", "a sweep"), ("last/checkpoint.json", "the run of a training")]
+)
+def test_a_place_of_another_kind_of_run_is_refused_before_it_is_taken_over(
+    manifest_of: Callable[[str], dict[str, Any]],
+    corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    what: str,
+) -> None:
+    place = f"of-{Path(file).stem}"
+    published(f"{PLACE}/{place}", {file: "{}"})
+    out, before = Path(uri(f"{PLACE}/{place}")), manifest_of(place)
+    for name in ("check_space", "planned_settings", "sweep_config"):
+        monkeypatch.setattr(sweeps, name, lambda *_, **__: None)
+    given: Any = SimpleNamespace(folds=0, held_out=0)
+    training = partial(train, toy(corpus), workers=0)
+    begin = training if what == "a sweep" else partial(sweeps.sweep, given, given, settings=given)
+    with pytest.raises(InputError, match=rf"--out s3://.*{place}: holds {what}; name another folder"):
+        begin(out=out, fresh=True)
+    assert manifest_of(place) == before
 
 
 @pytest.mark.parametrize("module", [sweeps, context_pairs])

@@ -48,7 +48,7 @@ def check_no_training(out: Path) -> None:
     Raises:
         InputError: it holds the run of a training.
     """
-    if _is_of_a_training(out) and not (out / SWEEP).exists():
+    if _is_of_a_training(out) and not _is_of_a_sweep(out):
         raise InputError(f"--out {uri_of(out) or out}", "holds the run of a training", "name another folder")
 
 
@@ -61,18 +61,25 @@ def check_no_sweep(out: Path, at_uri: bool) -> None:
     Raises:
         InputError: it holds a sweep.
     """
-    if not (out / SWEEP).exists() or _is_of_a_training(out):
+    if not _is_of_a_sweep(out) or _is_of_a_training(out):
         return
     if at_uri or any((out / TRIALS).glob("*")):
         raise InputError(f"--out {uri_of(out) or out}", "holds a sweep", "name another folder")
     (out / SWEEP).unlink()
 
 
+# With these come pyarrow, and `rayner --help` imports this module.
 def _is_of_a_training(out: Path) -> bool:
-    # With it comes pyarrow, and `rayner --help` imports this module.
+    from rayner.files.fetching import is_there
     from rayner.files.run_checkpoints import LAST, MANIFEST
 
-    return (out / LAST / MANIFEST).exists()
+    return is_there(out / LAST / MANIFEST)
+
+
+def _is_of_a_sweep(out: Path) -> bool:
+    from rayner.files.fetching import is_there
+
+    return is_there(out / SWEEP)
 
 
 def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:

@@ -82,7 +82,7 @@ def remove_parts(uri: str, begun: str) -> None:
         Publication(f"{uri}/{part}").amend(lambda name: True)
 
 
-def check_writable(out: Path) -> None:
+def make_writable(out: Path) -> None:
     """Make the folder of a sweep.
 
     Raises:

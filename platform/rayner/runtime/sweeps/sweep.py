@@ -15,10 +15,11 @@ from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
 from rayner.files.working import kept_in_place, shown_at, worked_on
+from rayner.runtime.run_folder import check_no_training
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import check_writable, claim_folder, lock_sweep, remove_parts
+from rayner.runtime.sweeps.folder import claim_folder, lock_sweep, make_writable, remove_parts
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (
@@ -76,9 +77,11 @@ def sweep(
     check_space(space, recipe, cut=bool(settings.folds or settings.held_out))
     planned = planned_settings(space, settings)
     config = sweep_config(space, recipe, settings)
+    # Before the place is opened, which takes it over from a training that runs there.
+    check_no_training(Path(out))
     with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as (folder, publication):
         folder = folder.absolute()
-        check_writable(folder)
+        make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
         given = (space, recipe, settings, config, planned, resources, fresh, resume_errored, begin)
         result = _sweep_in(folder, publication, *given)

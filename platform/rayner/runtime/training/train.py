@@ -109,6 +109,9 @@ def train_until(
         return _train_in(out.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
     if uri_of(out) is None:
         check_out(Path(out))
+    else:
+        # Whoever opens the place takes it over, from a sweep that runs there as well.
+        check_no_sweep(Path(out), at_uri=True)
     with worked_on(out, "trains in this folder", fresh) as (folder, publication):
         return _train_in(folder.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
 
