@@ -93,16 +93,16 @@ def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:
     Raises:
         CorpusError: `out` holds an input, or lies in one.
     """
-    place, shown = _place(out), f"--out {uri_of(out) or out}"
+    place, shown = comparable(out), f"--out {uri_of(out) or out}"
     for given in inputs:
-        what, other = uri_of(given) or given, _place(given)
+        what, other = uri_of(given) or given, comparable(given)
         if other.is_relative_to(place):
             raise CorpusError(shown, f"holds the input {what}", "name another folder")
         if place.is_relative_to(other):
             raise CorpusError(shown, f"lies in the input {what}", "name a folder outside")
 
 
-def _place(path: str | Path) -> PurePath:
+def comparable(path: str | Path) -> PurePath:
     """What can be compared: links are followed, and both names of Google's storage are one."""
     uri = uri_of(path)
     if uri is None:

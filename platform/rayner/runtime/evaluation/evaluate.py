@@ -26,6 +26,7 @@ from rayner.runtime.evaluation.evaluation_folder import (
     write_about,
     write_tables,
 )
+from rayner.runtime.evaluation.learned_from import learned_from
 from rayner.runtime.model_memory import held_by
 from rayner.runtime.parallel import parallel_map
 from rayner.tasks.base import Predictor
@@ -118,6 +119,8 @@ def _evaluate(
     paths = list(map(Path, paths))
     # As a training does: on all CPUs of the cluster.
     mapper = partial(parallel_map, workers=None if workers else 0)
+    for line in learned_from([one.recipe for one in pipeline.checkpoints], options, paths):
+        log.warning(line)
     gold = kind.read(paths, format, recipe, pipeline.predictor, types, mapper)
     work = _Work(pipeline.settings, recipe, device, workers)
     items: list[Any] = []
