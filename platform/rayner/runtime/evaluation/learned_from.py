@@ -23,8 +23,9 @@ def learned_from(
         options: what the evaluation asks with; those of a few-shot tagger have a `support`.
         paths: files and folders, or URIs.
     """
+    what = "or holds a part of it: the figures are of what was learned from"
     found = {
-        f"{uri_of(path) or path}: is in {name}, or holds a part of it: the figures are of what was learned from": None
+        f"{uri_of(path) or path}: is in {name}, {what}": None
         for name, given in _learned(recipes, options)
         for path in paths
         if any(_overlap(path, Path(os.path.expandvars(one)).expanduser()) for one in given)
