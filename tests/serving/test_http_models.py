@@ -119,8 +119,8 @@ def test_types_and_version_are_those_of_the_support(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "message", "hint"),
     [
-        ("recognize", {"model": "ghost"}, "there is no 'ghost'", "one of other, fine"),
-        ("annotate", {"model": ""}, "there is no ''", "one of other, fine"),
+        ("recognize", {"model": "ghost"}, "there is no 'ghost'", "one of other"),
+        ("annotate", {"model": ""}, "there is no ''", "one of other"),
         ("recognize", {"model": "fine"}, "'fine' has no recognizer", "one of other or leave it out"),
         ("type", SPAN, "the service's checkpoint has no typer", "one of fine"),
         ("type", {**SPAN, "model": "other"}, "'other' has no typer", "one of fine"),
