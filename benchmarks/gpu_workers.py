@@ -59,7 +59,7 @@ def replica(folder: Path, checkpoint: str, gpus: float) -> Row:
 
 def _rayner(*arguments: str) -> Row:
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "rayner.cli", *arguments, "--json"]
+    command = [sys.executable, "-m", "rayner", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told: Row = {"status": done.returncode, "seconds": time.perf_counter() - begin}
     if done.returncode:

@@ -135,7 +135,7 @@ def train_fold(run: Run, runs: Path, material: Material, changes: Sequence[str])
     rows = [{"mention": m.text, "entity_id": list(m.entity_ids)} for m in material.folds[run.fold].train]
     _write(out / "train.jsonl", rows)
     _write(out / "entities.jsonl", [asdict(entity) for entity in material.entities])
-    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(training)]
+    command = [sys.executable, "-m", "rayner", "train", str(run.recipe), "--out", str(training)]
     command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with (out / "train.log").open("a") as log:

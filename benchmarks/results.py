@@ -59,7 +59,7 @@ def train(run: Run, runs: Path, precision: str) -> int:
     out = run.out(runs)
     if (out / "result.json").exists():
         return 0
-    command = [sys.executable, "-m", "rayner.cli", "train", str(run.recipe), "--out", str(out)]
+    command = [sys.executable, "-m", "rayner", "train", str(run.recipe), "--out", str(out)]
     command += ["--workers", "0", "--set", f"seed={run.seed}", "--precision", precision, "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with out.with_suffix(".log").open("a") as log:

@@ -48,7 +48,7 @@ def served(settings: Mapping[str, Any], folder: Path, core: int, rest: list[int]
     config.write_text(yaml.safe_dump({**settings, "http": {"port": port}}), "utf-8")
     log = folder / "serve.log"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
-    command = [sys.executable, "-m", "rayner.cli", "serve", str(config)]
+    command = [sys.executable, "-m", "rayner", "serve", str(config)]
     with log.open("w") as file:
         process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
     try:

@@ -28,7 +28,7 @@ def train(recipe: Path, out: Path, changes: Sequence[str]) -> dict[str, Any]:
     if (out / "result.json").exists():
         return json.loads((out / "result.json").read_text("utf-8"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "rayner.cli", "train", str(recipe), "--out", str(out)]
+    command = [sys.executable, "-m", "rayner", "train", str(recipe), "--out", str(out)]
     command += ["--workers", "0", "--json", *(word for change in changes for word in ("--set", change))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with out.with_suffix(".log").open("a") as log:

@@ -103,7 +103,7 @@ def _rayner(arguments: Sequence[str], log: Path) -> int:
     path = os.pathsep.join(filter(None, (str(ROOT / "platform"), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     with log.open("a", encoding="utf-8") as file:
-        command = [sys.executable, "-m", "rayner.cli", *arguments]
+        command = [sys.executable, "-m", "rayner", *arguments]
         return subprocess.run(command, env=environment, stdout=file, stderr=file, cwd=ROOT).returncode
 
 

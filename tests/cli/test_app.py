@@ -103,7 +103,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, arguments, named):
 )
 def test_a_shell_completes_commands_and_choices(root, words, completed):
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = python(root, "-m", "rayner.cli", _RAYNER_COMPLETE="complete_bash", **asked)
+    done = python(root, "-m", "rayner", _RAYNER_COMPLETE="complete_bash", **asked)
     assert done.stdout.split() == completed
 
 
@@ -143,5 +143,5 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
 
 
 def test_the_working_directory_does_not_matter(root, tmp_path):
-    done = python(tmp_path, "-m", "rayner.cli", "--version", PYTHONPATH=os.fspath(root / "platform"))
+    done = python(tmp_path, "-m", "rayner", "--version", PYTHONPATH=os.fspath(root / "platform"))
     assert done.stdout == f"rayner {rayner.__version__}\n"

@@ -129,7 +129,7 @@ def sweep(head: Head, folder: Path, *options: str) -> subprocess.CompletedProces
     (folder / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-2]}')
     given = [*map(str, (folder / "space.py", folder / "recipe.yaml")), "--out", str(folder / "sweep")]
     return subprocess.run(
-        [sys.executable, "-m", "rayner.cli", "tune", *given, "--json", *options],
+        [sys.executable, "-m", "rayner", "tune", *given, "--json", *options],
         env=dict(head.environment) | {"RAY_ADDRESS": head.gcs},
         cwd=folder,
         capture_output=True,

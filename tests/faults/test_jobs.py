@@ -63,7 +63,7 @@ def test_the_check_of_a_corpus_ends_as_it_does_alone(
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"id": "a", "text": "Ada", "mentions": [{"start": 0, "end": 9, "type": "PER"}]}\n')
     check = ["corpus", "check", str(corpus), "--json"]
-    alone = subprocess.run([sys.executable, "-m", "rayner.cli", *check], capture_output=True, text=True)
+    alone = subprocess.run([sys.executable, "-m", "rayner", *check], capture_output=True, text=True)
     done = job(nodes, root, "jobs.corpus", *check[1:])
     assert f"works on node {node}" in done.stderr
     assert done.returncode == alone.returncode

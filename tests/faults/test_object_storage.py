@@ -29,7 +29,7 @@ HOME = f"s3://{BUCKET}/clusters"
 def command(machine: Path, *arguments: object) -> subprocess.Popen[str]:
     """`rayner` in a process of its own, on a machine that keeps what it fetches in a folder."""
     return subprocess.Popen(
-        [sys.executable, "-m", "rayner.cli", *map(str, arguments), "--json"],
+        [sys.executable, "-m", "rayner", *map(str, arguments), "--json"],
         env=os.environ | {"RAYNER_LOCAL": str(machine)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -38,7 +38,7 @@ def command(tmp_path: Path, gate: Path) -> list[str]:
     space = f'def space(): return {{"training.head_learning_rate": {[*RATES]}}}'
     (tmp_path / "space.py").write_text(space)
     return [
-        *(sys.executable, "-m", "rayner.cli", "tune"),
+        *(sys.executable, "-m", "rayner", "tune"),
         *map(str, (tmp_path / "space.py", tmp_path / "recipe.yaml")),
     ]
 

@@ -49,7 +49,7 @@ class Machines:
         head = self._nodes.head
         variables = {"RAY_ADDRESS": head.gcs, LOCAL_VARIABLE: "/proc/self/cwd/machine", **self._reached}
         driver = subprocess.Popen(
-            [sys.executable, "-m", "rayner.cli", "tune", *files, "--search", "grid", "--json", *more],
+            [sys.executable, "-m", "rayner", "tune", *files, "--search", "grid", "--json", *more],
             env=os.environ | dict(head.environment) | variables,
             cwd=head.folder,
             stdout=subprocess.PIPE,

@@ -47,7 +47,7 @@ def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
         processes = {name: machine(name) for name in ("one", "other")}
         variables = {"RAY_ADDRESS": nodes.head.gcs, LOCAL_VARIABLE: str(tmp_path / "driver")}
         driver = subprocess.Popen(
-            [sys.executable, "-m", "rayner.cli", "train", recipe, "--out", PLACE, "--workers", "2", "--json"],
+            [sys.executable, "-m", "rayner", "train", recipe, "--out", PLACE, "--workers", "2", "--json"],
             env=os.environ | dict(nodes.head.environment) | reached | variables,
             cwd=nodes.head.folder,
             stdout=subprocess.PIPE,

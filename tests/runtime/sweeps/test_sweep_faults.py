@@ -80,7 +80,7 @@ class Tuning:
         self.out, self._folder, self._environment = folder / "sweep", folder, environment
         (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
         files = [str(folder / "space.py"), str(folder / "recipe.yaml")]
-        self._command = [sys.executable, "-m", "rayner.cli", "tune", *files, "--out", str(self.out)]
+        self._command = [sys.executable, "-m", "rayner", "tune", *files, "--out", str(self.out)]
         self._command += ["--search", "grid", "--max-concurrent", "2", *options]
         self.told = ""
         self._at_work: list[psutil.Process] = []

@@ -1,4 +1,4 @@
-"""`python -m rayner.cli` is the `rayner` command."""
+"""`python -m rayner` is the `rayner` command."""
 
 from __future__ import annotations
 
