@@ -110,4 +110,5 @@ def _loaded(load: Callable[[], Callable[[str], Resolver]]) -> Callable[[str], Re
 
 @cache
 def _predictor(folder: Path) -> Any:
-    return load_checkpoint(folder).predictor()
+    # As other resolvers: each CPU of a cluster resolves texts, and all would take the first GPU.
+    return load_checkpoint(folder, "cpu").predictor()
