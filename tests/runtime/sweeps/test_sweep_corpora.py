@@ -14,7 +14,7 @@ from rayner.data import scans
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
 from rayner.data.writers import parquet
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
 from rayner.runtime.sweeps.corpora import cut_corpora
 from rayner.tasks.kinds import documents
 from rayner.tasks.registry import parse_recipe, train_task
@@ -61,6 +61,18 @@ def test_parts_are_cut_as_a_corpus_that_is_held(tmp_path: Path) -> None:
         assert read_corpus(fold["corpus.train"]).documents == others
         task = train_task(with_settings(recipe, fold, "fold"))
         assert list(task.items("train")) == others
+
+
+@pytest.mark.parametrize(
+    ("folds", "held_out", "option"), [(90, 0, "--folds 90"), (0, 1e-6, "--held-out 1e-06")]
+)
+def test_a_part_without_a_document_is_told_of_its_option(
+    tmp_path: Path, folds: int, held_out: float, option: str
+) -> None:
+    values = tiny_recipe(tmp_path / "corpus", "tagger")
+    values["corpus"]["dev"] = values["corpus"]["train"]
+    with pytest.raises(CorpusError, match=f"^{option}: the split '.*' would be empty .*fewer folds"):
+        cut_corpora(parse_recipe(values, "recipe"), tmp_path / "parts", folds=folds, held_out=held_out)
 
 
 def test_parts_that_are_there_are_kept_and_the_others_written(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import with_settings
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
 from rayner.tasks.kinds.base import Source
 from rayner.tasks.registry import task_of
 
@@ -66,7 +66,9 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     alone: Changes | None = None
     rows: np.ndarray | None = None
     if held_out:
-        found = source.parts(items, {"rest": 1 - held_out, "held_out": held_out}, _HELD_OUT_SEED)
+        fractions = {"rest": 1 - held_out, "held_out": held_out}
+        with _told_of(f"--held-out {held_out:g}"):
+            found = source.parts(items, fractions, _HELD_OUT_SEED)
         rows = found == 0
         files.route("rest", found == 0)
         files.route("held_out", found == 1)
@@ -75,7 +77,8 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     fold_changes = [rest]
     if folds:
         cut_from = items if rows is None else _Chosen(items, rows)
-        fold_of = source.parts(cut_from, {str(fold): 1 / folds for fold in range(folds)}, 0)
+        with _told_of(f"--folds {folds}"):
+            fold_of = source.parts(cut_from, {str(fold): 1 / folds for fold in range(folds)}, 0)
         if rows is not None:
             of_rest, fold_of = fold_of, np.full(len(rows), -1)
             fold_of[rows] = of_rest
@@ -100,6 +103,18 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
     for changes in (*found.folds, found.rest, found.held_out or {}):
         with_settings(recipe, changes, "the parts of the corpus")
     return found
+
+
+@contextmanager
+def _told_of(option: str) -> Iterator[None]:
+    """Within it, a part that would be empty is told of the option that asks for it."""
+    try:
+        yield
+    except CorpusError as error:
+        if error.where != "fractions":
+            raise
+        hint = "give it a larger fraction, or fewer folds, or more documents or groups"
+        raise CorpusError(option, error.what, hint) from None
 
 
 class _Files:
