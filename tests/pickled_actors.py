@@ -18,6 +18,7 @@ def each_pickled(
     workers: int,
     needs: Any,
     held: Iterable[Path] = (),
+    device: str | None = None,
 ) -> Iterator[Any]:
     """In place of `each_on_actors`."""
     assert workers

@@ -106,7 +106,7 @@ def test_actors_ask_for_what_they_hold(
 
     monkeypatch.setattr(actors, "_Pool", pool)
     with pytest.raises(StopAsyncIteration):
-        next(each_on_actors(lambda: len, ["part"], 2, Needs(1, memory=given), [checkpoint]))
+        next(each_on_actors(lambda: len, ["part"], 2, Needs(1, memory=given), [checkpoint], "cpu"))
     assert [needs.memory for needs in seen] == [asked]
 
 

@@ -134,4 +134,5 @@ def test_workers_ask_for_the_gpus_that_they_see(
     monkeypatch.setattr(actors, "is_one_machine", lambda: alone)
     for needs in (Needs(cpus=1), Needs(cpus=1, gpus=0.25)):
         assert list(each_on_actors(lambda: str, range(3), 2, needs)) == ["0", "1", "2"]
-    assert [options["num_gpus"] for options in asked] == [gpus, 0.25]
+    assert list(each_on_actors(lambda: str, [1], 1, Needs(cpus=1), device="cpu")) == ["1"]
+    assert [options.get("num_gpus") for options in asked] == [gpus, 0.25, None]

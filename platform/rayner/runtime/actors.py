@@ -124,6 +124,7 @@ def each_on_actors(
     workers: int,
     needs: Needs,
     held: Iterable[Path] = (),
+    device: str | None = None,
 ) -> Iterator[Result]:
     """The result of every part, in the order of the parts.
 
@@ -133,9 +134,10 @@ def each_on_actors(
 
     Args:
         load: called once on each actor; what it returns does the work. Both, and the results, must pickle.
-        workers: the number of actors, each with `needs`; where these name no GPU, with one if the cluster has
-            any, or with a share of those of one machine.
+        workers: the number of actors, each with `needs`.
         held: the checkpoints and indexes that each holds, by which its memory is estimated.
+        device: where `load` puts a model; by default on a GPU where the cluster has any. Then each actor has
+            one, or a share of those of one machine, if `needs` name none.
 
     Raises:
         RaynerError: as the work raised it; or a part was begun `LOSSES` times again, and its process or node
@@ -145,7 +147,7 @@ def each_on_actors(
     import ray
 
     ensure_ray()
-    if not needs.gpus and ray.cluster_resources().get("GPU"):
+    if device is None and not needs.gpus and ray.cluster_resources().get("GPU"):
         # Ray leaves all GPUs visible to an actor that asks for none: all would work on the first.
         needs = replace(needs, gpus=share_of("GPU", workers if is_one_machine() else 1))
     if needs.memory is None and (held := [*held]):

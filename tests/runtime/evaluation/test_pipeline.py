@@ -99,8 +99,9 @@ def test_workers_answer_the_same(
         return map(pickle.loads(pickle.dumps(work)), parts)
 
     def each(
-        load: Any, parts: Iterator[Any], workers: int, needs: Any, held: Sequence[Path]
+        load: Any, parts: Iterator[Any], workers: int, needs: Any, held: Sequence[Path], device: str | None
     ) -> Iterator[Any]:
+        assert device == "cpu"
         assert all(folder.is_dir() for folder in held)
         return map(pickle.loads(pickle.dumps(load))(), parts)
 

@@ -187,7 +187,7 @@ class _Work:
         parts = iter(lambda: list(islice(given, PART)), [])
         load = partial(_answerer, self.settings, self.device, part_of)
         needs, held = needs_of_worker(self.recipe.scaling), held_by(self.settings.stages)
-        for part in each_on_actors(load, parts, self.workers, needs, held):
+        for part in each_on_actors(load, parts, self.workers, needs, held, self.device):
             yield from part
 
 

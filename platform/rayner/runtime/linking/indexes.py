@@ -215,7 +215,7 @@ def _encoder(checkpoint: Path, device: str | None, workers: int = 0) -> tuple[St
         return task.recipe, partial(_encode, partial(map, partial(task.encode, model)))
     load, needs = partial(_loaded, checkpoint.absolute(), device), needs_of_worker(task.recipe.scaling)
     return task.recipe, partial(
-        _encode, partial(each_on_actors, load, workers=workers, needs=needs, held=[checkpoint])
+        _encode, partial(each_on_actors, load, workers=workers, needs=needs, held=[checkpoint], device=device)
     )
 
 
