@@ -11,11 +11,14 @@ from torch import Tensor
 from rayner.data.batches import forwards
 from rayner.models.name_encoder import NameEncoder
 from rayner.tasks.document_windows import SPECIAL_TOKENS
+from rayner.tasks.sharing import blocks, fill
 
 LONGEST = 126
 """Sub-words of a string that are read together; the training leaves the rest out, and says so."""
 TOKENS_PER_CHUNK, TOKENS_PER_CHUNK_ON_GPU = 1024, 16_384
 """Small chunks have little padding; a GPU wants large ones all the same."""
+STRINGS_AT_ONCE = 1024
+"""Strings that are tokenized together."""
 
 
 def encode_texts(
@@ -23,6 +26,7 @@ def encode_texts(
     texts: Sequence[str],
     tokenize: Callable[[Sequence[str]], Sequence[Sequence[int]]],
     padded: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]],
+    together: bool = False,
 ) -> np.ndarray:
     """Vectors [N, D] float32; equal strings are encoded once, those of about equal length together.
 
@@ -32,27 +36,39 @@ def encode_texts(
     Args:
         tokenize: strings -> the sub-words of each, at least one.
         padded: rows of sub-words -> ids and mask [B, L], with special tokens.
+        together: whether all workers of a training call this with the same texts: each encodes some of the
+            batches, which are those of one worker.
     """
     place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    tokenized = tokenize(list(place))
-    parts = [
-        (i, np.array(ids[at : at + LONGEST], np.int32))
-        for i, ids in enumerate(tokenized)
-        for at in range(0, len(ids), LONGEST)
-    ]
-    rows = [row for _, row in parts]
-    lengths = np.array([len(row) + SPECIAL_TOKENS for row in rows])
-    vectors = np.empty((len(rows), model.size), np.float32)
+    distinct, known = list(place), dict[int, Sequence[int]]()
+
+    def sizes_of(strings: np.ndarray) -> Tensor:
+        if new := [i for i in strings.tolist() if i not in known]:
+            known.update(zip(new, tokenize([distinct[i] for i in new]), strict=True))
+        return torch.tensor([len(known[i]) for i in strings.tolist()], dtype=torch.int64)
+
+    sizes = torch.empty(len(distinct), dtype=torch.int64)
+    fill(sizes, blocks(len(distinct), STRINGS_AT_ONCE), sizes_of, together)
+    parts = [(i, at) for i, size in enumerate(sizes.tolist()) for at in range(0, size, LONGEST)]
+    of, begins = np.array(parts, np.int64).reshape(-1, 2).T
+    lengths = np.minimum(sizes.numpy()[of] - begins, LONGEST) + SPECIAL_TOKENS
     device, was_training = next(model.parameters()).device, model.training
+
+    def vectors_of(chosen: np.ndarray) -> Tensor:
+        # Another worker may have counted their sub-words.
+        sizes_of(np.unique(of[chosen]))
+        rows = [known[i][at : at + LONGEST] for i, at in zip(of[chosen], begins[chosen], strict=True)]
+        ids, mask = padded([np.array(row, np.int32) for row in rows])
+        return model(ids.to(device), mask.to(device)).float().cpu()
+
+    found = torch.empty(len(parts), model.size)
     budget = TOKENS_PER_CHUNK_ON_GPU if device.type == "cuda" else TOKENS_PER_CHUNK
     model.eval()
     with torch.inference_mode():
-        for chosen in forwards(np.arange(len(rows)), lengths, budget):
-            ids, mask = padded([rows[i] for i in chosen])
-            vectors[chosen] = model(ids.to(device), mask.to(device)).float().cpu().numpy()
+        fill(found, forwards(np.arange(len(parts)), lengths, budget), vectors_of, together)
     model.train(was_training)
-    if len(rows) > len(place):
-        of = np.array([i for i, _ in parts])
+    vectors = found.numpy()
+    if len(parts) > len(place):
         vectors = _means(vectors, of, lengths - SPECIAL_TOKENS, model.settings.normalize)
     return vectors[[place[text] for text in texts]]
 

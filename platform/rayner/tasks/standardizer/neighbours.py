@@ -12,21 +12,30 @@ from torch import Tensor
 
 from rayner.losses.distances import Distance
 from rayner.retrieval import exact
+from rayner.tasks.sharing import blocks, fill
 
 
 def hard_neighbours(vectors: np.ndarray, distance: Distance, count: int) -> Tensor:
     """The nearest other entities of each, nearest first: int32 [E, min(count, E - 1)].
 
+    All workers of a training call it together: each looks for those of some of the entities.
+
     Args:
-        vectors: [E, D] float32, of the names of the entities.
+        vectors: [E, D] float32, of the names of the entities; the same on all workers.
     """
     table = torch.from_numpy(vectors)
     if distance == "cosine":
         table = F.normalize(table, dim=1)
     offsets = None if distance == "cosine" else exact.half_squares(table)
     count = min(count, len(table) - 1)
-    _, rows = exact.nearest(table, table, offsets, count + 1)
-    own = rows == torch.arange(len(table))[:, None]
-    # An entity whose name is another's may not find itself: the farthest one goes then.
-    own[~own.any(1), -1] = True
-    return rows[~own].view(len(table), count).int()
+    found = torch.empty(len(table), count, dtype=torch.int32)
+
+    def others(entities: np.ndarray) -> Tensor:
+        _, rows = exact.nearest(table[entities], table, offsets, count + 1)
+        own = rows == torch.from_numpy(entities)[:, None]
+        # An entity whose name is another's may not find itself: the farthest one goes then.
+        own[~own.any(1), -1] = True
+        return rows[~own].view(len(entities), count).int()
+
+    fill(found, blocks(len(table), exact.QUERIES), others)
+    return found

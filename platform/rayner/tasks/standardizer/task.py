@@ -31,7 +31,7 @@ from rayner.tasks.checkpoint_files import Place
 from rayner.tasks.context_rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.sharing import from_first, shared_out
+from rayner.tasks.sharing import from_first
 from rayner.tasks.standardizer.chunks import Chunk, NameBatch, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
@@ -328,7 +328,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
         """As `encode`, each worker of a training encoding its part; the same on all of them."""
-        return shared_out(lambda part: self.encode(model, part), texts)
+        assert isinstance(model, NameEncoder)
+        return encode_texts(model, texts, self._tokenized, self.padded, together=True)
 
     def _varied(self, example: Mapping[str, Any], seed: Seed) -> str:
         settings, text, how = self.recipe.augmentation, example["text"], example["vary"]
