@@ -27,7 +27,8 @@ def folder_of(kind: str, folder: Path) -> tuple[Path, torch.nn.Module]:
         model = BertForMaskedLM(BertConfig(**SIZES))
         torch.nn.init.normal_(model.cls.predictions.bias)
     else:
-        model = RobertaForMaskedLM(RobertaConfig(**SIZES))
+        # As roberta-base and roberta-large are published, unlike the default of the class.
+        model = RobertaForMaskedLM(RobertaConfig(**SIZES, layer_norm_eps=1e-5))
         torch.nn.init.normal_(model.lm_head.bias)
     model.save_pretrained(folder)
     load_tokenizer("random:16x1").save(folder)

@@ -35,7 +35,9 @@ class MaskedLanguageModel(nn.Module):
         self.text_encoder.set_dropout(dropout)
         vocabulary, width = self.embeddings.shape
         self.dense = nn.Linear(text_encoder.hidden_size, width)
-        self.norm = nn.LayerNorm(width, eps=1e-12)
+        # Of BERT 1e-12, of RoBERTa 1e-5: with another number, the head of a checkpoint predicts otherwise.
+        eps = getattr(text_encoder.model.config, "layer_norm_eps", 1e-12)
+        self.norm = nn.LayerNorm(width, eps=eps)
         self.bias = nn.Parameter(self.embeddings.new_zeros(vocabulary))
 
     @property
