@@ -13,7 +13,7 @@ _CELLS = 2**22
 
 def masked_lm_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, cells: int = _CELLS
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """The cross-entropy of the masked sub-words, summed.
 
     The logits [N, V] of a large vocabulary are made block by block, and made again in the backward pass:
@@ -25,9 +25,10 @@ def masked_lm_loss(
         weight: [V, H] output embedding, often tied to that of the input.
         bias: [V], or None.
         targets: int64 [N] the sub-words that were masked.
+        cells: how many logits are held at once.
 
     Returns:
-        The sum, a scalar, and N, an int64 scalar: add both up over all workers, then divide.
+        A scalar in float32 at least.
     """
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     total = hidden.to(dtype).sum() if not len(hidden) else hidden.new_zeros((), dtype=dtype)
@@ -39,7 +40,7 @@ def masked_lm_loss(
             )
             assert isinstance(block, Tensor)
             total = total + block
-    return total, torch.full((), len(targets), device=hidden.device)
+    return total
 
 
 def _block(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def typing_loss(logits: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def typing_loss(logits: Tensor, right: Tensor) -> Tensor:
     """The binary cross-entropy summed over mentions and types.
 
     Only the types that a mention has are given: no table of zeros and ones for thousands of types is made.
@@ -18,10 +18,8 @@ def typing_loss(logits: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         right: int64 [P, 2] mention and type (column), each pair once.
 
     Returns:
-        The sum, a scalar in float32 at least, and M x K, an int64 scalar: add both up over all workers, then
-        divide.
+        A scalar in float32 at least.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     mention, kind = right.unbind(1)
-    total = F.softplus(logits).sum() - logits[mention, kind].sum()
-    return total, torch.full((), logits.numel(), device=logits.device)
+    return F.softplus(logits).sum() - logits[mention, kind].sum()

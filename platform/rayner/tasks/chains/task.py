@@ -180,7 +180,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
         sums = {}
         if "mlm" in self.weights:
             transformed = model.transform(hidden[batch.masked])
-            sums["mlm"], _ = masked_lm_loss(transformed, model.embeddings, model.bias, batch.targets)
+            sums["mlm"] = masked_lm_loss(transformed, model.embeddings, model.bias, batch.targets)
         vectors = mention_vectors(hidden, batch.places, batch.owners, len(batch.keys))
         return Output(sums, vectors, batch.keys)
 

@@ -249,7 +249,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         else:
             logits = model.of_states(batch.states)
         if not batch.known:
-            return Output({"type": typing_loss(logits, batch.right)[0]})
+            return Output({"type": typing_loss(logits, batch.right)})
         sums = [_loss_among(logits, batch.right, mentions, types) for mentions, types in batch.known]
         return Output({"type": torch.stack(sums).sum()})
 
@@ -347,4 +347,4 @@ def _loss_among(logits: Tensor, right: Tensor, mentions: Tensor, types: Tensor |
         place[chosen] = torch.arange(len(chosen), device=logits.device)
     moved = torch.stack([place[index] for place, index in zip(places, right.unbind(1), strict=True)], 1)
     inside = moved[(moved >= 0).all(1)]
-    return typing_loss(logits[mentions][:, columns], inside)[0]
+    return typing_loss(logits[mentions][:, columns], inside)
