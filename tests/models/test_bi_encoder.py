@@ -273,14 +273,6 @@ def test_the_state_is_the_model() -> None:
     assert_close(model(IDS, MASK, TYPES), other(IDS, MASK, TYPES), atol=0)
 
 
-def test_the_head_is_what_is_outside_the_encoders() -> None:
-    model = make(threshold="learned", type_encoding="atomic")
-    head = {id(p) for p in model.head_parameters()}
-    names = {n for n, p in model.named_parameters() if id(p) in head}
-    assert {"log_scale", "thresholds", "atomic.weight", "width_embeddings.weight"} < names
-    assert not any(n.startswith(("text_encoder", "type_encoder")) for n in names)
-
-
 def test_gradient_checkpointing_changes_no_gradient() -> None:
     gradients = []
     for checkpointed in (False, True):

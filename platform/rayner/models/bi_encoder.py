@@ -90,10 +90,11 @@ class BiEncoder(nn.Module):
         self.log_scale = nn.Parameter(torch.full((3,), 1 / settings.temperature).log())
         self._initialize()
         self._set_thresholds_up()
-        for encoder in self._encoders():
-            encoder.set_dropout(settings.dropout)
-        if type_encoder is not None and not settings.train_type_encoder:
-            type_encoder.requires_grad_(False).eval()
+        text_encoder.set_dropout(settings.dropout)
+        if type_encoder is not None:
+            type_encoder.set_dropout(settings.dropout)
+            if not settings.train_type_encoder:
+                type_encoder.requires_grad_(False).eval()
         self._features: FrozenFeatures | None = None
         if own is not None:
             self.requires_grad_(False)
@@ -235,11 +236,6 @@ class BiEncoder(nn.Module):
         with torch.no_grad():
             self.thresholds[first:] = thresholds[first:]
 
-    def head_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters outside the encoders."""
-        encoders = {id(p) for encoder in self._encoders() for p in encoder.parameters()}
-        return (p for p in self.parameters() if id(p) not in encoders)
-
     def train(self, mode: bool = True) -> BiEncoder:
         """As in `nn.Module`, but what does not learn has no dropout, as all beside added types."""
         if self.own is not None:
@@ -250,9 +246,6 @@ class BiEncoder(nn.Module):
         if self.type_encoder is not None and self.types_are_fixed:
             self.type_encoder.eval()
         return self
-
-    def _encoders(self) -> list[Encoder]:
-        return [e for e in (self.text_encoder, self.type_encoder) if e is not None]
 
     def _drop(self, vectors: Tensor) -> Tensor:
         return F.dropout(vectors, self.settings.dropout, self.training)

@@ -270,14 +270,6 @@ def encoders(model: nn.Module) -> dict[str, Encoder]:
     return {name if number else ENCODER: encoder for number, (name, encoder) in enumerate(found)}
 
 
-def head_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """All parameters outside the encoders: those that learn at `head_learning_rate`."""
-    encoders = {
-        id(p) for module in model.modules() if isinstance(module, Encoder) for p in module.parameters()
-    }
-    return [p for p in model.parameters() if id(p) not in encoders]
-
-
 def load_trained(
     folder: Path,
     recipe: Any,

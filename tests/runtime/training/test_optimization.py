@@ -18,7 +18,7 @@ class Model(torch.nn.Module):
 def rates(decay: float) -> dict[str, float]:
     model = Model()
     settings = TrainingSettings(learning_rate=1e-3, head_learning_rate=1e-2, layer_decay=decay)
-    optimizer = build_optimizer(model, model.head.parameters(), settings)
+    optimizer = build_optimizer(model, settings)
     assert set_rate(optimizer, 0, 10, 0.1) == 1e-3
     of = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     assert len(of) == len(list(model.parameters()))
@@ -37,7 +37,7 @@ def test_the_rates_of_lower_layers_are_lower() -> None:
 
 def test_all_layers_learn_alike_by_default_in_the_groups_that_there_were() -> None:
     model = Model()
-    optimizer = build_optimizer(model, model.head.parameters(), TrainingSettings())
+    optimizer = build_optimizer(model, TrainingSettings())
     assert [(g["peak"], g["weight_decay"]) for g in optimizer.param_groups] == [
         (2e-4, 0.0),
         (2e-4, 0.01),

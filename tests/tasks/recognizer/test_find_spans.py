@@ -47,8 +47,8 @@ def model_of(seed: int, **settings: Any) -> BiEncoder:
     model = BiEncoder(BiEncoderSettings(**values), Embeddings(), None, TYPES).eval()
     with torch.no_grad():
         # So that spans differ from one another.
-        for parameter in model.head_parameters():
-            if parameter.ndim > 1:
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1 and not name.startswith("text_encoder"):
                 parameter.normal_()
     return model
 

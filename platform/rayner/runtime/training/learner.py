@@ -23,7 +23,6 @@ from rayner.runtime.training.optimization import (
 )
 from rayner.runtime.training.steps import Step
 from rayner.tasks.base import Examples, Plan, Progress, RunTask
-from rayner.tasks.encoder_task import head_parameters
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
@@ -71,7 +70,7 @@ def build_learner(
         task=task,
         model=model,
         parameters=[p for p in model.parameters() if p.requires_grad],
-        optimizer=build_optimizer(model, head_parameters(model), settings),
+        optimizer=build_optimizer(model, settings),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         average=None if settings.average is None else Average(model, settings.average),
         divisors=divisors,

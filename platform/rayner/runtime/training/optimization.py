@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -14,22 +14,20 @@ from rayner.config import TrainingSettings
 from rayner.models.encoder import Encoder
 
 
-def build_optimizer(
-    model: nn.Module, head: Iterable[nn.Parameter], settings: TrainingSettings
-) -> torch.optim.AdamW:
-    """AdamW with the encoder's and the head's learning rate; biases and norms do not decay.
+def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
+    """AdamW; parameters of one dimension, as biases and norms have, do not decay.
 
-    With `layer_decay` lower layers of an encoder have lower rates; the first group has the highest.
+    What is within an `Encoder` learns at `learning_rate`, all else at `head_learning_rate`. With
+    `layer_decay` lower layers of an encoder have lower rates; the first group has the highest.
     """
     depths = {p: d for m in model.modules() if isinstance(m, Encoder) for p, d in m.depths().items()}
     factors = {p: settings.layer_decay ** depths.get(p, 0) for p in model.parameters()}
-    heads = {id(parameter) for parameter in head}
     groups = []
     for is_head, decays in product((False, True), (False, True)):
         chosen = [
             p
             for p in model.parameters()
-            if p.requires_grad and (id(p) in heads) == is_head and (p.ndim > 1) == decays
+            if p.requires_grad and (p not in depths) == is_head and (p.ndim > 1) == decays
         ]
         peak = settings.head_learning_rate if is_head else settings.learning_rate
         decay = settings.weight_decay if decays else 0.0
