@@ -76,7 +76,7 @@ def build(folder: Path, workers: int, ends: bool) -> dict[str, Any]:
         save_checkpoint(folder / "run/best", recipe, task, task.build(), {"f1": 0.0})
         few = list(islice(read_each(task, dev), 10))
         write_predictions(folder / "run/best" / EVALUATION, task_of(recipe).kind, few, few)
-        conclude(recipe, task, dev, folder / "run", TrainState("", 0, workers))
+        conclude(task, dev, folder / "run", TrainState("", 0, workers))
     return {
         "items": found.manifest["items"] + sum(len(unit.sizes) for unit in dev),
         "examples": len(found),

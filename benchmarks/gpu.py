@@ -113,7 +113,7 @@ def measure(
     batch = task.collate(examples, [(1, 0, number) for number in range(len(examples))])
     torch.manual_seed(1)
     model = task.build()
-    learner = build_learner(task.recipe, task, model, None, device, precision)
+    learner = build_learner(task, model, None, device, precision)
     with _recorded(model) as calls:
         _train(learner, batch, 0, steps)
     training = list(calls)

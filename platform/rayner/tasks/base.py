@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor, nn
 
+from rayner.config import BaseRecipe
 from rayner.data.corpus_check import Finding
 from rayner.data.plans import Plan
 
@@ -213,6 +214,11 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
     @property
     def examples_ask_model(self) -> bool:
         """Whether making examples asks a model, which is faster on a GPU."""
+        ...
+
+    @property
+    def recipe(self) -> BaseRecipe:
+        """The run that it was made for."""
         ...
 
     @property

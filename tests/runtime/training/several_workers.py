@@ -116,7 +116,7 @@ def train_in_float64(
     dev = list(task.items("dev"))
     out.mkdir(parents=True, exist_ok=True)
     with keeping(out / f"kept-{rank()}"):
-        work(Run(recipe, task, found, "key", dev, out, torch.device("cpu")))
+        work(Run(task, found, "key", dev, out, torch.device("cpu")))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from tests.runtime.training.several_workers import (
     tiny_recipe,
     train_toy,
 )
-from tests.runtime.training.toy_task import LoopTask, ToyExamples, largest_difference, toy_recipe, weights_of
+from tests.runtime.training.toy_task import LoopTask, ToyExamples, largest_difference, weights_of
 
 
 @pytest.mark.parametrize("normalization", ["step", "corpus"])
@@ -134,7 +134,7 @@ def test_rows_are_looked_for_in_tables_on_a_cpu_alone() -> None:
 def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    recipe, task = toy_recipe(), LoopTask()
+    task = LoopTask()
     examples = ToyExamples(task)
     plan = task.plan(examples.lengths, examples.groups, 1)
     shares: list[list[int]] = [[] for _ in plan]
@@ -143,7 +143,7 @@ def test_each_step_holds_the_same_examples_whatever_the_number_of_workers(
     monkeypatch.setattr(task, "size_of", lambda batch: Size(len(batch), 0, 0))
     for rank in range(workers):
         monkeypatch.setattr(steps, "rank", lambda rank=rank: rank)
-        with epoch_steps(recipe, task, examples, 1, plan, pin=False) as made:
+        with epoch_steps(task, examples, 1, plan, pin=False) as made:
             for share, step in zip(shares, made, strict=True):
                 share += [number for batch in step.batches for number in batch]
     assert [sorted(share) for share in shares] == [sorted(step.tolist()) for step in plan]

@@ -97,7 +97,7 @@ def test_another_recipe_is_refused_by_its_keys(tmp_path: Path) -> None:
 def test_another_corpus_is_refused(tmp_path: Path) -> None:
     run = toy_run(tmp_path, epochs=1)
     work(run)
-    other = worker.Run(run.recipe, run.task, run.examples, "other", run.dev, run.out, run.device)
+    other = worker.Run(run.task, run.examples, "other", run.dev, run.out, run.device)
     with pytest.raises(RecipeError, match="corpus"):
         work(other)
 

@@ -106,7 +106,7 @@ def test_the_end_of_a_training_reads_dev_only_for_a_task_that_examines_it(
         read.clear()
         state = read_state(tmp_path / "out", recipe)
         assert state is not None
-        result = conclude(recipe, task, units, tmp_path / "out", state)
+        result = conclude(task, units, tmp_path / "out", state)
         held = list(range(1, 31)) if isinstance(task, Curious) else []
         assert result["metrics"].pop("held", []) == held
         assert len(read) == len(held)

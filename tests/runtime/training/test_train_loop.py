@@ -124,7 +124,7 @@ def test_a_loss_that_is_no_number_names_its_step_and_is_never_stored(tmp_path: P
 
 def test_without_dev_items_the_last_weights_are_the_best(tmp_path: Path) -> None:
     run = toy_run(tmp_path)
-    run = worker.Run(run.recipe, run.task, run.examples, run.key, [], run.out, run.device)
+    run = worker.Run(run.task, run.examples, run.key, [], run.out, run.device)
     assert work(run).finished
     assert largest_difference(weights_of(tmp_path / "best"), weights_of(tmp_path / "last")) == 0
 

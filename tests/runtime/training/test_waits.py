@@ -54,7 +54,7 @@ def waits_of_steps(folder: Path) -> dict[str, list[str]]:
         examples = list(task.examples(task.items("train")))
         batch = task.collate(examples, [(1, 0, number) for number in range(len(examples))])
         device = torch.device(other_device.NAME, 0)
-        learner = build_learner(task.recipe, task, task.build(), None, device, "float32")
+        learner = build_learner(task, task.build(), None, device, "float32")
         size = task.size_of(batch)
         step = Step([batch], size.tokens, size.tokens, [size])
         for number in range(2):

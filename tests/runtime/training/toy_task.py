@@ -128,7 +128,7 @@ def toy_run(out: Path, task: LoopTask | None = None, **training: Any) -> Run:
     recipe = toy_recipe(dropout, **training)
     task = task or LoopTask(recipe)
     task.recipe = recipe
-    return Run(recipe, task, ToyExamples(task), "toy", task.items("dev"), out, torch.device("cpu"))
+    return Run(task, ToyExamples(task), "toy", task.items("dev"), out, torch.device("cpu"))
 
 
 def weights_of(folder: Path) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rayner.config import BaseRecipe
 from rayner.config.base import Precision
 from rayner.errors import DivergedError
 from rayner.models.precision_choice import set_precision
@@ -36,7 +35,6 @@ class Learner:
     `parameters` are those that learn.
     """
 
-    recipe: BaseRecipe
     task: RunTask
     model: nn.Module
     parameters: list[nn.Parameter]
@@ -50,7 +48,6 @@ class Learner:
 
 
 def build_learner(
-    recipe: BaseRecipe,
     task: RunTask,
     model: nn.Module,
     divisors: Mapping[str, float] | None,
@@ -58,7 +55,7 @@ def build_learner(
     precision: Precision,
 ) -> Learner:
     """Everything that a model needs to learn; its encoders compute in the precision from now on."""
-    settings = recipe.training
+    settings = task.recipe.training
     model.to(device).train()
     set_precision(model, precision)
     if settings.gradient_checkpointing:
@@ -66,7 +63,6 @@ def build_learner(
     if not settings.train_word_embeddings:
         freeze_word_embeddings(model)
     return Learner(
-        recipe=recipe,
         task=task,
         model=model,
         parameters=[p for p in model.parameters() if p.requires_grad],
@@ -89,8 +85,9 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     Args:
         progress: the number of the step, from 0.
     """
-    settings = learner.recipe.training
-    seed_step(learner.recipe.seed, progress.step, rank())
+    recipe = learner.task.recipe
+    settings = recipe.training
+    seed_step(recipe.seed, progress.step, rank())
     learner.optimizer.zero_grad(set_to_none=True)
     backward = Backward(learner.task, learner.model, learner.scaler, learner.precision, learner.device)
     parts = backward(step.batches, progress, _factors(learner, step, progress))
@@ -108,17 +105,12 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     learner.meter.add(progress.step, parts, None if learner.scaler.is_enabled() else norm)
 
 
-def mean_counts(
-    recipe: BaseRecipe,
-    task: RunTask,
-    examples: Examples,
-    plan: Plan,
-    steps: int,
-) -> dict[str, float]:
+def mean_counts(task: RunTask, examples: Examples, plan: Plan, steps: int) -> dict[str, float]:
     """What a step has on average of what each part of the loss counts, over the first steps of a plan.
 
     Every worker finds the same numbers by itself.
     """
+    recipe = task.recipe
     totals = dict.fromkeys(task.weights, 0.0)
     sampled = plan[:SAMPLED_STEPS]
     for number, indices in enumerate(sampled):

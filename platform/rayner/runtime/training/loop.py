@@ -68,7 +68,6 @@ class Run:
     place where the run is at a URI.
     """
 
-    recipe: BaseRecipe
     task: RunTask
     examples: Examples
     key: str
@@ -80,6 +79,11 @@ class Run:
     report: Callable[[Mapping[str, float], Path], None] | None = None
     publication: Publication | None = None
     calibration: Sequence[Any] = ()
+
+    @property
+    def recipe(self) -> BaseRecipe:
+        """That of the task."""
+        return self.task.recipe
 
 
 @dataclass(slots=True)
@@ -162,11 +166,11 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
         log.info("going on from step %d of %d in %s", state.step, state.steps, last)
     divisors = None
     if recipe.training.normalization == "corpus":
-        divisors = mean_counts(recipe, task, run.examples, first_plan, state.steps)
-    learner = build_learner(recipe, task, model, divisors, run.device, state.precision)
+        divisors = mean_counts(task, run.examples, first_plan, state.steps)
+    learner = build_learner(task, model, divisors, run.device, state.precision)
     broadcast_model(learner.model)
     if stored is not None:
-        load_state(run.out, learner.model, learner.optimizer, learner.average)
+        load_state(run.out, learner)
         learner.scaler.load_state_dict(stored.scale or {})
     return state, learner
 
@@ -183,7 +187,7 @@ def _train_epoch(loop: Loop) -> None:
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}
     pin = run.device.type == "cuda"
     rest = plan[loop.state.position :]
-    with epoch_steps(run.recipe, run.task, run.examples, epoch, rest, pin) as steps:
+    with epoch_steps(run.task, run.examples, epoch, rest, pin) as steps:
         for step in steps:
             progress = _progress(loop, epoch)
             rate = set_rate(loop.learner.optimizer, progress.step, progress.steps, training.warmup)
@@ -304,16 +308,7 @@ def _save_last(loop: Loop) -> None:
     loop.move(seconds=loop.clock.seconds, scale=scale)
 
     def save() -> bool:
-        save_last(
-            run.out,
-            run.recipe,
-            run.task,
-            learner.model,
-            learner.optimizer,
-            learner.average,
-            loop.state,
-            loop.epoch_state,
-        )
+        save_last(run.out, learner, loop.state, loop.epoch_state)
         if run.publication is not None:
             run.publication.push()
         return loop.state.finished or time.monotonic() - loop.reported >= SECONDS_BETWEEN_REPORTS

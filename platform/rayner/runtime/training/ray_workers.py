@@ -45,7 +45,6 @@ from rayner.runtime.training.train_controller import (
 from rayner.runtime.training.training_progress import Lines, watched
 from rayner.tasks.base import RunTask, Unit
 from rayner.tasks.checkpoint_files import RECIPE
-from rayner.tasks.registry import parse_recipe
 
 TRAINING = "rayner_training"
 """The name of a run's gauge."""
@@ -112,7 +111,6 @@ def work_on_cluster(
     trainer = Trainer(
         _work_on_ray,
         train_loop_config={
-            "recipe": recipe.model_dump(mode="json"),
             # Opened within the run: a failure there is one of a worker, and retried.
             "examples": str(examples.folder),
             # With the files that it has read: the workers have another working directory.
@@ -199,7 +197,6 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     import ray
     from ray.train.torch import get_device
 
-    recipe = parse_recipe(config["recipe"], "recipe")
     out, device = Path(config["out"]), get_device()
     publication = _publication_of(config)
     if publication is not None:
@@ -210,7 +207,6 @@ def _run_of(config: Mapping[str, Any]) -> Run:
     task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     dev, calibration = (ray.get(config[name], timeout=SECONDS_TO_FETCH) for name in ("dev", "calibration"))
     return Run(
-        recipe=recipe,
         task=task,
         examples=examples,
         key=key_of_data(examples.manifest["content"], dev, calibration),

@@ -24,8 +24,8 @@ from rayner.config.recipe_files import changed_keys
 from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.files.run_checkpoints import BEST, LAST
-from rayner.runtime.training.optimization import Average
-from rayner.tasks.base import RunTask, State, Unit
+from rayner.runtime.training.learner import Learner
+from rayner.tasks.base import State, Unit
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST, check_files
 
@@ -65,28 +65,20 @@ class TrainState:
     bfloat16_time: float | None = None
 
 
-def save_last(
-    out: Path,
-    recipe: BaseRecipe,
-    task: RunTask,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: Average | None,
-    train_state: TrainState,
-    epoch_state: State | None = None,
-) -> None:
+def save_last(out: Path, learner: Learner, train_state: TrainState, epoch_state: State | None = None) -> None:
     """Replace `OUT/last`; `epoch_state` is what the task made for the epoch that the run is in."""
+    task, model, average = learner.task, learner.model, learner.average
 
     def write(folder: Path) -> None:
         state = folder / "state"
         state.mkdir()
-        save_file(_optimizer_tensors(model, optimizer), state / "optimizer.safetensors")
+        save_file(_optimizer_tensors(model, learner.optimizer), state / "optimizer.safetensors")
         if average is not None:
             save_file(average.weights, state / "average.safetensors", {"updates": str(average.updates)})
         if epoch_state is not None:
             save_file({k: v.cpu().contiguous() for k, v in epoch_state.items()}, state / EPOCH)
         (state / "state.json").write_text(json.dumps(asdict(train_state), indent=1), encoding="utf-8")
-        save_checkpoint(folder, recipe, task, model, {})
+        save_checkpoint(folder, task.recipe, task, model, {})
 
     replace_folder(out / LAST, write)
 
@@ -161,20 +153,19 @@ def check_examples(out: Path, train_state: TrainState, key: str) -> None:
         raise RecipeError(str(out), "holds a run on another state of the corpus", _HINT)
 
 
-def load_state(
-    out: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None
-) -> None:
-    """Read the state in `OUT/last` into the optimizer and the average of the model that came from there.
+def load_state(out: Path, learner: Learner) -> None:
+    """Read the state in `OUT/last` into the optimizer and the average of a learner whose model came from
+    there.
 
     Raises:
         CheckpointError: it is another model's.
         StorageError: it cannot be read now.
     """
-    state = out / LAST / "state"
+    state, average = out / LAST / "state", learner.average
     try:
         with safe_open(state / "optimizer.safetensors", "pt") as file:
             stored = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        _load_optimizer(stored, model, optimizer)
+        _load_optimizer(stored, learner.model, learner.optimizer)
         if average is not None:
             with safe_open(state / "average.safetensors", "pt") as file:
                 average.updates = int(file.metadata()["updates"])

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rayner.config import BaseRecipe
 from rayner.data import batches
 from rayner.models.threads import one_thread
 from rayner.runtime.training.distributed import rank, world_size
@@ -41,14 +40,10 @@ class Step:
 
 
 def epoch_steps(
-    recipe: BaseRecipe,
-    task: RunTask,
-    examples: Examples,
-    epoch: int,
-    plan: Sequence[np.ndarray],
-    pin: bool,
+    task: RunTask, examples: Examples, epoch: int, plan: Sequence[np.ndarray], pin: bool
 ) -> contextlib.closing[Generator[Step, None, None]]:
     """This worker's part of each planned step, in order, while a thread makes the next ones ready."""
+    recipe = task.recipe
     per_forward = recipe.training.tokens_per_forward
     budget = None if per_forward is None else max(1, per_forward // world_size())
     lengths = examples.lengths

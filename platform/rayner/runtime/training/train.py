@@ -182,7 +182,6 @@ def _train(
         key = key_of_data(examples.manifest["content"], dev, apart)
         device = torch.device(default_device())
         run = Run(
-            recipe,
             task,
             examples,
             key,
@@ -201,11 +200,10 @@ def _train(
         state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication, apart)
     if not state.finished:
         return None
-    return conclude(recipe, task, dev, out, state, publication.shown(out) if publication else str(out))
+    return conclude(task, dev, out, state, publication.shown(out) if publication else str(out))
 
 
 def conclude(
-    recipe: BaseRecipe,
     task: RunTask,
     dev: Sequence[Unit],
     out: Path,
@@ -219,7 +217,7 @@ def conclude(
     """
     best = out / BEST
     metrics: dict[str, Any] = json.loads((best / METRICS).read_text(encoding="utf-8"))
-    kind = task_of(recipe).kind
+    kind = task_of(task.recipe).kind
     gold, predicted = read_predictions(best / EVALUATION, kind)
     if gold:
         metrics["intervals"] = kind.intervals(gold, predicted, metrics)
