@@ -28,8 +28,8 @@ def test_workers_find_the_examples_of_a_run_at_a_uri_beside_it(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, out: str, workers: int, cache: str | None
 ) -> None:
     found: list[Path] = []
-    monkeypatch.setattr(training, "train_task", lambda recipe: _Task())
-    monkeypatch.setattr(training, "_train", lambda *given: found.append(given[5]))
+    monkeypatch.setattr(training, "train_task", _Task)
+    monkeypatch.setattr(training, "_train", lambda launch, cache: found.append(cache))
     training.train_until(1, toy_recipe(), Path(uri(out)), workers=workers)
     assert [uri_of(one) for one in found] == [cache]
 
@@ -55,6 +55,9 @@ def test_beside_a_bucket_there_is_nothing() -> None:
 
 class _Task:
     metric, builds_from_items = "f1", False
+
+    def __init__(self, recipe: Any) -> None:
+        self.recipe = recipe
 
     def build(self) -> Any:
         """Nothing is trained here."""

@@ -16,6 +16,7 @@ from ray.train.torch.config import _setup_torch_process_group
 
 from rayner.errors import RaynerError
 from rayner.runtime.training import ray_workers
+from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.ray_workers import work_on_cluster
 from rayner.runtime.training.training_progress import Lines
 from rayner.tasks.registry import parse_recipe, train_task
@@ -49,7 +50,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     recipe = parse_recipe(tiny_recipe(tmp_path, "tagger") | {"scaling": SCALING}, "recipe")
     examples: Any = SimpleNamespace(folder=tmp_path)
     with pytest.raises(RaynerError, match="as far as"):
-        work_on_cluster(recipe, train_task(recipe), examples, [], tmp_path / "run", 3, Lines())
+        work_on_cluster(Launch(train_task(recipe), tmp_path / "run", 3, Lines()), examples, [])
     return seen
 
 

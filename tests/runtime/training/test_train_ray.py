@@ -22,6 +22,7 @@ from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CorpusError, InputError, RaynerError
 from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.training.example_building import build_examples
+from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.ray_workers import work_on_cluster
 from rayner.runtime.training.train import train
 from rayner.runtime.training.training_progress import Lines
@@ -70,7 +71,7 @@ def test_workers_that_have_no_room_are_refused_in_time(
     out.mkdir()
     examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
     with pytest.raises(InputError, match=r"no room for 2 x cpus 1000\.0 for 0\.5 s; free are"):
-        work_on_cluster(recipe, train_task(recipe), examples, [], out, 2, Lines())
+        work_on_cluster(Launch(train_task(recipe), out, 2, Lines()), examples, [])
 
 
 @pytest.mark.faults
@@ -203,6 +204,6 @@ def test_what_fails_on_one_worker_ends_all(
     task.collate = failing  # type: ignore[method-assign]
     examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
     with pytest.raises(raised, match=rf"{failure.args[0].split(':')[0]}") as caught:
-        work_on_cluster(recipe, task, examples, [], out, 2, Lines())
+        work_on_cluster(Launch(task, out, 2, Lines()), examples, [])
     assert "worker 1 of 2" in str(caught.value)
     assert len((out / "starts").read_text()) == starts

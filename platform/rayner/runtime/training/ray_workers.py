@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 
-from rayner.config import BaseRecipe
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError, RaynerError, RecipeError
 from rayner.files.publishing import Publication
 from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.cluster import ensure_ray, has_state_api, this_node
 from rayner.runtime.run_folder import STORAGE_VARIABLE
-from rayner.runtime.tracking import Record, Tracker, scalars
+from rayner.runtime.tracking import Record, scalars
 from rayner.runtime.training.controller_callbacks import controller_callbacks, lasts
 from rayner.runtime.training.distributed import (
     on_first,
@@ -32,6 +31,7 @@ from rayner.runtime.training.distributed import (
 )
 from rayner.runtime.training.example_building import CACHE_VARIABLE, read_all
 from rayner.runtime.training.failures import GroupLostError
+from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
 from rayner.runtime.training.train_controller import (
@@ -55,16 +55,7 @@ log = logging.getLogger(__name__)
 
 
 def work_on_cluster(
-    recipe: BaseRecipe,
-    task: RunTask,
-    examples: ExampleSet,
-    dev: Sequence[Unit],
-    out: Path,
-    workers: int,
-    watch: Tracker,
-    until: int | None = None,
-    publication: Publication | None = None,
-    calibration: Sequence[Unit] = (),
+    launch: Launch, examples: ExampleSet, dev: Sequence[Unit], calibration: Sequence[Unit] = ()
 ) -> TrainState:
     """`loop.work` on Ray Train workers, which start again from `OUT/last` when one of them dies.
 
@@ -89,11 +80,12 @@ def work_on_cluster(
             idle = (DatasetsCallback, *(() if has_state_api() else (PlacementGroupCleanerCallback,)))
             return [one for one in super()._create_default_callbacks() if not isinstance(one, idle)]
 
+    out, publication, workers = launch.out, launch.publication, launch.workers
     if publication is not None:
         # The workers begin with what is there.
         publication.push()
     ensure_ray()
-    scaling = recipe.scaling
+    scaling = launch.recipe.scaling
     most = scaling.max_workers
     resources = {"CPU": scaling.cpus_per_worker}
     if scaling.gpus_per_worker:
@@ -114,14 +106,14 @@ def work_on_cluster(
             # Opened within the run: a failure there is one of a worker, and retried.
             "examples": str(examples.folder),
             # With the files that it has read: the workers have another working directory.
-            "task": ray.put(task),
+            "task": ray.put(launch.task),
             "dev": ray.put(dev),
             "calibration": ray.put(calibration),
             "out": str(out),
             "node": this_node(),
             "publication": publication and (publication.uri, publication.owner, publication.attempt),
             "below": publication and str(out.relative_to(publication.folder.resolve())),
-            "until": until,
+            "until": launch.until,
         },
         scaling_config=ScalingConfig(
             num_workers=workers if most is None or most <= workers else (workers, most),
@@ -145,7 +137,7 @@ def work_on_cluster(
             timeout_s=scaling.collective_timeout_seconds,
         ),
     )
-    with watched(out, watch), _interrupted_as_usual():
+    with watched(out, launch.watch), _interrupted_as_usual():
         try:
             outcome = trainer.fit().return_value
         except TrainingFailedError as error:

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from rayner.runtime.training.example_building import (
     read_all,
     read_each,
 )
+from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data, read_state
@@ -105,46 +107,40 @@ def train_until(
     workers = recipe.scaling.workers if workers is None else workers
     _check_gpus(recipe, workers)
     heed_quota()
+    task = train_task(recipe)
+    launch = Launch(task, out, workers, watch or watcher(task.metric), epochs, publication)
     if publication is not None:
-        return _train_in(out.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
+        return _train_in(replace(launch, out=out.resolve()), fresh, cache)
     if uri_of(out) is None:
         check_out(Path(out))
     else:
         # Whoever opens the place takes it over, from a sweep that runs there as well.
         check_no_sweep(Path(out), at_uri=True)
     with worked_on(out, "trains in this folder", fresh) as (folder, publication):
-        return _train_in(folder.resolve(), publication, recipe, fresh, workers, cache, watch, epochs)
+        launch = replace(launch, out=folder.resolve(), publication=publication)
+        return _train_in(launch, fresh, cache)
 
 
-def _train_in(
-    out: Path,
-    publication: Publication | None,
-    recipe: BaseRecipe,
-    fresh: bool,
-    workers: int,
-    cache: Path | None,
-    watch: Tracker | None,
-    epochs: int | None,
-) -> dict[str, Any] | None:
+def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any] | None:
+    out, task, recipe = launch.out, launch.task, launch.recipe
     with locked(out / ".lock", "trains in this folder"):
-        check_no_sweep(out, publication is not None)
+        check_no_sweep(out, launch.publication is not None)
         if fresh:
             _clear(out)
         state = read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():
             log.info("the run in %s is finished; --fresh starts it over", out)
             return json.loads((out / RESULT).read_text(encoding="utf-8"))
-        task = train_task(recipe)
-        cache = cache or cache_folder(_beside(out, publication, workers) / ".examples")
+        cache = cache or cache_folder(_beside(out, launch.publication, launch.workers) / ".examples")
         if state is None:
             if task.builds_from_items:
-                find_units(task, "train", cache, workers)
+                find_units(task, "train", cache, launch.workers)
             # What cannot be built is refused before its examples are made, which may take hours.
             model = task.build()
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
-        return _train(recipe, task, out, publication, workers, cache, watch or watcher(task.metric), epochs)
+        return _train(launch, cache)
 
 
 def _beside(out: Path, publication: Publication | None, workers: int) -> Path:
@@ -162,34 +158,24 @@ def _check_gpus(recipe: BaseRecipe, workers: int) -> None:
         raise RecipeError("scaling.gpus_per_worker", what, "set it to 1, or train with one worker")
 
 
-def _train(
-    recipe: BaseRecipe,
-    task: RunTask,
-    out: Path,
-    publication: Publication | None,
-    workers: int,
-    cache: Path,
-    watch: Tracker,
-    until: int | None,
-) -> dict[str, Any] | None:
-    examples = build_examples(task, "train", cache, workers)
-    dev, apart = (find_units(task, split, cache, workers) for split in ("dev", "calibration"))
+def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
+    task, recipe, out, publication = launch.task, launch.recipe, launch.out, launch.publication
+    examples = build_examples(task, "train", cache, launch.workers)
+    dev, apart = (find_units(task, split, cache, launch.workers) for split in ("dev", "calibration"))
     if recipe.training.patience is not None and not dev:
         what = "training.patience waits for scores on a development set, and there is none: %d epochs run"
         log.warning(what, recipe.training.epochs)
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    if workers == 0:
-        key = key_of_data(examples.manifest["content"], dev, apart)
-        device = torch.device(default_device())
+    if launch.workers == 0:
         run = Run(
-            task,
-            examples,
-            key,
-            read_all(task, dev),
-            out,
-            device,
-            [watch],
-            until,
+            task=task,
+            examples=examples,
+            key=key_of_data(examples.manifest["content"], dev, apart),
+            dev=read_all(task, dev),
+            out=out,
+            device=torch.device(default_device()),
+            watchers=[launch.watch],
+            until=launch.until,
             publication=publication,
             calibration=read_all(task, apart),
         )
@@ -197,7 +183,7 @@ def _train(
     else:
         from rayner.runtime.training.ray_workers import work_on_cluster
 
-        state = work_on_cluster(recipe, task, examples, dev, out, workers, watch, until, publication, apart)
+        state = work_on_cluster(launch, examples, dev, apart)
     if not state.finished:
         return None
     return conclude(task, dev, out, state, publication.shown(out) if publication else str(out))
