@@ -173,7 +173,7 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> dict[str,
         for way, weight in WAYS.items():
             weight = fitted.weight if weight is None else weight
             nil = fitted.nil if way == "both" else None
-            standardizer = Standardizer(index, encode, weight, nil, RANKS)
+            standardizer = Standardizer(index, encode, weight, nil, top_k=RANKS)
             answers = list(predict(standardizer, test))
             rank = judge(test, answers).rank
             metrics = {key: score_linking(test, answers)[key] for key in LINKED}

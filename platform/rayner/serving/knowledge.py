@@ -70,12 +70,12 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
             base.encode,
             base.weight,
             task.fitted.nil,
-            chosen.top_k,
-            chosen.operating_point,
-            task.nil_share(chosen),
-            base.abbreviations,
-            base.composites,
-            base.reranker,
+            top_k=chosen.top_k,
+            operating_point=chosen.operating_point,
+            nil_share=task.nil_share(chosen),
+            abbreviations=base.abbreviations,
+            composites=base.composites,
+            reranker=base.reranker,
         )
         return Entities(linker, options.types)
 

@@ -337,6 +337,7 @@ def _is_here(path: str) -> bool:
 
 @contextmanager
 def signals() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Events that SIGINT or SIGTERM (stop) and SIGHUP (read the files again) set; handlers are put back."""
     stop, reload = threading.Event(), threading.Event()
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
     before = {number: signal.getsignal(number) for number in handlers}

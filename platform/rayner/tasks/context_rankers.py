@@ -142,6 +142,7 @@ def load_trained_ranker(folder: Path, device: str, precision: Precision) -> Rank
     return found
 
 
+# The digest is read by the cache alone: a ranker that was trained anew in its folder is another one.
 @lru_cache(2)
 def _loaded(
     ranker: RankerPlace, digest: str, device: str | torch.device | None, precision: Precision

@@ -312,6 +312,7 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
 
 
 def tell_rejects(paths: Sequence[str], rejected: int, first: str) -> None:
+    """Warn of documents and mentions that cannot be read, once in a process; `first` is one of them."""
     _say_once(
         f"{rejected} documents or mentions cannot be read; `rayner corpus check "
         f"{' '.join(paths)}` lists them; the first: {first}"

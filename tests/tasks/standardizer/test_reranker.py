@@ -173,7 +173,7 @@ def search(fitted: Fitted) -> list[list[Any]]:
 def standardizer(fitted: Fitted, top_k: int = 10, score: Any = knows) -> Standardizer:
     assert fitted.reranker is not None
     asked = reranker(score, fitted.reranker)
-    return Standardizer(INDEX, encode, fitted.weight, fitted.nil, top_k, reranker=asked)
+    return Standardizer(INDEX, encode, fitted.weight, fitted.nil, top_k=top_k, reranker=asked)
 
 
 def test_a_ranker_that_errs_has_no_weight() -> None:

@@ -74,6 +74,7 @@ class Work:
     consumed: float = 0.0
 
     def reject(self, reject: Reject, lost: Literal["document", "mention"] = "document") -> None:
+        """Note what is left out, a document or a mention of one, and why."""
         self.rejects.append({**reject.to_row(), "lost": lost})
 
 

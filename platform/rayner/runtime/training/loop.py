@@ -100,9 +100,11 @@ class Loop:
     reported: float = -math.inf
 
     def move(self, **changes: Any) -> None:
+        """Change how far the run is."""
         self.state = replace(self.state, **changes)
 
     def tell(self, record: Record) -> None:
+        """Give a record to whoever is shown what happens; its latest numbers are kept for Ray's reports."""
         self.numbers |= {"step": float(record["step"]), **scalars(record)}
         for tracker in self.trackers:
             tracker.write(record)

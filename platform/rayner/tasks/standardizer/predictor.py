@@ -142,6 +142,7 @@ class Standardizer:
         encode: Callable[[Sequence[str]], np.ndarray],
         weight: Weight,
         nil: NilCalibration | EarlierNil | None = None,
+        *,
         top_k: int = TOP_K,
         operating_point: NilChoice | None = None,
         nil_share: float | None = None,

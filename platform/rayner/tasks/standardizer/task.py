@@ -240,12 +240,12 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             lambda texts: self.encode(model, texts),
             self.fitted.weight,
             self.fitted.nil,
-            options.top_k,
-            options.operating_point,
-            self.nil_share(options),
-            self.recipe.mentions.abbreviations,
-            self.recipe.mentions.composites,
-            None if weights is None else self._reranker(model, index, weights),
+            top_k=options.top_k,
+            operating_point=options.operating_point,
+            nil_share=self.nil_share(options),
+            abbreviations=self.recipe.mentions.abbreviations,
+            composites=self.recipe.mentions.composites,
+            reranker=None if weights is None else self._reranker(model, index, weights),
         )
 
     def places(self, model: nn.Module) -> Mapping[str, Place]:

@@ -55,6 +55,7 @@ def stored_states(examples: Sequence[Mapping[str, Any]]) -> Tensor:
 
 
 def joined(rows: Sequence[Any]) -> np.ndarray:
+    """A column of numbers of all rows, int64 [N]."""
     return np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
 
 
