@@ -31,7 +31,7 @@ class CrossEncoder(nn.Module):
         return self.linear(self.dropout(pooled)).squeeze(1)
 
 
-def fitted(sentence: int, context: int, room: int) -> tuple[int, int]:
+def lengths_that_fit(sentence: int, context: int, room: int) -> tuple[int, int]:
     """How many sub-words of a sentence and of a context there is room for: the longer one is cut."""
     of_context = min(context, max(room // 2, room - sentence))
     return min(sentence, room - of_context), of_context

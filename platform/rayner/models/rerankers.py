@@ -20,7 +20,7 @@ from rayner.errors import InputError, first_line, storage_error
 from rayner.models.encoder import max_length_of
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast, round_weights
-from rayner.models.ranker import fitted
+from rayner.models.ranker import lengths_that_fit
 from rayner.models.sources import needs_code
 from rayner.models.threads import heed_quota
 from rayner.models.tokenizer import fast_tokenizer
@@ -91,7 +91,7 @@ class PretrainedReranker(nn.Module, ABC):
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> ReadPair:
         """The pair as the model reads it: of a longer one the longer side is cut at its end."""
         around = self._around
-        one, other = fitted(len(sentence), len(context), self.length - sum(map(len, around.ids)))
+        one, other = lengths_that_fit(len(sentence), len(context), self.length - sum(map(len, around.ids)))
         parts = (around.ids[0], sentence[:one], around.ids[1], context[:other], around.ids[2])
         of_texts = [around.of_texts[0]] * one, [around.of_texts[1]] * other
         types = (around.types[0], of_texts[0], around.types[1], of_texts[1], around.types[2])

@@ -18,7 +18,7 @@ from rayner.config.documents import ContextMethods, NounTagger
 from rayner.data.batches import tokens_per_batch_of
 from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
-from rayner.models.ranker import CrossEncoder, fitted
+from rayner.models.ranker import CrossEncoder, lengths_that_fit
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed, Unit
@@ -104,7 +104,7 @@ class RankerTask(UnitTask[RankerRecipe]):
     def pair(self, sentence: Sequence[int], context: Sequence[int]) -> PairWindow:
         """The sub-words of a pair that the model reads: of a longer one the longer side is cut at its end."""
         room = self.recipe.model.length - SPECIAL_TOKENS - _BETWEEN
-        of_sentence, of_context = fitted(len(sentence), len(context), room)
+        of_sentence, of_context = lengths_that_fit(len(sentence), len(context), room)
         ids = [*sentence[:of_sentence], self.tokenizer.sep_id, *context[:of_context]]
         cut = len(sentence) + len(context) - of_sentence - of_context
         return PairWindow(np.array(ids, dtype=np.int32), cut)

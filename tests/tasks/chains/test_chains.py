@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,15 @@ def test_a_story_much_longer_than_a_step_is_told_once(
 ) -> None:
     made = task(tmp_path)  # of 60 sub-words a step
     lengths, groups = np.full(20, 30), np.array(["novel"] * 9 + [f"story{i}" for i in range(11)])
+    model = torch.nn.Identity()
+    short: Any = SimpleNamespace(lengths=lengths[9:], groups=groups[9:])
+    made.prepare_epoch(model, short, 0)
+    assert not caplog.records
+    every: Any = SimpleNamespace(lengths=lengths, groups=groups)
     for epoch in range(2):
-        made.plan(lengths, groups, epoch)
+        made.prepare_epoch(model, every, epoch)
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("the longest story has 270 sub-words, and a step holds it whole")
-    caplog.clear()
-    task(tmp_path).plan(lengths[9:], groups[9:], 0)
-    assert not caplog.records
 
 
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:

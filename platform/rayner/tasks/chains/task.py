@@ -21,7 +21,7 @@ from rayner.losses.masked_lm import masked_lm_loss
 from rayner.losses.positives import pairs
 from rayner.models.encoder import Tokenizer
 from rayner.models.masked_lm import MaskedLanguageModel
-from rayner.tasks.base import Counts, Metric, Output, Parts, Progress, Seed, State
+from rayner.tasks.base import Counts, Examples, Metric, Output, Parts, Progress, Seed, State
 from rayner.tasks.chains.scorer import ChainScorer
 from rayner.tasks.chains.story_rows import chained, rows
 from rayner.tasks.corpus_task import CorpusTask
@@ -68,7 +68,6 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
         # The contrast says nothing of mentions of a story beside each other unless they are negatives.
         others_only = recipe.loss.negatives == "other_stories"
         self.metric = Metric("mrr_other_stories" if others_only else "mrr")
-        self._told = False
         self.weights: Mapping[str, float] = {"contrast": recipe.loss.contrast_weight}
         if recipe.loss.mlm_weight:
             self.weights = {**self.weights, "mlm": recipe.loss.mlm_weight}
@@ -104,14 +103,17 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
-        """Steps of whole stories, two at least; a story that is much longer than a step is told, once."""
-        budget = self.recipe.training.tokens_per_step
-        if not self._told:
-            self._told = True
-            self._tell(story_plans.longest(lengths, groups), budget)
-        return story_plans.plan(lengths, groups, self.recipe.seed, epoch, budget)
+        """Steps of whole stories, two at least."""
+        return story_plans.plan(
+            lengths, groups, self.recipe.seed, epoch, self.recipe.training.tokens_per_step
+        )
 
-    def _tell(self, longest: int, budget: int) -> None:
+    def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> None:
+        """Nothing; before the first epoch, the log tells of a story that is much longer than a step."""
+        if epoch:
+            return
+        budget = self.recipe.training.tokens_per_step
+        longest = story_plans.longest(examples.lengths, examples.groups)
         if longest > MUCH * budget:
             what = "the longest story has %d sub-words, and a step holds it whole: training.tokens_per_step "
             what += "is %d. Each pair of its mentions takes memory; give chapters as files or as groups"
