@@ -59,7 +59,8 @@ class ContrastSettings(Settings):
     beta: Fraction = 0.5
     """Weight of mentions against thresholds: 1 has mentions alone."""
     negatives: Literal["band", "all"] = "band"
-    """Spans that a mention is compared with: those up to `max_span_width`, or all of the window."""
+    """Spans that a mention is compared with: those up to `max_span_width`, or all of the window (as
+    published; slower)."""
     threshold_in_denominator: bool = True
     """Whether the threshold is a negative of each mention, too."""
     boundary_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0
