@@ -49,7 +49,6 @@ from rayner.tasks.base import Examples, Progress, RunTask, State
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.encoder_task import load_model
 from rayner.tasks.registry import task_of
-from rayner.tasks.sharing import from_first
 
 SECONDS_BETWEEN_REPORTS = 5.0
 """Ray Train takes one report at a time, and looks for it every other second."""
@@ -215,7 +214,7 @@ def _prepared(loop: Loop, epoch: int) -> State | None:
     model.train()
     if found is None:
         return None
-    shared = from_first(lambda: {name: tensor.cpu() for name, tensor in found.items()})
+    shared = on_first(lambda: {name: tensor.cpu() for name, tensor in found.items()})
     return {name: tensor.to(loop.run.device) for name, tensor in shared.items()}
 
 
