@@ -11,7 +11,7 @@ from ray import serve
 from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
-from rayner.errors import RaynerError
+from rayner.errors import RaynerError, RecipeError
 from rayner.serving.application_settings import (
     ApplicationSettings,
     BatchingSettings,
@@ -41,6 +41,7 @@ class Replica:
         _set_threads(parsed.replicas)
         self._keys = api_keys(parsed.require_key)
         asks = {name: partial(_ask, handle) for name, handle in (stages or {}).items()}
+        self._names_models = False
         self._service = Service(parsed, RayMeter(), _device(parsed.replicas), asks)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
@@ -49,7 +50,9 @@ class Replica:
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the models; requests go on meanwhile."""
-        await self._service.load(parse_settings(ModelSettings, user_config, "user_config"))
+        self._names_models = True
+        # Serve stops a replica that raises here: all of them, for a slip in a file that is deployed again.
+        await self._service.load(user_config)
 
     async def failed_change(self) -> str | None:
         """Why the last change of models did not come in, if it did not."""
@@ -57,6 +60,10 @@ class Replica:
 
     def check_health(self) -> None:
         """Raise where the model no longer answers: Serve then puts another replica in this one's place."""
+        if not self._names_models:
+            # Serve has called `reconfigure` by now, if there is a `user_config`.
+            what = "neither `args` nor `user_config` of this deployment names what answers"
+            raise RecipeError("checkpoint", what, "write `checkpoint: RUN/best` into one of them")
         self._service.check()
 
 

@@ -12,7 +12,12 @@ from typing import Any
 from rayner.config.documents import first_repeated
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
-from rayner.serving.application_settings import ApplicationSettings, LimitSettings, ModelSettings
+from rayner.serving.application_settings import (
+    ApplicationSettings,
+    LimitSettings,
+    ModelSettings,
+    parse_settings,
+)
 from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, one_base
 from rayner.serving.metrics import Meter, NoMeter
@@ -88,11 +93,14 @@ class Service:
             raise NotReady("the models are still loading")
         return self._models
 
-    async def load(self, settings: ModelSettings) -> None:
+    async def load(self, settings: ModelSettings | Mapping[str, Any]) -> None:
         """Load models beside those that answer, then put them in their place; requests go on meanwhile.
 
         A change that fails is logged, counted and shown by `GET /v1/models`; the models before it go on. One
         that waits for the stages of other deployments does so beside the caller, until the next change.
+
+        Args:
+            settings: which ones, or the keys and values of `user_config`, of which some may be wrong.
 
         Raises:
             InputError: the very first models cannot be loaded.
@@ -106,7 +114,7 @@ class Service:
             self._change.cancel()
         self._change = asyncio.create_task(self._load(settings))
 
-    async def _load(self, settings: ModelSettings) -> None:
+    async def _load(self, settings: ModelSettings | Mapping[str, Any]) -> None:
         async with self._loading:
             try:
                 new = await self._loaded(settings)
@@ -121,7 +129,9 @@ class Service:
             self._models, self.failed_change = new, None
             self._meter.swapped(new.flat_versions(), failed=False)
 
-    async def _loaded(self, settings: ModelSettings) -> Models:
+    async def _loaded(self, settings: ModelSettings | Mapping[str, Any]) -> Models:
+        if not isinstance(settings, ModelSettings):
+            settings = parse_settings(ModelSettings, settings, "user_config")
         type_sets = self.settings.batching.type_sets
         if self._stages:
             return await composed_models(settings, self._stages, type_sets)
