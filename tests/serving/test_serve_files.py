@@ -23,7 +23,8 @@ from rayner.serving.application_settings import (
     parse_settings,
 )
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
-from rayner.serving.launch import _wait, checked, own_port, serve_forever
+from rayner.serving.launch import Served, _wait, checked, serve_forever
+from rayner.serving.listening import own_port
 from tests.serving.checkpoints import recognizer_folder
 
 
@@ -162,6 +163,36 @@ def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.Mo
     assert not _wait(NAME, lambda: len(asked) > 2)
 
 
+def test_folders_count_from_where_the_command_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas on a cluster work in another one."""
+    path = tmp_path / "serve.yaml"
+    path.write_text(
+        "checkpoint: best\nmodels: {far: 's3://bucket/best', near: near}\n"
+        "knowledge_bases: {kb: {index: index, standardizer: /runs/best}}"
+    )
+    (tmp_path / "near").symlink_to(recognizer_folder(tmp_path / "best"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.5:6379")
+    settings = checked(path)
+    assert settings.checkpoints() == {
+        "": f"{tmp_path}/best",
+        "far": "s3://bucket/best",
+        "near": f"{tmp_path}/near",
+    }
+    base = settings.knowledge_bases["kb"]
+    assert (base.index, base.standardizer) == (f"{tmp_path}/index", "/runs/best")
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("10.0.0.5", "http://10.0.0.5:7000/genes"), ("::1", "http://[::1]:7000/genes")],
+)
+def test_it_answers_where_serve_was_started(monkeypatch: pytest.MonkeyPatch, host: str, address: str) -> None:
+    client = SimpleNamespace(http_config=SimpleNamespace(host=host, port=7000))
+    monkeypatch.setattr("rayner.serving.launch._client", lambda: client)
+    assert Served("genes", "/genes").address() == address
+
+
 def test_keys_of_the_driver_are_asked_of_the_replicas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,3 +232,8 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
 def test_a_prefix_that_is_none_is_told_before_ray_starts(tmp_path: Path, prefix: str) -> None:
     with pytest.raises(InputError, match="--route-prefix"):
         serve_forever(tmp_path / "serve.yaml", route_prefix=prefix)
+
+
+def test_a_name_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--name: is empty"):
+        serve_forever(tmp_path / "serve.yaml", "")

@@ -58,6 +58,20 @@ class ModelSettings(Settings):
         """All that reads texts, by name; that of `checkpoint` is empty."""
         return {**({} if self.checkpoint is None else {"": self.checkpoint}), **self.models}
 
+    def rooted(self, folder: Path) -> Self:
+        """The settings with paths that count from the folder as absolute ones."""
+
+        def at(path: str) -> str:
+            return path if "://" in path else str(folder / path)
+
+        bases = {
+            name: base.model_copy(update={"index": at(base.index), "standardizer": at(base.standardizer)})
+            for name, base in self.knowledge_bases.items()
+        }
+        models = {name: at(path) for name, path in self.models.items()}
+        checkpoint = None if self.checkpoint is None else at(self.checkpoint)
+        return self.model_copy(update={"checkpoint": checkpoint, "models": models, "knowledge_bases": bases})
+
 
 class LimitSettings(Settings):
     """What a request may hold; more is answered with 413."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayner.errors import InputError, RaynerError
-from rayner.files.locks import taken
 from rayner.runtime.cluster import ensure_ray, is_one_machine
 from rayner.runtime.elsewhere import waiting
 from rayner.serving.application import NAME, application_of
-from rayner.serving.application_settings import HttpSettings, ServeSettings, load_serve_settings
+from rayner.serving.application_settings import ServeSettings, load_serve_settings
 from rayner.serving.composition import composed_pipeline, stage_names
 from rayner.serving.deployment import failed_change_of
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
+from rayner.serving.listening import checked_name, checked_prefix, own_port
 from rayner.serving.models import base_settings, check_linked_types
 from rayner.serving.replica_memory import deployments_of, memory_of_replicas, with_memory
 from rayner.serving.served_pipelines import pipeline_settings
@@ -55,18 +53,18 @@ def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict
             name or the prefix.
         RaynerError: the application did not start.
     """
-    served = Served(name, checked_prefix(route_prefix))
+    served = Served(checked_name(name), checked_prefix(route_prefix))
     settings = checked(path)
     began = time.monotonic()
-    address = f"http://{settings.http.host}:{settings.http.port}{served.route_prefix.rstrip('/')}"
     with own_port(settings.http):
-        _serve(served, settings, path, address)
+        address = _serve(served, settings, path)
     return {"address": address, "seconds": round(time.monotonic() - began, 1)}
 
 
-def _serve(served: Served, settings: ServeSettings, path: Path, address: str) -> None:
+def _serve(served: Served, settings: ServeSettings, path: Path) -> str:
     try:
         served.deploy(settings)
+        address = served.address()
         # Not before: Ray puts handlers of its own in their place when it starts.
         with signals() as (stop, reload):
             log.info("answering at %s (try %s/docs); stop with Ctrl-C", address, address)
@@ -76,32 +74,19 @@ def _serve(served: Served, settings: ServeSettings, path: Path, address: str) ->
                 if reload.is_set():
                     reload.clear()
                     _reload(served, path, lambda: stop.is_set() or reload.is_set())
+        return address
     finally:
         served.stop()
 
 
-def checked_prefix(route_prefix: str) -> str:
-    """The prefix, if it is one.
-
-    Raises:
-        InputError: it is none.
-    """
-    from ray.serve._private.utils import validate_route_prefix
-
-    try:
-        validate_route_prefix(route_prefix)
-    except ValueError as error:
-        raise InputError("--route-prefix", str(error), "write / or /NAME") from None
-    return route_prefix
-
-
 def checked(path: Path) -> ServeSettings:
-    """The settings of a file, its checkpoints and keys looked at.
+    """The settings of a file, its folders as absolute ones, its checkpoints and keys looked at.
 
     Raises:
         InputError: something in it cannot be used.
     """
-    settings = load_serve_settings(path)
+    # Replicas on a cluster work in the folder where `ray start` ran.
+    settings = load_serve_settings(path).rooted(Path.cwd())
     checkpoints = settings.checkpoints().values()
     pipelines = {one: pipeline_settings(one) for one in checkpoints if _is_here(one)}
     for checkpoint, pipeline in pipelines.items():
@@ -116,39 +101,6 @@ def checked(path: Path) -> ServeSettings:
     # Replicas that lost the keys on the way must not let everybody in.
     guarded = bool(api_keys())
     return settings.model_copy(update={"require_key": settings.require_key or guarded})
-
-
-@contextmanager
-def own_port(http: HttpSettings) -> Iterator[None]:
-    """Find out before Ray starts whether the proxy can listen, and keep other services from the port, which
-    Ray's proxies would share; on a cluster that is for its nodes to know.
-
-    Raises:
-        InputError: it cannot, or another service has the port.
-    """
-    if os.environ.get("RAY_ADDRESS"):
-        yield
-        return
-    _check_listening(http)
-    # Each user's own: proxies of several users cannot share a port.
-    name = f"rayner-serve-{os.getuid()}-{http.host.replace(':', '.')}-{http.port}.lock"
-    lock = Path(tempfile.gettempdir()) / name
-    with lock.open("a") as file:
-        if not taken(file, lock):
-            what = f"another rayner serve is about to listen at {http.host}:{http.port}"
-            raise InputError("http", what, "name another host or port, or stop that one")
-        yield
-
-
-def _check_listening(http: HttpSettings) -> None:
-    try:
-        (family, *_, address), *_ = socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM)
-        with socket.socket(family) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind(address)
-    except OSError as error:
-        what = f"nothing can listen at {http.host}:{http.port} ({error.strerror or error})"
-        raise InputError("http", what, "name another host or port, or stop what listens there") from None
 
 
 @dataclass(slots=True)
@@ -199,6 +151,12 @@ class Served:
         # Not `deploy_apps`, which takes away every other application that was deployed from a file.
         serve.run_many([target], wait_for_applications_running=False)
         return _wait(self.name, interrupted)
+
+    def address(self) -> str:
+        """Where it answers once it is deployed: Serve listens as it was started, maybe by another file."""
+        http = _client().http_config
+        host = f"[{http.host}]" if ":" in http.host else http.host
+        return f"http://{host}:{http.port}{self.route_prefix.rstrip('/')}"
 
     def read_again(self, settings: ServeSettings) -> ServeSettings:
         """The settings, with which replicas look at the same paths again: Serve would not tell them of

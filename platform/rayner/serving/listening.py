@@ -1,0 +1,73 @@
+"""The name, the paths and the port of a service, looked at before Ray starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rayner.errors import InputError
+from rayner.files.locks import taken
+from rayner.serving.application_settings import HttpSettings
+
+
+def checked_name(name: str) -> str:
+    """The application's name, if it is one.
+
+    Raises:
+        InputError: it is empty.
+    """
+    if not name:
+        raise InputError("--name", "is empty", "name the application, or leave the option out")
+    return name
+
+
+def checked_prefix(route_prefix: str) -> str:
+    """The prefix, if it is one.
+
+    Raises:
+        InputError: it is none.
+    """
+    from ray.serve._private.utils import validate_route_prefix
+
+    try:
+        validate_route_prefix(route_prefix)
+    except ValueError as error:
+        raise InputError("--route-prefix", str(error), "write / or /NAME") from None
+    return route_prefix
+
+
+@contextmanager
+def own_port(http: HttpSettings) -> Iterator[None]:
+    """Find out before Ray starts whether the proxy can listen, and keep other services from the port, which
+    Ray's proxies would share; on a cluster that is for its nodes to know.
+
+    Raises:
+        InputError: it cannot, or another service has the port.
+    """
+    if os.environ.get("RAY_ADDRESS"):
+        yield
+        return
+    _check_listening(http)
+    # Each user's own: proxies of several users cannot share a port.
+    name = f"rayner-serve-{os.getuid()}-{http.host.replace(':', '.')}-{http.port}.lock"
+    lock = Path(tempfile.gettempdir()) / name
+    with lock.open("a") as file:
+        if not taken(file, lock):
+            what = f"another rayner serve is about to listen at {http.host}:{http.port}"
+            raise InputError("http", what, "name another host or port, or stop that one")
+        yield
+
+
+def _check_listening(http: HttpSettings) -> None:
+    try:
+        (family, *_, address), *_ = socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM)
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+    except OSError as error:
+        what = f"nothing can listen at {http.host}:{http.port} ({error.strerror or error})"
+        raise InputError("http", what, "name another host or port, or stop what listens there") from None
