@@ -155,7 +155,8 @@ class Served:
     def address(self) -> str:
         """Where it answers once it is deployed: Serve listens as it was started, maybe by another file."""
         http = _client().http_config
-        host = f"[{http.host}]" if ":" in http.host else http.host
+        host = http.host or "127.0.0.1"
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{http.port}{self.route_prefix.rstrip('/')}"
 
     def read_again(self, settings: ServeSettings) -> ServeSettings:
