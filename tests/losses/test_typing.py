@@ -18,7 +18,7 @@ def random_logits(mentions: int, types: int, scale: float = 1.0) -> Tensor:
 
 
 @given(st.integers(0, 4), st.integers(1, 5), st.data())
-def test_value_count_and_gradient_are_those_of_the_dense_form(
+def test_value_and_gradient_are_those_of_the_dense_form(
     mentions: int, types: int, data: st.DataObject
 ) -> None:
     cells = [(m, t) for m in range(mentions) for t in range(types)]

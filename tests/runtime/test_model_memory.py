@@ -100,7 +100,7 @@ def test_actors_ask_for_what_they_hold(
     monkeypatch.setattr(actors, "ensure_ray", lambda: None)
     seen: list[Needs] = []
 
-    def pool(load: Any, workers: int, needs: Needs) -> Any:
+    def pool(load: Any, workers: int, needs: Needs, others: Any) -> Any:
         seen.append(needs)
         raise StopAsyncIteration
 

@@ -120,19 +120,42 @@ def test_work_elsewhere_that_is_killed_for_memory_is_begun_again(monkeypatch: py
         work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {})
 
 
-@pytest.mark.parametrize(("alone", "gpus"), [(True, 0.5), (False, 1.0)])
-def test_workers_ask_for_the_gpus_that_they_see(
-    monkeypatch: pytest.MonkeyPatch, alone: bool, gpus: float
+@pytest.mark.parametrize(
+    ("there", "free", "workers", "device", "gpus"),
+    [
+        (1, 1, 2, None, 0.5),
+        # A part of a GPU is a part of one of them.
+        (2, 2, 3, None, 0.5),
+        (2, 1, 3, None, 0.3333),
+        (2, 2, 1, None, 1),
+        (2, 0, 2, "cuda", 1),
+        (2, 0, 2, None, None),
+        (2, 2, 2, "cpu", None),
+        (0, 0, 2, None, None),
+    ],
+)
+def test_workers_share_the_gpus_that_are_free_or_see_none(
+    monkeypatch: pytest.MonkeyPatch,
+    there: int,
+    free: int,
+    workers: int,
+    device: str | None,
+    gpus: float | None,
 ) -> None:
     """Ray hides none from an actor that asks for none: all would work on the first."""
     asked: list[Any] = []
-    cluster = Cluster(monkeypatch, 2)
-    monkeypatch.setattr(
-        ray, "remote", lambda **options: asked.append(options) or (lambda cls: _Remote(cluster, cls))
-    )
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
-    monkeypatch.setattr(actors, "is_one_machine", lambda: alone)
+    cluster = Cluster(monkeypatch, workers)
+
+    def remote(**options: Any) -> Callable[[Any], _Remote]:
+        asked.append(options)
+        return lambda cls: _Remote(cluster, cls)
+
+    monkeypatch.setattr(ray, "remote", remote)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": float(there)})
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 2.0, "GPU": float(free)})
     for needs in (Needs(cpus=1), Needs(cpus=1, gpus=0.25)):
-        assert list(each_on_actors(lambda: str, range(3), 2, needs)) == ["0", "1", "2"]
-    assert list(each_on_actors(lambda: str, [1], 1, Needs(cpus=1), device="cpu")) == ["1"]
-    assert [options.get("num_gpus") for options in asked] == [gpus, 0.25, None]
+        assert list(each_on_actors(lambda: str, [0], workers, needs, device=device)) == ["0"]
+        cluster.actors.clear()
+    assert [options.get("num_gpus") for options in asked] == [gpus, 0.25]
+    hidden = {"env_vars": {"CUDA_VISIBLE_DEVICES": ""}} if there and not gpus and device is None else None
+    assert [options.get("runtime_env") for options in asked] == [hidden, None]

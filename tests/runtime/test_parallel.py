@@ -42,9 +42,11 @@ def test_a_process_unpickles_the_work_once_however_many_parts_it_does(tmp_path: 
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_part_that_asks_a_model_waits_for_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_asks_a_model_has_a_gpu_of_its_own_or_sees_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0, "GPU": 1.0})
-    monkeypatch.setenv(WAIT_VARIABLE, "1")
+    assert [*parallel_map(os.getenv, ["CUDA_VISIBLE_DEVICES"], 1, asks_model=True)] == [""]
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0, "GPU": 1.0})
     assert [*parallel_map(str, [1], 1)] == ["1"]
+    monkeypatch.setenv(WAIT_VARIABLE, "1")
     with pytest.raises(InputError, match="no node has had room for cpus 1, gpus 1"):
         list(parallel_map(str, [1], 1, asks_model=True))

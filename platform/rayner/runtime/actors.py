@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayner.errors import RaynerError, first_line
-from rayner.runtime.cluster import ensure_ray, is_one_machine, share_of
+from rayner.runtime.cluster import ensure_ray, gpus_of_each
 from rayner.runtime.elsewhere import Needs, cluster_room, wait_for_room
 from rayner.runtime.faults import lost_errors
 
@@ -50,11 +50,18 @@ class _Pool:
     and other actors could not take them.
     """
 
-    def __init__(self, load: Callable[[], Callable[[Any], Any]], workers: int, needs: Needs) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Callable[[Any], Any]],
+        workers: int,
+        needs: Needs,
+        others: Mapping[str, Any],
+    ) -> None:
         import ray
 
         self._load, self._needs, self.workers = load, needs, workers
-        self._actor = ray.remote(**needs.options())(_Worker) if needs.options() else ray.remote(_Worker)
+        options = {**needs.options(), **others}
+        self._actor = ray.remote(**options)(_Worker) if options else ray.remote(_Worker)
         self.starting: dict[Any, Any] = {}
         self.started: list[Any] = []
         for _ in range(workers):
@@ -136,8 +143,8 @@ def each_on_actors(
         load: called once on each actor; what it returns does the work. Both, and the results, must pickle.
         workers: the number of actors, each with `needs`.
         held: the checkpoints and indexes that each holds, by which its memory is estimated.
-        device: where `load` puts a model; by default on a GPU where the cluster has any. Then each actor has
-            one, or a share of those of one machine, if `needs` name none.
+        device: where `load` puts a model, as of `gpus_of_each`, by which the actors share GPUs where `needs`
+            name none.
 
     Raises:
         RaynerError: as the work raised it; or a part was begun `LOSSES` times again, and its process or node
@@ -147,15 +154,16 @@ def each_on_actors(
     import ray
 
     ensure_ray()
-    if device is None and not needs.gpus and ray.cluster_resources().get("GPU"):
-        # Ray leaves all GPUs visible to an actor that asks for none: all would work on the first.
-        needs = replace(needs, gpus=share_of("GPU", workers if is_one_machine() else 1))
+    hidden: Mapping[str, Any] = {}
+    if not needs.gpus:
+        gpus, hidden = gpus_of_each(workers, device)
+        needs = replace(needs, gpus=gpus)
     if needs.memory is None and (held := [*held]):
         # Not above: each actor imports this module before its work, and this one brings torch and all tasks.
         from rayner.runtime.model_memory import memory_of, placed_by_memory
 
         needs = placed_by_memory(needs, memory_of(held))
-    pool = _Pool(load, workers, needs)
+    pool = _Pool(load, workers, needs, hidden)
     running: deque[_Given] = deque()
     waiting = iter(parts)
     # Actors by when they have room; results come in order, so that no more than a few are kept.

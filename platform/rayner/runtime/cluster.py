@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rayner.errors import RaynerError
 
@@ -26,6 +26,7 @@ _ON_ONE_MACHINE = {
     # One process less: what counts the parts of Ray Data that are used.
     "RAY_DATA_USAGE_DISABLED": "1",
 }
+_NO_GPUS = {"runtime_env": {"env_vars": {"CUDA_VISIBLE_DEVICES": ""}}}
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +102,35 @@ def share_of(resource: Literal["CPU", "GPU"], workers: int) -> float:
     if workers <= max(there, 1):
         return 1.0
     log.info("%d workers share the %g %ss of this machine", workers, there, resource)
-    # Ray counts in ten thousandths.
-    return math.floor(10_000 * there / workers) / 10_000
+    return _share_of_gpus(int(there), workers) if resource == "GPU" else _in_rays_units(there / workers)
+
+
+def gpus_of_each(workers: int, device: str | None = None) -> tuple[float, Mapping[str, Any]]:
+    """GPUs for each of `workers` that ask a model, and options of Ray's that hide those of others.
+
+    Ray leaves all GPUs visible to what asks for none, which would work on the first.
+
+    Args:
+        device: where the model is to be; by default on GPUs where some are free now, else on CPUs.
+    """
+    import ray
+
+    if device not in (None, "cuda"):
+        return 0.0, {}
+    there = ray.cluster_resources().get("GPU", 0)
+    gpus = int(there if device else ray.available_resources().get("GPU", 0))
+    if gpus:
+        return _share_of_gpus(gpus, workers), {}
+    return 0.0, _NO_GPUS if there else {}
+
+
+def _share_of_gpus(gpus: int, workers: int) -> float:
+    # A part of a GPU is a part of one of them.
+    return _in_rays_units(1 / math.ceil(workers / gpus))
+
+
+def _in_rays_units(share: float) -> float:
+    return math.floor(10_000 * share) / 10_000
 
 
 def has_state_api() -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import RaynerError, first_line
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, gpus_of_each
 from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room
 from rayner.runtime.faults import lost_errors
 
@@ -36,8 +36,8 @@ def parallel_map(
     Args:
         workers: parts that are worked on at once; None for as many as the cluster has CPUs, also when it
             grows in the meantime.
-        asks_model: whether the work asks a model: where the cluster has GPUs, each part is given one, as Ray
-            leaves all visible to a task that asks for none.
+        asks_model: whether the work asks a model that is put on a GPU if there is one: each part has one,
+            where some are free, or sees none.
 
     Raises:
         RaynerError: as `work` raised it; or the process of a part died each time that it was run.
@@ -53,14 +53,17 @@ def parallel_map(
     # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
     shared = [ray.put(work)]
     # By name: in a trial of a sweep, what is unset means its placement group, which keeps no CPU for this.
-    needs = Needs(cpus=1, gpus=1 if asks_model and ray.cluster_resources().get("GPU") else 0)
-    on_one = ray.remote(**needs.options(), scheduling_strategy="DEFAULT")
+    gpus, hidden = gpus_of_each(1) if asks_model else (0.0, {})
+    needs = Needs(cpus=1, gpus=gpus)
+    on_one = ray.remote(**needs.options(), **hidden, scheduling_strategy="DEFAULT")
     task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
     try:
         while True:
-            room = (cluster_cpus() + AHEAD if workers is None else workers) - len(running)
+            # A GPU node is not asked for as lightly as a CPU.
+            most = 1 + int(ray.cluster_resources().get("GPU", 0)) if needs.gpus else cluster_cpus() + AHEAD
+            room = (most if workers is None else workers) - len(running)
             running |= {task.remote(shared, part): part for part in itertools.islice(waiting, max(0, room))}
             if not running:
                 return

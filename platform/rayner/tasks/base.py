@@ -213,7 +213,7 @@ class RunTask(TrainTask[Any, Any, Any], Protocol):
 
     @property
     def examples_ask_model(self) -> bool:
-        """Whether making examples asks a model, which is faster on a GPU."""
+        """Whether making examples asks a model that is put on a GPU if there is one."""
         ...
 
     @property

@@ -82,7 +82,7 @@ class EncoderTask(ABC, Generic[R]):
 
     @property
     def examples_ask_model(self) -> bool:
-        """Whether making examples asks a model: not by default."""
+        """Whether making examples asks a model that is put on a GPU if there is one."""
         return False
 
     @abstractmethod

@@ -28,6 +28,7 @@ def recipe(train: Any, name: str = "corpus") -> dict[str, Any]:
         ("s3://bucket/data", "s3://bucket/data/dev.jsonl", True),
         ("data/train.jsonl", "data/train.jsonl2", False),
         ("data/train.jsonl", "data/dev.jsonl", False),
+        ("~nobody-of-this-name/data", "data", False),
         ("s3://bucket/data", "s3://bucket/other", False),
     ],
 )
@@ -37,11 +38,11 @@ def test_paths_are_compared(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PLACE", str(tmp_path / "data"))
     recipes = [recipe(("elsewhere", train), name).items() for name in ("corpus", "corpus", "mentions")]
-    found = learned_from(recipes, None, [Path(given)])
-    said = "or holds a part of it: the figures are of what was learned from"
+    found = learned_from(recipes, (), [Path(given)])
+    said = "or holds a part of it: if these are the same files, the figures are too high"
     names = ("corpus", "mentions") if known else ()
     assert found == [f"{given}: is in {name}.train of the recipe, {said}" for name in names]
-    (line,) = learned_from([], {"support": Path("data")}, [Path("data/dev.jsonl")])
+    (line,) = learned_from([], [Path("data")], [Path("data/dev.jsonl")])
     assert "is in the support" in line
 
 

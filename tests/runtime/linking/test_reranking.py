@@ -27,7 +27,7 @@ from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import read_pipeline
-from rayner.tasks.standardizer.task import StandardizerTask
+from rayner.tasks.standardizer import task as standardizers
 from tests.small_rerankers import cross_encoder
 from tests.tasks.standardizer.small_names import ENTITIES, small_recipe, write
 
@@ -96,13 +96,13 @@ def test_the_commands_say_what_they_did(places: Places) -> None:
 def test_the_knowledge_base_is_encoded_once(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, encoded = StandardizerTask.encode, Counter[str]()
+    encode, encoded = standardizers.encode_texts, Counter[str]()
 
-    def counted(task: StandardizerTask, model: Any, texts: Sequence[str]) -> Any:
+    def counted(model: Any, texts: Sequence[str], *given: Any, **options: Any) -> Any:
         encoded.update(set(texts))
-        return encode(task, model, texts)
+        return encode(model, texts, *given, **options)
 
-    monkeypatch.setattr(StandardizerTask, "encode", counted)
+    monkeypatch.setattr(standardizers, "encode_texts", counted)
     add_reranker(places.standardizer, places.ranker, tmp_path, candidates=10, precision="bfloat16")
     assert {encoded[names[0]] for names in ENTITIES.values()} == {1}
     for name in ("standardizer.json", "metrics.json", "model.safetensors"):

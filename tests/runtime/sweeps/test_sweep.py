@@ -202,7 +202,7 @@ def test_what_trials_share_is_made_on_all_cpus(
 ) -> None:
     asked: list[tuple[int | None, int]] = []
 
-    def mapped(work: Any, parts: Any, workers: int | None = None) -> Any:
+    def mapped(work: Any, parts: Any, workers: int | None = None, asks_model: bool = False) -> Any:
         asked.append((workers, len(parts)))
         return map(work, parts)
 

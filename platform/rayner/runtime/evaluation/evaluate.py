@@ -119,7 +119,8 @@ def _evaluate(
     paths = list(map(Path, paths))
     # As a training does: on all CPUs of the cluster.
     mapper = partial(parallel_map, workers=None if workers else 0)
-    for line in learned_from([one.recipe for one in pipeline.checkpoints], options, paths):
+    supports = [getattr(stage.options, "support", None) for stage in settings.stages]
+    for line in learned_from([one.recipe for one in pipeline.checkpoints], filter(None, supports), paths):
         log.warning(line)
     gold = kind.read(paths, format, recipe, pipeline.predictor, types, mapper)
     work = _Work(pipeline.settings, recipe, device, workers)
