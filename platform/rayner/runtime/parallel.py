@@ -52,18 +52,16 @@ def parallel_map(
     ensure_ray()
     # In a list Ray leaves it a reference: it would unpickle what may hold a large dictionary for each part.
     shared = [ray.put(work)]
-    # By name: in a trial of a sweep, what is unset means its placement group, which keeps no CPU for this.
     gpus, hidden = gpus_of_each(1) if asks_model else (0.0, {})
     needs = Needs(cpus=1, gpus=gpus)
+    # By name: in a trial of a sweep, what is unset means its placement group, which keeps no CPU for this.
     on_one = ray.remote(**needs.options(), **hidden, scheduling_strategy="DEFAULT")
     task, first = on_one(_result), on_one(empty_task)
     waiting, running = iter(parts), dict[Any, Part]()
     started = first.remote()
     try:
         while True:
-            # A GPU node is not asked for as lightly as a CPU.
-            most = 1 + int(ray.cluster_resources().get("GPU", 0)) if needs.gpus else cluster_cpus() + AHEAD
-            room = (most if workers is None else workers) - len(running)
+            room = (_most_at_once(needs) if workers is None else workers) - len(running)
             running |= {task.remote(shared, part): part for part in itertools.islice(waiting, max(0, room))}
             if not running:
                 return
@@ -73,8 +71,7 @@ def parallel_map(
             ended: list[Any] = []
             while not ended:
                 ended, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
-                there = ray.cluster_resources()
-                if not ended and not (there.get("CPU") and (there.get("GPU") or not needs.gpus)):
+                if not ended and not _may_have_room(needs):
                     # All nodes went, with the parts that they had: others may come.
                     started = first.remote()
                     wait_for_room([started], needs)
@@ -93,6 +90,20 @@ def parallel_map(
         # which it begins ends this process (ray-project/ray#54846).
         for unfinished in running:
             ray.cancel(unfinished)
+
+
+def _most_at_once(needs: Needs) -> int:
+    import ray
+
+    # A GPU node is not asked for as lightly as a CPU.
+    return 1 + int(ray.cluster_resources().get("GPU", 0)) if needs.gpus else cluster_cpus() + AHEAD
+
+
+def _may_have_room(needs: Needs) -> bool:
+    import ray
+
+    there = ray.cluster_resources()
+    return bool(there.get("CPU") and (there.get("GPU") or not needs.gpus))
 
 
 def cluster_cpus() -> int:

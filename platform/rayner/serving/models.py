@@ -77,8 +77,8 @@ class Models:
         """
         able = [one for one, model in self.named.items() if getattr(model.pipeline, part)]
         if name is not None and name not in self.named:
-            hint = f"one of {', '.join(able or self.named)}"
-            hint = hint if self.named else "leave it out: none has a name here"
+            others = ", ".join(able or self.named)
+            hint = f"one of {others}" if self.named else "leave it out: none has a name here"
             raise InputError("model", f"there is no {name!r}", hint)
         hints = [f"one of {', '.join(able)}"] if able else []
         model = self.unnamed if name is None else self.named[name]
