@@ -6,6 +6,7 @@ import asyncio
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,7 +168,8 @@ def test_a_stage_that_fails_to_say_what_it_has_is_asked_again(
         return await asks["types"](method, *arguments)
 
     async def composed() -> None:
-        monkeypatch.setattr(composition.asyncio, "sleep", sleep)
+        # Only the module's own name: threads of Ray in this process sleep too.
+        monkeypatch.setattr(composition, "asyncio", SimpleNamespace(sleep=sleep, to_thread=asyncio.to_thread))
         await composed_models(models, {**asks, "types": failing}, 1)
 
     asyncio.run(composed())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from rayner.runtime.training.controller_callbacks import RoomWatch, hide_known_e
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the clock shows, on a cluster without room and with a bound of 100 s."""
     shown = [0.0]
-    monkeypatch.setattr(controller_callbacks.time, "monotonic", lambda: shown[0])
+    monkeypatch.setattr(controller_callbacks, "time", SimpleNamespace(monotonic=lambda: shown[0]))
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 0.0})
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
     monkeypatch.setenv(WAIT_VARIABLE, "100")
