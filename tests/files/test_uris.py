@@ -25,7 +25,8 @@ def test_paths_that_stand_for_uris_are_written_as_such(text: str, shown: str) ->
 
 @pytest.mark.parametrize("piece", ["x", "/", "s3:", "a/"])
 def test_a_long_word_of_a_message_takes_no_square_of_its_length(piece: str) -> None:
-    long = piece * (40_000 // len(piece))
+    long = piece * (60_000 // len(piece))
     begun = time.monotonic()
     assert with_uris(f"document '{long}' is there twice") == f"document '{long}' is there twice"
-    assert time.monotonic() - begun < 1
+    # Far more than its length takes, and far less than its square.
+    assert time.monotonic() - begun < 10

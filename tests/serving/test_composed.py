@@ -198,7 +198,7 @@ def test_a_change_that_no_stage_takes_in_keeps_back_no_other(
         await service.load(models)
         first = service.models
         for settings in (models.model_copy(update={"checkpoint": str(other)}), models):
-            await asyncio.wait_for(service.load(settings), 5)
+            await asyncio.wait_for(service.load(settings), 300)
             await asyncio.sleep(0.1)
         for _ in range(1000):
             if service.models is not first:

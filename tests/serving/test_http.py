@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +153,7 @@ def test_422_names_the_field(client: TestClient, body: dict[str, Any], field: st
         (b"null", "body", "no JSON object"),
         (b"{", "body", "not JSON (Expecting property name enclosed in double quotes, at character 1)"),
         (b'{"documents": [{"text": "\xff"}]}', "body", "byte 0xff at 25 is not UTF-8"),
+        (gzip.compress(b'{"documents": []}'), "body", "compressed"),
         (b'{"documents": ' + b"[" * 40_000, "body", "nested too deeply"),
         (b'{"documents": [], "shift": 1' + b"0" * 5000 + b"}", "body", "not JSON that can be read"),
         (b'{"documents": [], "\\ud800": 1}', "body", "half a surrogate pair"),
@@ -169,6 +171,22 @@ def test_what_is_no_request_is_refused(client: TestClient, content: bytes, field
     assert problem["field"] == field
     assert message in problem["message"]
     assert problem["hint"] or "." in field
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "hint"),
+    [
+        ("POST", "/v1/recognise", 404, "/docs shows the paths"),
+        ("GET", "/v1/recognize", 405, "send POST"),
+        ("POST", "/v1/models", 405, "send GET"),
+    ],
+)
+def test_a_wrong_path_or_method_says_what_to_send(
+    client: TestClient, method: str, path: str, status: int, hint: str
+) -> None:
+    reply = client.request(method, path)
+    assert reply.status_code == status
+    assert reply.json()["detail"][0]["hint"] == hint
 
 
 def test_a_body_that_is_not_called_json_says_what_to_send(client: TestClient) -> None:

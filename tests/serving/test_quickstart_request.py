@@ -49,6 +49,6 @@ def test_the_printed_command_is_the_request(
         monkeypatch.setenv("RAYNER_API_KEYS", keys)
     body = {"documents": [{"text": "It's Ada's $HOME."}]}
     command = ask(address, body)["request"]
-    subprocess.run(["sh", "-c", command], check=True, timeout=30)
+    subprocess.run(["sh", "-c", command], check=True, timeout=300)
     assert requests == [("Bearer s3cret" if keys else None, json.dumps(body))] * 2
     assert "s3cret" not in command

@@ -228,7 +228,7 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
     assert scaled["backpressure_config"] == {"status_code": 503, "retry_after_s": 1}
 
 
-@pytest.mark.parametrize("prefix", ["genes", "/genes/", "/{genes}"])
+@pytest.mark.parametrize("prefix", ["genes", "/genes/", "/{genes}", "/a?b", "/a b", "//a", "", "/-/x"])
 def test_a_prefix_that_is_none_is_told_before_ray_starts(tmp_path: Path, prefix: str) -> None:
     with pytest.raises(InputError, match="--route-prefix"):
         serve_forever(tmp_path / "serve.yaml", route_prefix=prefix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from pathlib import Path
 from rayner.errors import InputError
 from rayner.files.locks import taken
 from rayner.serving.application_settings import HttpSettings
+
+_PREFIX = re.compile(r"/|(/[\w.~-]+)+", re.ASCII)
 
 
 def checked_name(name: str) -> str:
@@ -35,6 +38,10 @@ def checked_prefix(route_prefix: str) -> str:
 
     try:
         validate_route_prefix(route_prefix)
+        if not _PREFIX.fullmatch(route_prefix):
+            raise ValueError(f"{route_prefix!r} holds what is no name in a path")
+        if f"{route_prefix}/".startswith("/-/"):
+            raise ValueError("paths below /-/ are those of Ray Serve")
     except ValueError as error:
         raise InputError("--route-prefix", str(error), "write / or /NAME") from None
     return route_prefix

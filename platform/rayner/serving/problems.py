@@ -38,7 +38,8 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
         if error.status_code == 400 and error.__cause__ is not None:
             # FastAPI's own, where the body is neither JSON nor almost JSON.
             return problems(422, [_unreadable(error.__cause__)])
-        return problems(error.status_code, [{"message": error.detail}], error.headers)
+        found = {"message": error.detail, "hint": _hint(error)}
+        return problems(error.status_code, [found], error.headers)
 
     @app.exception_handler(TooLarge)
     def _too_large(_: Request, error: Exception) -> Response:
@@ -69,6 +70,8 @@ def problems(
 
 
 _OBJECT = "send a JSON object as /docs shows it"
+_GZIP = b"\x1f\x8b"
+"""How what gzip compressed begins (RFC 1952)."""
 
 
 def _problem(error: Mapping[str, Any]) -> dict[str, str]:
@@ -91,9 +94,21 @@ def _problem(error: Mapping[str, Any]) -> dict[str, str]:
     return {"field": field or "body", "message": message, "hint": hint}
 
 
+def _hint(error: HTTPException) -> str:
+    match error.status_code:
+        case 404:
+            return "/docs shows the paths"
+        case 405:
+            return f"send {(error.headers or {})['Allow']}"
+        case _:
+            return ""
+
+
 def _unreadable(error: BaseException) -> dict[str, str]:
     """Why no JSON could be made of a body."""
     match error:
+        case UnicodeDecodeError() if error.object.startswith(_GZIP):
+            message, hint = "compressed", "send it as it is, without Content-Encoding"
         case UnicodeDecodeError():
             message, hint = (
                 f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",

@@ -264,5 +264,5 @@ def test_evaluations_of_workers_on_other_machines_are_reported(
                 file.write(json.dumps({"step": epoch, "epoch": epoch, "metrics": {"f1": epoch / 10}}) + "\n")
             publication.push()
             # Of the last one there is no time to see it before they are over.
-            wait_for(lambda epoch=epoch: epoch == 2 or len(seen) == epoch, 20)
+            wait_for(lambda epoch=epoch: epoch == 2 or len(seen) == epoch)
     assert [(one["epochs"], one["f1"]) for one in seen] == [(1, 0.1), (2, 0.2)]
