@@ -90,9 +90,9 @@ def _texts(settings: TypeSettings, encoding: str, tokenizer: Tokenizer) -> Itera
         yield from (_prototype(text, settings.name, tokenizer) for text in settings.prototypes)
         return
     if encoding == "guideline" and not settings.guidelines:
-        raise RecipeError(
-            f"types: {settings.name}", "has no description", "describe it, or set model.type_encoding=keyword"
-        )
+        # A type that is given to a trained model cannot have another encoding.
+        hint = "describe it (or, before a training, set model.type_encoding=keyword)"
+        raise RecipeError(f"types: {settings.name}", "has no description", hint)
     texts = (settings.keyword or settings.name,) if encoding == "keyword" else settings.guidelines
     yield from ((tokenizer(text)[0], 0) for text in texts)
 
