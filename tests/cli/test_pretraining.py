@@ -22,13 +22,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_evaluate_annotate_and_serve_end_with_2_and_a_hint(run, folder, tmp_path):
     best, corpus = folder / "run" / "best", folder / "dev.jsonl"
     (tmp_path / "serve.yaml").write_text(f"checkpoint: {best}\n")
-    for arguments, hint in (
-        (("evaluate", best, corpus), "train another task with it as its `encoder`"),
-        (("annotate", best, corpus, "--out", tmp_path / "out", "--workers", "0"), "name a recognizer"),
-        (("serve", tmp_path / "serve.yaml"), "name a recognizer"),
+    said = "which has nothing to answer; train another task with it as its `encoder`"
+    for arguments in (
+        ("evaluate", best, corpus),
+        ("predict", best, "Ada slept."),
+        ("annotate", best, corpus, "--out", tmp_path / "out", "--workers", "0"),
+        ("serve", tmp_path / "serve.yaml"),
     ):
         status, _, error = run(*arguments)
-        assert (status, hint in error) == (2, True), (arguments, error)
+        assert (status, said in error) == (2, True), (arguments, error)
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*.parquet"))
 
 

@@ -65,12 +65,17 @@ class Checkpoint:
         """
         found = self.task.predictor(self.model, options)
         if found is None:
-            what = f"is a pre-training (task {self.recipe.task}), which has nothing to answer"
-            hint = "train another task with it as its `encoder`"
-            if "support" in self.record.options.model_fields:
-                hint = f"give annotated examples (--support), or {hint}"
-            raise CheckpointError(str(self.folder), what, hint)
+            raise nothing_to_answer(self.folder, self.record)
         return found
+
+
+def nothing_to_answer(folder: Path, record: Task) -> CheckpointError:
+    """The error of a pre-training that is asked for answers."""
+    what = f"is a pre-training (task {record.name}), which has nothing to answer"
+    hint = "train another task with it as its `encoder`"
+    if "support" in record.options.model_fields:
+        hint = f"give annotated examples (--support), or {hint}"
+    return CheckpointError(str(folder), what, hint)
 
 
 def save_checkpoint(

@@ -80,6 +80,7 @@ class Task:
         as_stage: the predictor and its options -> the predictor as that stage.
         add_types: a recipe and a checkpoint -> the recipe of a training in which the recipe's types learn
             alone, beside those of the checkpoint; None where they cannot.
+        answers: whether it ever has a predictor; not a pre-training that leaves an encoder alone.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Task:
     stage: Literal["contexts", "mentions", "types", "entities"] | None = None
     as_stage: Callable[[Predictor[Any, Any, Any, Any], Any], Stage] = _itself
     add_types: Callable[[Any, Path], BaseRecipe] | None = None
+    answers: bool = True
 
     @property
     def metrics(self) -> Mapping[str, Mode]:
@@ -125,7 +127,7 @@ OWN = (
         stage="entities",
         as_stage=lambda predictor, options: Entities(predictor, options.types),  # pyright: ignore
     ),
-    Task(name="chains", recipe=ChainsRecipe, learn=ChainsTask, kind=Stories()),
+    Task(name="chains", recipe=ChainsRecipe, learn=ChainsTask, kind=Stories(), answers=False),
     Task(name="coreference", recipe=CoreferenceRecipe, learn=CoreferenceTask, kind=Coreference()),
     Task(
         name="typer",

@@ -15,7 +15,7 @@ from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision import check_precision, default_precision
 from rayner.tasks.base import Predictor
-from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe
+from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, nothing_to_answer, read_recipe
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
@@ -240,7 +240,7 @@ def read_pipeline(
         precision: what encoders compute in.
 
     Raises:
-        CheckpointError: a folder is no checkpoint.
+        CheckpointError: a folder is no checkpoint, or a pre-training, which has nothing to answer.
         RecipeError: the file, the key that is wrong and the nearest known one.
         InputError: an option that the task does not have.
     """
@@ -248,7 +248,9 @@ def read_pipeline(
     asked = {name: value for name, value in (options or {}).items() if value is not None}
     if not local(path).is_file():
         recipe = read_recipe(path)
-        checked_options = task_of(recipe).options.of(asked, recipe.task)
+        if not (record := task_of(recipe)).answers:
+            raise nothing_to_answer(path, record)
+        checked_options = record.options.of(asked, recipe.task)
         stage = StageSettings(path, checked_options.rooted(Path.cwd()))
         return PipelineSettings((stage,), is_file=False, precision=precision)
     if asked:
