@@ -44,6 +44,14 @@ def test_the_command_that_builds_an_index_reads_the_base_as_the_recipe_does() ->
     assert build[5 : 5 + len(given)] == given
 
 
+@pytest.mark.parametrize("task", ["chains", "gaussian"])
+def test_a_training_that_begins_with_a_pretraining_has_a_folder_of_its_own(task: str) -> None:
+    values: dict[str, Any] = {"task": task, "corpus": {"train": ["train"]}}
+    values |= {"types": TYPES} if task == "gaussian" else {}
+    begun = [*["rayner", "train", "RECIPE", "--set", f"encoder={CHECKPOINT}"], "--out", "RUN"]
+    assert begun in commands(values)
+
+
 @pytest.mark.parametrize("task", ["recognizer", "tagger", "typer", "coreference", "chains", "gaussian"])
 def test_a_readme_says_which_documents_were_held_out(task: str) -> None:
     values: dict[str, Any] = {"task": task, "corpus": {"train": ["train"], "dev_fraction": 0.1}}

@@ -41,7 +41,7 @@ class Stories(Documents):
             about=[
                 "A pre-trained encoder (EnCore, Mtumbuka and Schockaert 2024): it answers nothing itself."
             ],
-            commands=[f"rayner train RECIPE --set encoder={FOLDER}"],
+            commands=[f"rayner train RECIPE --set encoder={FOLDER} --out RUN"],
             python=[
                 "from rayner.models.encoder import load_encoder",
                 "",
