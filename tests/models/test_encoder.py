@@ -161,9 +161,10 @@ def test_a_path_that_does_not_exist(name: str) -> None:
 
 def test_a_model_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="no-such-owner/no-such-model"):
+    said = "no-such-owner/no-such-model: no such folder, and no"
+    with pytest.raises(InputError, match=said):
         load_encoder("no-such-owner/no-such-model")
-    with pytest.raises(InputError, match="no-such-owner/no-such-model"):
+    with pytest.raises(InputError, match=said):
         load_tokenizer("no-such-owner/no-such-model")
 
 

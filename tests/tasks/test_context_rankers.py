@@ -211,7 +211,10 @@ def test_a_ranker_that_cannot_be_had_is_one_clear_line(
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
     expected: dict[str, tuple[type[InputError], str, type[InputError], str]] = {
-        ID: (InputError, "no model to be had", InputError, "no model to be had"),
+        ID: (
+            *(InputError, f"^context.ranker: {ID}: no such folder, and no model to be had"),
+            *(InputError, f"pipeline.yaml: stages.0.context.ranker: {ID}: no such folder, and no model"),
+        ),
         "bert-of-nobody": (RecipeError, "does not exist", CheckpointError, "is no checkpoint of a ranker"),
         "model": (InputError, "scores no pairs", InputError, "scores no pairs"),
     }

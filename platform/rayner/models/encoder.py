@@ -187,9 +187,11 @@ def _pretrained(source: Source) -> Encoder:
     except (OSError, ValueError, KeyError) as error:
         if failure := needs_code(f"encoder: {source.name}", error):
             raise failure from error
+        # A path that was mistyped is taken for an id.
+        absent = "no such folder, and " if source.kind == "hub" else ""
         raise InputError(
             f"encoder: {source.name}",
-            f"no model to be had ({first_line(error)})",
+            f"{absent}no model to be had ({first_line(error)})",
             "give a folder with config.json and model.safetensors, or fetch it where there is a network",
         ) from error
     if getattr(model.config, "is_encoder_decoder", False):

@@ -230,7 +230,7 @@ def load_reranker(name: str) -> PretrainedReranker:
             output_loading_info=True,
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise _failure(name, error) from error
+        raise _failure(name, where, error) from error
     if missing := sorted(loading["missing_keys"]):
         what = f"has no head that scores pairs: {missing[0]} is missing"
         raise InputError(where, what, _ANOTHER)
@@ -238,19 +238,22 @@ def load_reranker(name: str) -> PretrainedReranker:
     return kind(model, fast_tokenizer(name, where), where)
 
 
-def kind_of_reranker(name: str) -> type[PretrainedReranker]:
+def kind_of_reranker(name: str, key: str = "ranker") -> type[PretrainedReranker]:
     """What the configuration of a model says that it is; its weights are not read.
+
+    Args:
+        key: that which names the model, for errors.
 
     Raises:
         InputError, StorageError: as `load_reranker`.
     """
     from transformers import AutoConfig
 
-    where = f"ranker: {name}"
+    where = f"{key}: {name}"
     try:
         config: Any = AutoConfig.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise _failure(name, error) from error
+        raise _failure(name, where, error) from error
     names = config.architectures or [config.model_type]
     if any(one.endswith("ForSequenceClassification") for one in names):
         if config.num_labels not in (1, 2):
@@ -261,8 +264,7 @@ def kind_of_reranker(name: str) -> type[PretrainedReranker]:
     raise InputError(where, f"is a {names[0]}, which scores no pairs", _ANOTHER)
 
 
-def _failure(name: str, error: Exception) -> Exception:
-    where = f"ranker: {name}"
+def _failure(name: str, where: str, error: Exception) -> Exception:
     found = needs_code(where, error) or storage_error(where, "cannot be read", error)
     what = (
         "no model to be had" if Path(name).is_dir() else "no such folder, and no model to be had by that id"

@@ -177,9 +177,10 @@ def fast_tokenizer(name: str, where: str) -> Any:
     except (OSError, ValueError, KeyError, ImportError) as error:
         if failure := needs_code(where, error):
             raise failure from error
+        absent = "" if Path(name).is_dir() else "no such folder, and "
         raise InputError(
             where,
-            f"no tokenizer to be had ({first_line(error)})",
+            f"{absent}no tokenizer to be had ({first_line(error)})",
             "give a local folder with tokenizer.json, or fetch the model where there is a network",
         ) from error
     if not loaded.is_fast:

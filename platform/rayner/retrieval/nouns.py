@@ -142,7 +142,7 @@ def _load_spacy(model: str) -> Any:
         return spacy.load(model, exclude=["parser", "ner"])
     except (ImportError, OSError):
         hint = f"pip install spacy, then python -m spacy download {model}"
-        raise InputError("nouns", f"spaCy with the pipeline {model} is not installed", hint) from None
+        raise InputError("context.nouns", f"spaCy with the pipeline {model} is not installed", hint) from None
 
 
 def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool) -> list[list[str]]:
@@ -163,7 +163,7 @@ def _load_nltk(lemmas: bool) -> Any:
     except (ImportError, LookupError):
         names = " ".join(resource.rpartition("/")[2] for resource in needed)
         hint = f"pip install nltk, then python -m nltk.downloader {names}"
-        raise InputError("nouns", f"NLTK with {names} is not installed", hint) from None
+        raise InputError("context.nouns", f"NLTK with {names} is not installed", hint) from None
     return nltk
 
 

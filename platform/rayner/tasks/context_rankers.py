@@ -51,8 +51,11 @@ def place_of_ranker(named: str, folder: Path) -> RankerPlace:
     return named if _ID.fullmatch(named) and not is_there(path) else path
 
 
-def check_ranker(ranker: RankerPlace) -> None:
+def check_ranker(ranker: RankerPlace, key: str = "ranker") -> None:
     """Find out from the smallest files whether it is a ranker.
+
+    Args:
+        key: that which names it, for errors.
 
     Raises:
         CheckpointError: the folder is no checkpoint of a ranker.
@@ -60,11 +63,11 @@ def check_ranker(ranker: RankerPlace) -> None:
         StorageError: it cannot be read now.
     """
     if isinstance(ranker, str):
-        kind_of_reranker(ranker)
+        kind_of_reranker(ranker, key)
         return
     folder = local(ranker)
     if _is_pretrained(folder):
-        kind_of_reranker(str(folder))
+        kind_of_reranker(str(folder), key)
         return
     try:
         task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]

@@ -170,7 +170,7 @@ def contexts_of(
     ranker: RankerPlace | None = None
     if settings.ranker is not None:
         ranker = _named(settings.ranker) if checkpoint is None else checkpoint / RANKER
-        check_ranker(ranker)
+        check_ranker(ranker, "context.ranker")
     return SentenceContexts(settings, ranker, encoder, precision, device)
 
 

@@ -73,7 +73,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
     settings = parse_settings(StageContexts, value, where)
     if settings.ranker is not None:
         ranker = place_of_ranker(settings.ranker, folder)
-        check_ranker(ranker)
+        check_ranker(ranker, f"{where}.ranker")
         settings = settings.model_copy(update={"ranker": str(ranker)})
     windows = getattr(recipe, "windows", None)
     if "context" not in type(recipe).model_fields or windows is None:
