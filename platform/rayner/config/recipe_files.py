@@ -272,7 +272,10 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         if location == ["types"] and given == "auto":
             hint = "a typer alone takes its types from the corpus: write a line `- name: ...` for each"
         return RecipeError(place, f"{given!r:.60} is no list", hint)
-    return RecipeError(place, first["msg"].removeprefix("Value error, "))
+    what, given = first["msg"].removeprefix("Value error, "), first["input"]
+    if first["type"] != "value_error" and isinstance(given, (str, int, float)):
+        what += f", not {given!r:.60}"
+    return RecipeError(place, what)
 
 
 def _keys_hint(recipe: type[BaseModel], location: Sequence[str]) -> str:

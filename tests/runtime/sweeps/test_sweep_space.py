@@ -35,6 +35,18 @@ def choiceless():
     return {"training.learning_rate": tune.choice([])}
 def unknown():
     return {"training.learning_rate": tune.sample_from(lambda _: 1e-4)}
+def upside_down():
+    return {"training.learning_rate": tune.uniform(1e-2, 1e-4)}
+def nowhere():
+    return {"training.epochs": tune.randint(3, 3)}
+def unbounded():
+    return {"training.learning_rate": tune.randn(1, 0.1)}
+def unordered():
+    return {"training.epochs": {1, 2}}
+def together():
+    return {"windows.length": [16, 512], "windows.overlap": [4, 128]}
+def never():
+    return {"windows.length": [16, 32], "windows.overlap": [64]}
 """
 
 
@@ -71,6 +83,13 @@ def test_a_space_says_what_it_is_for(file: Path) -> None:
         ("{file}:impossible", "cannot be executed: ValueError: LogUniform"),
         ("{file}:choiceless", r"mine:choiceless: training\.learning_rate: a key without any value"),
         ("{file}:unknown", r"mine:unknown: training\.learning_rate: a function"),
+        (
+            "{file}:upside_down",
+            r"_rate: from 0\.01 to 0\.0001 is no range; give the smaller number first",
+        ),
+        ("{file}:nowhere", r"training\.epochs: from 3 to 3 is no range"),
+        ("{file}:unbounded", r"learning_rate: a distribution that has no bounds.*name a range"),
+        ("{file}:unordered", r"training\.epochs: a set in place of a list"),
         ("{file}.py", "no such file"),
         ("no.such.module", "no such file or module"),
     ],
@@ -94,8 +113,14 @@ def test_a_wrong_key_names_the_nearest(file: Path) -> None:
 
 
 def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
-    with pytest.raises(RecipeError, match=r"training\.epochs.*greater than 0"):
+    with pytest.raises(RecipeError, match=r"training\.epochs.*greater than 0, not 0"):
         check_space(load_space(f"{file}:beyond"), recipe())
+
+
+def test_values_that_need_each_other_are_taken_together(file: Path) -> None:
+    check_space(load_space(f"{file}:together"), recipe())
+    with pytest.raises(RecipeError, match=r"windows: overlap 32 must be at most half of the window, 7"):
+        check_space(load_space(f"{file}:never"), recipe())
 
 
 def test_a_space_for_another_task_is_refused(file: Path) -> None:

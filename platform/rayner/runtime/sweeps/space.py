@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +16,15 @@ from typing import Any
 
 from rayner.config import BaseRecipe, Settings
 from rayner.config.recipe_files import with_settings
-from rayner.errors import InputError
+from rayner.errors import InputError, RecipeError
 from rayner.files.uris import uri_of
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
 _PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 """Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
+_MOST_BESIDE = 256
+"""Combinations of other values that a value is tried with which the recipe does not take as it is."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""
 
@@ -95,7 +99,7 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
         _refuse_own(place, key, cut)
         for value in extremes(domain):
             _refuse_section(place, recipe, key, value)
-            with_settings(recipe, {key: value}, place)
+            _refuse_value(place, recipe, space, key, value)
 
 
 def check_task(space: Space, recipe: BaseRecipe) -> None:
@@ -130,6 +134,19 @@ def _refuse_section(place: str, recipe: BaseRecipe, key: str, value: Any) -> Non
         raise InputError(
             place, f"{key} is a whole section, with keys that the space does not name", f"search {keys}"
         )
+
+
+def _refuse_value(place: str, recipe: BaseRecipe, space: Space, key: str, value: Any) -> None:
+    """Some values need another one of the space beside them, such as a short window a small overlap."""
+    try:
+        with_settings(recipe, {key: value}, place)
+    except RecipeError as error:
+        others = {other: list(extremes(domain)) for other, domain in space.domains.items() if other != key}
+        for row in itertools.islice(itertools.product(*others.values()), _MOST_BESIDE):
+            with contextlib.suppress(RecipeError):
+                with_settings(recipe, {**dict(zip(others, row, strict=True)), key: value}, place)
+                return
+        raise error from None
 
 
 def choices(domain: Any) -> list[Any] | None:
@@ -218,9 +235,22 @@ def _domain(where: str, value: Any) -> Any:
     if isinstance(value, Domain):
         values = choices(value)
         if values is None:
+            _refuse_range(where, value)
             return value
+    if isinstance(values, Iterable) and not isinstance(values, (str, Mapping, list, tuple)):
+        raise InputError(where, f"a {type(values).__name__} in place of a list", "write its values in [ ]")
     if not isinstance(values, (list, tuple)):
         values = [values]
     if not values:
         raise InputError(where, "a key without any value", "list at least one")
     return tune.choice(list(values))
+
+
+def _refuse_range(where: str, domain: Any) -> None:
+    low, high = domain.lower, domain.upper
+    if math.isinf(low) or math.isinf(high):
+        hint = "name a range, such as tune.uniform(LOW, HIGH), or list values"
+        raise InputError(where, "a distribution that has no bounds, as no value of a recipe may be", hint)
+    if not low < high:
+        hint = "give the smaller number first, or a single value as a list"
+        raise InputError(where, f"from {low:g} to {high:g} is no range", hint)
