@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -28,6 +29,10 @@ class Settings(BaseModel):
     """A frozen part of a recipe that knows its keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def idle(self) -> Mapping[str, str]:
+        """The keys that others of them leave without effect, dotted, each with why."""
+        return {}
 
     @field_validator("*", mode="before")
     @classmethod

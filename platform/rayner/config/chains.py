@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -28,6 +29,10 @@ class MaskingSettings(Settings):
     """The fraction of mentions that are chosen."""
     token_rate: Fraction = 0.15
     """The fraction of sub-words that masked language modelling is to predict (Devlin et al. 2019)."""
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        return {"mention_rate": "masking.mentions is none"} if self.mentions == "none" else {}
 
 
 class ChainLossSettings(Settings):
@@ -73,3 +78,12 @@ class ChainsRecipe(BaseRecipe):
     masking: MaskingSettings = MaskingSettings()
     loss: ChainLossSettings = ChainLossSettings()
     training: StoryTraining = StoryTraining()
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        no_mlm = {"masking.token_rate": "loss.mlm_weight is 0"}
+        no_contrast = {"loss.temperature": "loss.contrast_weight is 0"}
+        return {
+            **({} if self.loss.mlm_weight else no_mlm),
+            **({} if self.loss.contrast_weight else no_contrast),
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt, model_validator
@@ -109,6 +109,10 @@ class CorpusSettings(Settings):
     """For paths as written in `train` or `dev`: the types of the recipe that they were annotated for. Others
     are annotated for all, unless their documents say otherwise."""
 
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        return {} if self.dictionary else {"labels": "corpus.dictionary is not set"}
+
     @model_validator(mode="after")
     def _annotated_paths_are_read(self) -> CorpusSettings:
         if others := sorted(set(self.annotated) - {*self.train, *self.dev}):
@@ -189,6 +193,18 @@ class ContextSettings(Settings):
     """Compare the base forms of nouns."""
     case: bool = True
     """Whether words that differ in case differ, for `bm25` and `same_noun`."""
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        methods, nouns = set(self.methods), "same_noun" in self.methods
+        why = "context.methods has no method that reads it"
+        return {
+            **({} if nouns or self.choice == "diverse" else {"nouns": why}),
+            **({} if nouns else {"lemmas": why}),
+            **({} if methods & {"bm25", "same_noun"} else {"case": why}),
+            **({} if methods & {"random", "same_noun"} else {"seed": why}),
+            **({} if self.choice == "diverse" else {"diversity": "context.choice is top"}),
+        }
 
     @model_validator(mode="after")
     def _scores_are_given(self) -> ContextSettings:

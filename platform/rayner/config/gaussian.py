@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
@@ -47,3 +48,8 @@ class GaussianRecipe(DocumentRecipe):
     training: GaussianTraining = GaussianTraining()
     support_words: Annotated[int, Field(ge=1)] = 4096
     """Words of dev that are held as neighbours, at most."""
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        has_dev = self.corpus.dev or self.corpus.dev_fraction
+        return {} if has_dev else {"support_words": "the recipe has no dev"}

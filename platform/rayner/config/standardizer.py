@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -126,6 +127,17 @@ class MiningSettings(Settings):
     """Of `multi_similarity`: the weight of positives."""
     negative_scale: Rate = 50.0
     """Of `multi_similarity`: the weight of negatives."""
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        read: dict[str, tuple[str, ...]] = {
+            "margin": ("batch_all", "batch_hard", "hybrid", "multi_similarity"),
+            "distance": ("batch_all", "batch_hard", "hybrid"),
+            "temperature": ("infonce", "marginal_likelihood"),
+            "candidates": ("marginal_likelihood",),
+            **dict.fromkeys(("base", "positive_scale", "negative_scale"), ("multi_similarity",)),
+        }
+        return {key: f"loss.mining is {self.mining}" for key, of in read.items() if self.mining not in of}
 
     @property
     def learned_distance(self) -> Literal["cosine", "euclidean", "squared_euclidean"]:

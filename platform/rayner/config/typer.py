@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
@@ -37,6 +38,10 @@ class TyperSettings(Settings):
     dropout: Fraction = 0.1
     """Within the encoder, and before the head."""
 
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        return {"projection_size": "model.head is linear"} if self.head == "linear" else {}
+
 
 class TypeDecoding(Settings):
     """Which types a mention has: those whose probability is above a threshold."""
@@ -51,6 +56,10 @@ class TypeDecoding(Settings):
     hierarchy: Literal["add_parents", "drop_orphans", "none"] = "add_parents"
     """Makes `/person/artist` and `/person` consistent: by adding the types above, or by dropping what lies
     below a type that is not found."""
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        return {} if self.threshold == "fixed" else {"value": f"decoding.threshold is {self.threshold}"}
 
 
 class TyperRecipe(BaseRecipe):
@@ -71,6 +80,11 @@ class TyperRecipe(BaseRecipe):
     model: TyperSettings = TyperSettings()
     decoding: TypeDecoding = TypeDecoding()
     training: DocumentTraining = DocumentTraining()
+
+    def idle(self) -> Mapping[str, str]:
+        """As `Settings.idle`."""
+        listed = self.types or self.type_list is not None
+        return {"min_count": "the types are listed"} if listed else {}
 
     @field_validator("types", mode="before")
     @classmethod

@@ -277,6 +277,14 @@ def test_patience_without_a_development_set_is_told(
     assert ("training.patience waits for scores" in caplog.text) == (patience is not None)
 
 
+def test_a_setting_without_effect_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=1)
+    values["corpus"] |= {"labels": {"case": "exact"}, "train": ["nowhere"]}
+    with pytest.raises(RecipeError, match="nowhere does not exist"):
+        train(parse_recipe(values, "test"), tmp_path / "run")
+    assert caplog.messages == ["corpus.labels has no effect: corpus.dictionary is not set"]
+
+
 def test_types_that_the_corpus_decides_are_found_with_what_is_seen_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

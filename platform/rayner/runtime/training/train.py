@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import torch
 
 from rayner.config import BaseRecipe
+from rayner.config.idle import idle_settings
 from rayner.config.recipe_files import dump_recipe
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
@@ -85,6 +86,8 @@ def train(
             another process trains in `out`, or a sweep is in it.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
+    for key, why in idle_settings(recipe):
+        log.warning("%s has no effect: %s", key, why)
     result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
     assert result is not None
     return result

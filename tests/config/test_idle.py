@@ -1,0 +1,77 @@
+"""Settings without effect: which of a recipe have none, and that a training says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rayner
+from rayner.config.idle import idle_settings
+from rayner.tasks.registry import load_recipe, parse_recipe
+
+ROOT = Path(rayner.__file__).parents[2]
+CORPUS = {"train": ["a"], "dev": ["b"]}
+TYPES = [{"name": "PER"}]
+ROOM = {"windows": {"context": 16}}
+
+
+def idle(task: str, **values: Any) -> dict[str, str]:
+    of_task: dict[str, Any] = {"corpus": CORPUS}
+    if task == "standardizer":
+        of_task = {"knowledge_base": {"paths": ["a"]}}
+    elif task not in ("chains", "typer"):
+        of_task["types"] = TYPES
+    return dict(idle_settings(parse_recipe({"task": task, **of_task, **values}, "recipe")))
+
+
+@pytest.mark.parametrize(
+    ("task", "values", "keys"),
+    [
+        ("tagger", {"corpus": {**CORPUS, "labels": {"case": "exact"}}}, ["corpus.labels"]),
+        ("tagger", {"corpus": {**CORPUS, "dictionary": "c", "labels": {"case": "exact"}}}, []),
+        (
+            "tagger",
+            {**ROOM, "context": {"nouns": "auto", "lemmas": True}},
+            ["context.nouns", "context.lemmas"],
+        ),
+        ("tagger", {**ROOM, "context": {"methods": ["same_noun"], "nouns": "auto", "lemmas": True}}, []),
+        (
+            "tagger",
+            {**ROOM, "context": {"methods": ["before"], "case": False, "seed": 3, "diversity": 0.2}},
+            ["context.case", "context.seed", "context.diversity"],
+        ),
+        ("chains", {"masking": {"mentions": "none", "mention_rate": 0.3}}, ["masking.mention_rate"]),
+        ("chains", {"masking": {"token_rate": 0.3}, "loss": {"mlm_weight": 0}}, ["masking.token_rate"]),
+        ("chains", {"masking": {"token_rate": 0.3}, "loss": {"temperature": 0.1}}, []),
+        ("chains", {"loss": {"contrast_weight": 0, "temperature": 0.1}}, ["loss.temperature"]),
+        ("typer", {"model": {"projection_size": 64}}, ["model.projection_size"]),
+        ("typer", {"model": {"projection_size": 64, "head": "labels"}}, []),
+        ("typer", {"decoding": {"value": 0.4, "threshold": "tuned"}}, ["decoding.value"]),
+        ("typer", {"min_count": 2, "types": TYPES}, ["min_count"]),
+        ("typer", {"min_count": 2, "decoding": {"value": 0.4}}, []),
+        ("recognizer", {"decoding": {"overlap": "nested", "flat": "optimal"}}, ["decoding.flat"]),
+        ("gaussian", {"support_words": 9, "corpus": {"train": ["a"]}}, ["support_words"]),
+        ("gaussian", {"support_words": 9}, []),
+        ("standardizer", {"loss": {"temperature": 0.1, "margin": 1}}, ["loss.temperature"]),
+        (
+            "standardizer",
+            {"loss": {"mining": "infonce", "temperature": 0.1, "margin": 1, "distance": "euclidean"}},
+            ["loss.margin", "loss.distance"],
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_named(task: str, values: dict[str, Any], keys: list[str]) -> None:
+    assert sorted(idle(task, **values)) == sorted(keys)
+
+
+def test_it_says_why() -> None:
+    assert idle("typer", min_count=2, types=TYPES) == {"min_count": "the types are listed"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "jobs" / "recipes").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_the_recipes_have_none(path: Path) -> None:
+    assert dict(idle_settings(load_recipe(path))) == {}
