@@ -191,6 +191,7 @@ def test_resolve_writes_stories_and_names_an_unknown_resolver(run, tmp_path):
     status, printed, _ = run(*arguments, "--resolver", "rules", "--fresh")
     assert status == 0
     assert "chains:" in printed
+    assert f" a recipe with task: chains and corpus.train: [{tmp_path / 'out'}]" in printed
 
 
 def test_rank_orders_documents_by_what_a_checkpoint_does_not_know(run, examples, trained, tmp_path):

@@ -293,7 +293,8 @@ def resolve(
         from rayner.runtime.corpora.resolve import resolve_texts
 
         counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
-    print_result(counts, as_json, lambda counts: print_summary(counts))
+    following = [f"a recipe with task: chains and corpus.train: [{out}]"]
+    print_result(counts, as_json, lambda counts: print_summary(counts, following))
 
 
 @app.command()
