@@ -141,7 +141,7 @@ def _check_checkpoint(checkpoint: Path) -> BaseRecipe:
     """The recipe of a checkpoint that knows uncertainty."""
     recipe = read_recipe(checkpoint)
     if not isinstance(train_task(recipe), KnowsUncertainty):
-        what = f"holds a {recipe.task}, which does not say how uncertain it is about a document"
+        what = f"is of the task {recipe.task}, which does not say how uncertain it is about a document"
         hint = "name the checkpoint of a recognizer, a tagger or a Gaussian pre-training"
         raise CheckpointError(str(checkpoint), what, hint)
     return recipe

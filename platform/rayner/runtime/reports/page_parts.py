@@ -33,6 +33,8 @@ MOST_DENSITIES = 9
 NAMES = {
     "f1": "F1",
     "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "conll_f1": "CoNLL F1",
     "start_f1": "start F1",
     "end_f1": "end F1",
     "loose_f1": "loose F1",
@@ -52,6 +54,13 @@ NAMES = {
     "linked_f1": "F1 of entities",
     "linked_support": "gold mentions with an entity",
 }
+_OF_STORIES = ("mrr_other_stories", "mrr")
+_FIRST = {
+    "mrr_other_stories": _OF_STORIES,
+    "micro_f1": ("accuracy", "macro_f1", "micro_f1"),
+    "conll_f1": ("conll_f1",),
+}
+"""What the page begins with where a run has the metric: of chains, types, and coreference."""
 CATEGORY_NAMES = {name: name.replace("_", " ") for name in CATEGORIES}
 
 Part = dict[str, Any]
@@ -63,6 +72,8 @@ def _setup(run: Path) -> Part:
     rows = {"task": recipe.get("task"), "encoder": recipe.get("encoder"), "seed": recipe.get("seed")}
     if isinstance(corpus, Mapping):
         rows |= {name: _first(_many(corpus.get(name)), MOST_FILES) for name in ("train", "dev")}
+        if fraction := corpus.get("dev_fraction"):
+            rows["dev"] = f"{fraction:.0%} of the training documents"
     for name, key in (
         ("knowledge_base", "paths"),
         ("mentions", "train"),
@@ -83,8 +94,15 @@ def _setup(run: Path) -> Part:
 def _scores(run: Path) -> Part:
     metrics = read_metrics(run)
     intervals = metrics.get("intervals") or {}
+    others = ("precision", "recall", "f1", "top1", "top5", "nil_auc")
+    first = next((names for name, names in _FIRST.items() if name in metrics), others)
     rows = [
-        {"name": NAMES.get(name, name.replace("_", " ")), "value": value, "interval": intervals.get(name)}
+        {
+            "name": NAMES.get(name, name.replace("_", " ")),
+            "value": value,
+            "interval": intervals.get(name),
+            "first": name in first,
+        }
         for name, value in metrics.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
@@ -100,7 +118,9 @@ def _curves(run: Path) -> Part:
         for name in dict.fromkeys(name for row in steps for name in row.get("parts") or {})
     }
     flat = [{"step": row["step"], **row["metrics"]} for row in evaluations]
-    curves = ("f1", "macro_f1", "loose_f1", "top1", "top5", "nil_auc")
+    curves: tuple[str, ...] = ("f1", "macro_f1", "loose_f1", "top1", "top5", "nil_auc")
+    if any(_OF_STORIES[0] in row for row in flat):
+        curves = _OF_STORIES
     shown = [name for name in curves if any(isinstance(row.get(name), float) for row in flat)]
     # A task that has none of these is judged by whatever it reports first.
     shown = shown or [name for row in flat[:1] for name, value in row.items() if isinstance(value, float)][:1]
