@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,8 @@ COST_OF_A_SEARCH = 2048
 """What a search costs beside its names, in tokens: it reads the whole index."""
 _CHARACTERS_PER_TOKEN = 4
 
+Encode = Callable[[Sequence[str]], np.ndarray]
+"""Texts -> [N, D] float32."""
 NilChoice = Literal[OperatingPoint, "never"]
 
 
@@ -126,6 +128,8 @@ class Standardizer:
         composites: whether a mention is also read as a list, and split where each part of it is found with a
             higher score than the whole.
         reranker: what puts candidates in another order, for which `nil` was fitted.
+        search: texts, their vectors [Q, D] and k -> the k best entities for each text, best first; by default
+            those of the index by `weight`.
 
     Raises:
         InputError: an operating point or a share without a calibration, one outside [0, 1], or more
@@ -139,7 +143,7 @@ class Standardizer:
     def __init__(
         self,
         index: EntityIndex,
-        encode: Callable[[Sequence[str]], np.ndarray],
+        encode: Encode,
         weight: Weight,
         nil: NilCalibration | EarlierNil | None = None,
         *,
@@ -149,9 +153,11 @@ class Standardizer:
         abbreviations: bool = False,
         composites: bool = False,
         reranker: Reranker | None = None,
+        search: Callable[[Sequence[str], np.ndarray, int], list[list[Found]]] | None = None,
     ) -> None:
         self.index = index
         self.encode = encode
+        self._search = search or partial(index.search, weight=weight)
         self.weight = weight
         self._nil = nil
         self._top_k = top_k
@@ -195,10 +201,6 @@ class Standardizer:
         texts = dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)])
         return [Query(one, sentence if self.reads_sentences else None) for one in texts]
 
-    def search(self, texts: Sequence[str], vectors: np.ndarray, k: int) -> list[list[Found]]:
-        """The k best entities for each text, best first, from its vector [Q, D]."""
-        return self.index.search(texts, vectors, k, self.weight)
-
     def length_of(self, window: Query) -> int:
         """About how many sub-words it has; `encode` counts them."""
         return 2 + len(window.text) // _CHARACTERS_PER_TOKEN
@@ -208,7 +210,7 @@ class Standardizer:
         texts = list(dict.fromkeys(window.text for window in windows))
         # What speaks for a candidate needs those after it, whatever was asked for.
         count = max(self._top_k, CANDIDATES) if self.reranker is None else self.reranker.candidates
-        of_text = dict(zip(texts, self.search(texts, self.encode(texts), count), strict=True))
+        of_text = dict(zip(texts, self._search(texts, self.encode(texts), count), strict=True))
         if self.reranker is None:
             return [of_text[window.text] for window in windows]
         distinct = list(dict.fromkeys(windows))

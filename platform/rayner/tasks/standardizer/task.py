@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +40,7 @@ from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.objective import contrast, label_of
 from rayner.tasks.standardizer.options import StandardizerOptions
-from rayner.tasks.standardizer.predictor import Standardizer
+from rayner.tasks.standardizer.predictor import Encode, Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
@@ -198,26 +199,20 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self.reranker = folder
         dev = self.strings.dev
         vectors = self._encoded_dev(model, dev, index)
-        unfitted = RankerWeights(candidates, retrieval=1, ranker=0, intercept=0)
+        unfitted = Fitted(reranker=RankerWeights(candidates, retrieval=1, ranker=0, intercept=0))
         self.fitted = fit_reranker(index, dev, vectors, self._reranker(model, index, unfitted))
 
     def scorer(self, model: nn.Module) -> Standardizer:
         """As `predictor`, but each mention of dev is asked by what was fitted without it; what `fit` has
         encoded is not encoded again."""
         known, self._encoded = self._encoded, {}
-        found = self.predictor(model, StandardizerOptions(top_k=RANKS))
 
         def encode(texts: Sequence[str]) -> np.ndarray:
             new = [text for text in dict.fromkeys(texts) if text not in known]
             of = {**known, **dict(zip(new, self.encode(model, new), strict=True))} if new else known
             return np.stack([of[text] for text in texts])
 
-        fitted, index = self.fitted, found.index
-        found.encode = encode
-        found.search = lambda texts, vectors, k: fitted.search_held_out(index, texts, vectors, k)
-        if found.reranker is not None:
-            found.reranker.weights_of = fitted.reranker_of
-        return found
+        return self._standardizer(model, StandardizerOptions(top_k=RANKS), encode, self.fitted)
 
     def predictor(self, model: nn.Module, options: StandardizerOptions | None = None) -> Standardizer:
         """The model as it answers, from an index or from the recipe's knowledge base.
@@ -226,27 +221,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             InputError: a knowledge base that is no longer there, an index that is damaged or another
                 encoder's, or an operating point or a share of NIL without a calibration.
         """
-        options = options or StandardizerOptions()
-        if options.index is not None:
-            index = open_index(options.index)
-            if self.checkpoint is not None:
-                check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
-        else:
-            index, self._index = self._index or self._build_index(model), None
-        index.dense.search_beside(next(model.parameters()).device)
-        weights = self.fitted.reranker
-        return Standardizer(
-            index,
-            lambda texts: self.encode(model, texts),
-            self.fitted.weight,
-            self.fitted.nil,
-            top_k=options.top_k,
-            operating_point=options.operating_point,
-            nil_share=self.nil_share(options),
-            abbreviations=self.recipe.mentions.abbreviations,
-            composites=self.recipe.mentions.composites,
-            reranker=None if weights is None else self._reranker(model, index, weights),
-        )
+        # Whoever asks is answered by all that was fitted.
+        whole = replace(self.fitted, fold_of={})
+        return self._standardizer(model, options or StandardizerOptions(), partial(self.encode, model), whole)
 
     def places(self, model: nn.Module) -> Mapping[str, Place]:
         """As always, and the projection where sentence-transformers looks for it."""
@@ -305,11 +282,36 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self._encoded = dict(zip(texts, vectors, strict=True))
         return vectors
 
-    def _reranker(self, model: nn.Module, index: EntityIndex, weights: RankerWeights) -> Reranker:
+    def _standardizer(
+        self, model: nn.Module, options: StandardizerOptions, encode: Encode, fitted: Fitted
+    ) -> Standardizer:
+        if options.index is not None:
+            index = open_index(options.index)
+            if self.checkpoint is not None:
+                check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
+        else:
+            index, self._index = self._index or self._build_index(model), None
+        index.dense.search_beside(next(model.parameters()).device)
+        return Standardizer(
+            index,
+            encode,
+            fitted.weight,
+            fitted.nil,
+            top_k=options.top_k,
+            operating_point=options.operating_point,
+            nil_share=self.nil_share(options),
+            abbreviations=self.recipe.mentions.abbreviations,
+            composites=self.recipe.mentions.composites,
+            reranker=None if fitted.reranker is None else self._reranker(model, index, fitted),
+            search=partial(fitted.search_held_out, index),
+        )
+
+    def _reranker(self, model: nn.Module, index: EntityIndex, fitted: Fitted) -> Reranker:
         assert self.reranker is not None
+        assert fitted.reranker is not None
         device = str(next(model.parameters()).device)
         ranker = load_trained_ranker(self.reranker, device, self.precision)
-        return Reranker(ranker, index.entities, weights.candidates, lambda _: weights)
+        return Reranker(ranker, index.entities, fitted.reranker.candidates, fitted.reranker_of)
 
     @cached_property
     def _text_side(self) -> TextSide:
