@@ -106,7 +106,7 @@ from rayner.tasks.registry import load_recipe, train_task
 torch.manual_seed(1)
 recipe = load_recipe(sys.argv[1])
 task = train_task(recipe)
-save_checkpoint(Path(sys.argv[2]), recipe, task, task.build(), {})
+save_checkpoint(Path(sys.argv[2]), task, task.build(), {})
 """
 """A checkpoint of untrained weights: what it finds says nothing, and it costs what every other costs."""
 

@@ -73,7 +73,7 @@ def build(folder: Path, workers: int, ends: bool) -> dict[str, Any]:
     found = build_examples(task, "train", folder / "cache", workers)
     dev = find_units(task, "dev", folder / "cache", workers)
     if ends:
-        save_checkpoint(folder / "run/best", recipe, task, task.build(), {"f1": 0.0})
+        save_checkpoint(folder / "run/best", task, task.build(), {"f1": 0.0})
         few = list(islice(read_each(task, dev), 10))
         write_predictions(folder / "run/best" / EVALUATION, task_of(recipe).kind, few, few)
         conclude(task, dev, folder / "run", TrainState("", 0, workers))

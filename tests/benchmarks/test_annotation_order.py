@@ -33,7 +33,7 @@ def test_parts_lie_within_each_other(tmp_path: Path) -> None:
     assert (len(few), len(many)) == (2, 4)
     assert many[:2] == few
     task = tagger()
-    save_checkpoint(first.out(tmp_path) / "best", task.recipe, task, built(task), {})
+    save_checkpoint(first.out(tmp_path) / "best", task, built(task), {})
     ranked = benchmark.chosen(Cell(1, "ranked", 0.3), first, CORPUS, tmp_path)
     assert ranked[:2] == few
     assert len(set(ranked)) == 6

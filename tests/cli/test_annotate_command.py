@@ -26,7 +26,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """A small trained model."""
     task: Any = recognizer() if request.param == "recognizer" else tagger()
     folder = tmp_path_factory.mktemp(request.param) / "best"
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus()), {})
+    save_checkpoint(folder, task, trained(task, corpus()), {})
     return folder
 
 

@@ -151,7 +151,7 @@ def test_a_wrong_argument_is_one_line(run, pipeline, tmp_path):
 
 def test_a_model_of_coreference_is_told_what_it_is_for(run, tmp_path):
     task = train_task(parse_recipe(SMALL["coreference"](tmp_path), "test"))
-    save_checkpoint(tmp_path / "best", task.recipe, task, task.build(), {})
+    save_checkpoint(tmp_path / "best", task, task.build(), {})
     status, out, err = run("predict", tmp_path / "best", "Ada saw Ada.")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"rayner corpus resolve TEXTS --resolver rules --resolver ranking:{tmp_path / 'best'} --out" in err

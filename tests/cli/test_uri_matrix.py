@@ -220,7 +220,7 @@ def write_inputs(folder: Path, examples: Path, trained: Path) -> None:
     for task, parts in values.items():
         small = parse_recipe({"task": task, "encoder": "random:32x2", **parts}, task)
         learner = train_task(small)
-        save_checkpoint(folder / task, small, learner, learner.build(), {})
+        save_checkpoint(folder / task, learner, learner.build(), {})
 
 
 def lines(*rows: Mapping[str, Any]) -> str:

@@ -302,7 +302,7 @@ def standardizer(storage: Storage, tmp_path: Path) -> str:
     values = {"task": "standardizer", "encoder": "random:32x2", "knowledge_base": {"paths": ["nowhere"]}}
     recipe = parse_recipe(values, "test")
     task = train_task(recipe)
-    save_checkpoint(tmp_path / "best", recipe, task, task.build(), {})
+    save_checkpoint(tmp_path / "best", task, task.build(), {})
     return upload(storage, tmp_path / "best", "standardizer/best")
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     torch.manual_seed(1)
     recipe = parse_recipe(small, "standardizer")
     task = train_task(recipe)
-    save_checkpoint(tmp_path / "standardizer", recipe, task, task.build(), {})
+    save_checkpoint(tmp_path / "standardizer", task, task.build(), {})
     for name, number in (("base", 1), ("more", 2)):
         row = {"entity_id": f"C{number}", "name": f"name {number}"}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")

@@ -136,7 +136,7 @@ def test_entities_are_linked_in_batches_and_the_folder_can_be_moved(
 def test_contexts_of_a_pipeline_file_come_along(factory: Any, tmp_path: Path) -> None:
     own = tmp_path / "own"
     task = tagger(windows={"length": 40, "overlap": 10, "context": 12})
-    save_checkpoint(own / "tagger", task.recipe, task, trained(task, corpus(), 30), {})
+    save_checkpoint(own / "tagger", task, trained(task, corpus(), 30), {})
     ranker_folder(own / "ranker")
     context = {"methods": ["before"], "candidates": 2, "ranker": "ranker", "budget": 8}
     stages = [{"checkpoint": "tagger", "context": context}]
@@ -181,7 +181,7 @@ def test_importing_the_component_imports_no_model(root: Path) -> None:
 
 def test_a_file_that_an_option_names_moves_along(factory: Any, tmp_path: Path) -> None:
     task = gaussian()
-    save_checkpoint(tmp_path / "best", task.recipe, task, learned(task, corpus(), 10), {})
+    save_checkpoint(tmp_path / "best", task, learned(task, corpus(), 10), {})
     support = tmp_path / "support.jsonl"
     write_jsonl(corpus(SUPPORT), support)
     nlp = nlp_with(tmp_path / "best", options={"support": str(support)})

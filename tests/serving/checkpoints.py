@@ -44,14 +44,14 @@ def learned(steps: int) -> tuple[Any, Any]:
 def recognizer_folder(folder: Path, steps: int = 60) -> Path:
     """A checkpoint of a recognizer; other steps give other weights."""
     task, model = learned(steps)
-    save_checkpoint(folder, task.recipe, task, model, {"f1": 1.0})
+    save_checkpoint(folder, task, model, {"f1": 1.0})
     return folder
 
 
 def tagger_folder(folder: Path) -> Path:
     """A checkpoint of a tagger."""
     task = tagger()
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {"f1": 1.0})
+    save_checkpoint(folder, task, trained(task, corpus(), 30), {"f1": 1.0})
     return folder
 
 
@@ -82,7 +82,7 @@ def standardizer_folder(folder: Path, entities: Sequence[Entity], seed: int = 1)
             Sample((2.0, 1.0, 0.0, 0.0), (2.0, 1.0, 0.5, -1.0), (RIGHT, RIGHT, NIL, NIL), (0.5,) * 4),
         ),
     )
-    save_checkpoint(folder / "best", recipe, task, model, {"top1": 1.0})
+    save_checkpoint(folder / "best", task, model, {"top1": 1.0})
     indexes.build(folder / "best", [base], folder / "index", device="cpu")
     return folder / "best", folder / "index"
 
@@ -90,7 +90,7 @@ def standardizer_folder(folder: Path, entities: Sequence[Entity], seed: int = 1)
 def ranker_folder(folder: Path) -> Path:
     """A checkpoint of a ranker of contexts that has learned nothing."""
     task = train_task(parse_recipe(ranker_recipe(folder.with_name("pairs")), "test"))
-    save_checkpoint(folder, task.recipe, task, built(task), {})
+    save_checkpoint(folder, task, built(task), {})
     return folder
 
 
@@ -100,7 +100,7 @@ def typer_folder(folder: Path) -> Path:
     values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
     task: Any = train_task(parse_recipe(values, "test"))
     task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 30), {})
+    save_checkpoint(folder, task, trained(task, corpus(), 30), {})
     return folder
 
 
@@ -114,7 +114,7 @@ def pipeline_folder(
     """
     ranker_folder(folder / "ranker")
     task = recognizer(windows={"length": 40, "overlap": 10, "context": 12})
-    save_checkpoint(folder / "recognizer", task.recipe, task, trained(task, corpus(texts), 60), {})
+    save_checkpoint(folder / "recognizer", task, trained(task, corpus(texts), 60), {})
     typer_folder(folder / "typer")
     standardizer_folder(folder / "people", people)
     stages = [

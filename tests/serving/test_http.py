@@ -100,7 +100,7 @@ def test_a_reply_says_which_types_are_new_and_how_they_have_a_threshold(
     tmp_path: Path, threshold: str
 ) -> None:
     task = recognizer(model={"threshold": threshold})
-    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    save_checkpoint(tmp_path / "best", task, built(task), {})
     client = serving(tmp_path / "best")
     types = [{"name": "LOC"}, {"name": "TOWN", "description": "towns and villages"}]
     for shift in (0.0, 1.0):

@@ -31,7 +31,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if make is tagger:
         values["ranker"] = str(ranker_folder(folder / "ranker"))
     task = make(windows={"length": 40, "overlap": 10, "context": 12}, context=values)
-    save_checkpoint(folder / "best", task.recipe, task, trained(task, corpus(), 40), {})
+    save_checkpoint(folder / "best", task, trained(task, corpus(), 40), {})
     return folder / "best"
 
 

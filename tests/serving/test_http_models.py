@@ -102,7 +102,7 @@ def test_they_are_listed(client: TestClient, folder: Path) -> None:
 
 def test_types_and_version_are_those_of_the_support(tmp_path: Path) -> None:
     task = gaussian()
-    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    save_checkpoint(tmp_path / "best", task, built(task), {})
     stages = [{"checkpoint": "best", "support": "support.jsonl"}]
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
     versions = set()

@@ -32,7 +32,7 @@ BOOK = marked(
 def extractor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     task: Any = request.param(windows=WINDOWS)
     folder = tmp_path_factory.mktemp("extractor") / "best"
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus(), 40), {})
+    save_checkpoint(folder, task, trained(task, corpus(), 40), {})
     return load_checkpoint(folder)
 
 
@@ -105,6 +105,6 @@ def test_a_row_is_relevant_not_or_unclear() -> None:
 
 def test_checkpoints_that_cannot_label(tmp_path: Path) -> None:
     task = tagger()
-    save_checkpoint(tmp_path / "best", task.recipe, task, task.build(), {})
+    save_checkpoint(tmp_path / "best", task, task.build(), {})
     with pytest.raises(CheckpointError, match=r"reads no contexts \(windows.context is 0\)"):
         check_extractor(load_checkpoint(tmp_path / "best"))

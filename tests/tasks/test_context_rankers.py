@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cross_encoder(folder / "bert", 2)
     t5(folder / "t5")
     task = tagger(windows=WINDOWS)
-    save_checkpoint(folder / "given", task.recipe, task, built(task), {})
+    save_checkpoint(folder / "given", task, built(task), {})
     return folder
 
 
@@ -115,7 +115,7 @@ def test_versions_and_examples_tell_rerankers_apart(folder: Path, tmp_path: Path
 def recipe_with(ranker: str, folder: Path) -> Document:
     """The book as a checkpoint reads it whose recipe names the ranker, which is then nowhere else."""
     task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": ranker})
-    save_checkpoint(folder, task.recipe, task, built(task), {})
+    save_checkpoint(folder, task, built(task), {})
     loaded: Any = load_checkpoint(folder, "cpu")
     assert loaded.task.contexts.ranker == folder / "ranker"
     return loaded.task.contexts.of(BOOK)
@@ -147,7 +147,7 @@ def test_an_id_is_fetched_once_and_kept(folder: Path, tmp_path: Path, cached: Pa
 
 def test_a_reranker_computes_in_the_precision_of_the_checkpoint(folder: Path, tmp_path: Path) -> None:
     task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": str(folder / "bert")})
-    save_checkpoint(tmp_path / "own", task.recipe, task, built(task), {})
+    save_checkpoint(tmp_path / "own", task, built(task), {})
     stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
     for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
@@ -172,7 +172,7 @@ def test_a_ranker_is_loaded_where_the_model_that_asks_it_is(
     stages = [{"checkpoint": str(folder / "given"), "context": {**CONTEXT, "ranker": str(folder / "bert")}}]
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump({"stages": stages}))
     task = tagger(windows=WINDOWS, context={**CONTEXT, "ranker": str(folder / "bert")})
-    save_checkpoint(tmp_path / "own", task.recipe, task, built(task), {})
+    save_checkpoint(tmp_path / "own", task, built(task), {})
     asked: list[object] = []
 
     def load(ranker: Path, device: str | None, precision: Precision) -> Any:

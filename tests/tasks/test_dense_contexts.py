@@ -54,12 +54,12 @@ def test_a_checkpoint_finds_the_contexts_that_it_was_trained_with(
     assert learned_with is not None
     before = learned_with.of(BOOK)
     assert [len(contexts) for contexts in texts_of(before)] == [2] * 5
-    save_checkpoint(tmp_path / "best", task.recipe, task, trained(task, corpus(), 20), {})
+    save_checkpoint(tmp_path / "best", task, trained(task, corpus(), 20), {})
     loaded = load_checkpoint(tmp_path / "best", "cpu")
     assert loaded.task.contexts.of(BOOK) == before
     # Nobody is told that weights are missing, which the encoder does not have.
     assert capfd.readouterr().err == ""
-    save_checkpoint(tmp_path / "again", loaded.recipe, loaded.task, loaded.model, {})
+    save_checkpoint(tmp_path / "again", loaded.task, loaded.model, {})
     shutil.rmtree(tmp_path / "best")
     assert load_checkpoint(tmp_path / "again", "cpu").task.contexts.of(BOOK) == before
 
@@ -92,7 +92,7 @@ def test_without_an_encoder_it_is_refused() -> None:
 
 def test_an_extractor_tries_them_by_its_own_encoder(tmp_path: Path) -> None:
     task = tagger(windows=WINDOWS)
-    save_checkpoint(tmp_path / "best", task.recipe, task, trained(task, corpus(), 20), {})
+    save_checkpoint(tmp_path / "best", task, trained(task, corpus(), 20), {})
     document = marked("[PER:Ada] came home. It rained. Nobody saw [PER:Ada].")
     settings = ContextSettings(methods=("dense",), candidates=1)
     gains = list(context_gains(load_checkpoint(tmp_path / "best", "cpu"), [document], settings))

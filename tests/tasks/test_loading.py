@@ -19,7 +19,7 @@ from tests.tasks.small import built, recognizer
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
     task: Any = recognizer()
-    save_checkpoint(folder, task.recipe, task, built(task), {})
+    save_checkpoint(folder, task, built(task), {})
     return folder
 
 

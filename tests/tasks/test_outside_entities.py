@@ -82,7 +82,7 @@ def path(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         recipe = parse_recipe(values, "test")
         torch.manual_seed(0)
         task = train_task(recipe)
-        save_checkpoint(tmp_path / name, recipe, task, task.build(), {})
+        save_checkpoint(tmp_path / name, task, task.build(), {})
     (tmp_path / "pipeline.yaml").write_text(
         yaml.safe_dump({"stages": [{"checkpoint": name} for name in names]})
     )

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "none": tagger(),
     }
     for name, task in tasks.items():
-        save_checkpoint(folder / name, task.recipe, task, trained(task, corpus(), 30), {})
+        save_checkpoint(folder / name, task, trained(task, corpus(), 30), {})
     ranker_folder(folder / "ranker")
     return folder
 

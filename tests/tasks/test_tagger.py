@@ -194,7 +194,7 @@ def test_a_temperature_changes_probabilities_and_no_label(tmp_path: Path) -> Non
     logits, labels = calibrated._known_words(models[1], documents)
     assert len(labels) >= sum(len(find_words(d.text)) for d in documents)
     assert best_temperature(logits, labels) == pytest.approx(temperature)
-    save_checkpoint(tmp_path / "best", calibrated.recipe, calibrated, models[1], {})
+    save_checkpoint(tmp_path / "best", calibrated, models[1], {})
     again: Any = load_checkpoint(tmp_path / "best", "cpu").model
     assert again.temperature.item() == pytest.approx(temperature)
 
@@ -225,7 +225,7 @@ def test_a_crf_learns_and_its_scores_are_probabilities(tmp_path: Path) -> None:
     answers = found(task, model, documents)
     assert list(map(spans, answers)) == list(map(spans, documents))
     assert all(0.5 < m.score <= 1 for d in answers for m in d.mentions if m.score is not None)
-    save_checkpoint(tmp_path / "best", task.recipe, task, model, {})
+    save_checkpoint(tmp_path / "best", task, model, {})
     loaded = load_checkpoint(tmp_path / "best", "cpu")
     assert list(predict(loaded.predictor(), documents)) == answers
 

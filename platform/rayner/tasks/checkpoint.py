@@ -78,14 +78,9 @@ def nothing_to_answer(folder: Path, record: Task) -> CheckpointError:
     return CheckpointError(str(folder), what, hint)
 
 
-def save_checkpoint(
-    folder: Path,
-    recipe: BaseRecipe,
-    task: RunTask,
-    model: nn.Module,
-    metrics: Mapping[str, Any],
-) -> None:
+def save_checkpoint(folder: Path, task: RunTask, model: nn.Module, metrics: Mapping[str, Any]) -> None:
     """Write a checkpoint into an empty folder; everything that lies in it by then becomes part of it."""
+    recipe = task.recipe
     folder.mkdir(parents=True, exist_ok=True)
     task.save(model, folder)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")

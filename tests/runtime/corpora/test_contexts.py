@@ -269,7 +269,7 @@ def test_prompts_of_ones_own(books: Path, tmp_path: Path) -> None:
 def extractor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = tagger(windows={"length": 60, "overlap": 8, "context": 30})
     folder = tmp_path_factory.mktemp("extractor") / "best"
-    save_checkpoint(folder, task.recipe, task, built(task), {})
+    save_checkpoint(folder, task, built(task), {})
     return folder
 
 

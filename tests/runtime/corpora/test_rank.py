@@ -28,7 +28,7 @@ STRANGE = Document("strange", "Zorn unaffably quizzed Qwxyz Ltd. near Grmbl.")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = tagger()
     folder = tmp_path_factory.mktemp("tagger") / "best"
-    save_checkpoint(folder, task.recipe, task, trained(task, corpus()), {})
+    save_checkpoint(folder, task, trained(task, corpus()), {})
     return folder
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
     values = ranker_recipe(tmp_path / "ranker")
     task = train_task(parse_recipe(values, "recipe"))
     other = tmp_path / "other"
-    save_checkpoint(other, task.recipe, task, task.build(), {})
+    save_checkpoint(other, task, task.build(), {})
     with pytest.raises(CheckpointError, match="holds a ranker, which does not say how uncertain it is"):
         rank([texts], other)
     (tmp_path / "void").mkdir()
@@ -105,7 +105,7 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
     broken = tagger()
     model = built(broken)
     model.linear.bias.data.fill_(float("nan"))
-    save_checkpoint(tmp_path / "broken", broken.recipe, broken, model, {})
+    save_checkpoint(tmp_path / "broken", broken, model, {})
     with pytest.raises(CheckpointError, match="NaN or infinite"):
         rank([texts], tmp_path / "broken")
 

@@ -23,5 +23,5 @@ def checkpoint_in(folder: Path, bias: float) -> Path:
     task = train_task(recipe)
     model: Any = task.build()
     torch.nn.init.constant_(model.head.bias, bias)
-    save_checkpoint(folder / "checkpoint", recipe, task, model, {})
+    save_checkpoint(folder / "checkpoint", task, model, {})
     return folder / "checkpoint"

@@ -44,7 +44,7 @@ def checkpoint(folder: Path, seed: int, loss=None, **index) -> Path:
         "test",
     )
     task = train_task(recipe)
-    save_checkpoint(folder, recipe, task, task.build(), {})
+    save_checkpoint(folder, task, task.build(), {})
     return folder
 
 

@@ -62,7 +62,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     standardizer, index, pairs = folder / "standardizer", folder / "index", folder / "rows.jsonl"
     task: Any = train_task(recipe)
     torch.manual_seed(1)
-    save_checkpoint(standardizer, recipe, task, task.build(), {})
+    save_checkpoint(standardizer, task, task.build(), {})
     build(standardizer, [folder / "data" / "base.jsonl"], index)
     assert run("kb", "candidates", standardizer, "--out", pairs, "--candidates", 6) == 0
     small: dict[str, Any] = {"task": "ranker", "encoder": "random:32x2", "training": {"epochs": 1}}
@@ -123,7 +123,7 @@ def test_aliases_of_the_knowledge_base_may_be_left_out(
     values = small_recipe(tmp_path / "data", mentions={"train": []})
     recipe = parse_recipe(values, "recipe")
     task: Any = train_task(recipe)
-    save_checkpoint(tmp_path / "without", recipe, task, task.build(), {})
+    save_checkpoint(tmp_path / "without", task, task.build(), {})
     given = ("kb", "candidates", tmp_path / "without", "--out", tmp_path / "none.jsonl")
     assert run(*given) == 0
     capsys.readouterr()

@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     predictor = task.predictor(model)
     answers = list(predict(predictor, DEV))
     best = folder / "run" / "best"
-    save_checkpoint(best, recipe, task, model, predictor.evaluate(answers, DEV))
+    save_checkpoint(best, task, model, predictor.evaluate(answers, DEV))
     write_predictions(best / "evaluation", Mentions(), DEV, answers)
     for name, table in task.inspect(model, DEV).items():
         pq.write_table(table, best / "evaluation" / f"{name}.parquet")
@@ -109,7 +109,7 @@ def test_a_pipeline_file_is_taken_for_its_stage_of_entities(
     run: Path, command: Any, mentions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     finder = recognizer()
-    save_checkpoint(tmp_path / "finder", finder.recipe, finder, trained(finder, corpus()), {})
+    save_checkpoint(tmp_path / "finder", finder, trained(finder, corpus()), {})
     pipeline = tmp_path / "pipeline.yaml"
     stages = [
         {"checkpoint": str(tmp_path / "finder")},
@@ -234,7 +234,7 @@ def test_gold_of_a_corpus_is_of_the_types_of_the_recipe(run: Path, tmp_path: Pat
     mentions = task.recipe.mentions.model_copy(update={"types": ("Software",)})
     task.recipe = task.recipe.model_copy(update={"mentions": mentions})
     best = tmp_path / "best"
-    save_checkpoint(best, task.recipe, task, task.build().eval(), {})
+    save_checkpoint(best, task, task.build().eval(), {})
     build(best, [run / "kb.jsonl"], tmp_path / "index")
     corpus = tmp_path / "corpus.jsonl"
     spans = [(0, 5, "Software", "ng"), (10, 15, "Person", "Q1")]
@@ -295,7 +295,7 @@ def test_a_nil_threshold_without_a_calibration_is_refused(run: Path, tmp_path: P
     model = task.build().eval()
     task.fit(model, [])
     assert task.fitted.nil is None
-    save_checkpoint(tmp_path / "uncalibrated", task.recipe, task, model, {})
+    save_checkpoint(tmp_path / "uncalibrated", task, model, {})
     with pytest.raises(SystemExit):
         cli.main(
             [
@@ -318,7 +318,7 @@ def test_texts_go_straight_to_entities(run: Path, tmp_path: Path):
     task = recognizer()
     model = trained(task, corpus())
     found = tmp_path / "recognizer"
-    save_checkpoint(found, task.recipe, task, model, {})
+    save_checkpoint(found, task, model, {})
     best, index = run / "run" / "best", run / "index"
     texts = [document.text for document in corpus()]
 

@@ -215,7 +215,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a pre-training without a development set, on other types."""
     folder = tmp_path_factory.mktemp("gaussian")
     task = gaussian()
-    save_checkpoint(folder / "best", task.recipe, task, learned(task, corpus(), 10), {})
+    save_checkpoint(folder / "best", task, learned(task, corpus(), 10), {})
     return folder / "best"
 
 

@@ -35,7 +35,7 @@ ANIMAL = TypeSettings(name="ANIMAL", description="cats and dogs")
 
 
 def saved(folder: Path, task: Any, model: torch.nn.Module) -> Path:
-    save_checkpoint(folder, task.recipe, task, model, {})
+    save_checkpoint(folder, task, model, {})
     return folder
 
 
@@ -289,7 +289,7 @@ def test_what_cannot_be_added_is_said(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is no checkpoint"):
         adding(tmp_path, TYPES[2:])
     other = tagger()
-    save_checkpoint(tmp_path / "tagger", other.recipe, other, built(other), {})
+    save_checkpoint(tmp_path / "tagger", other, built(other), {})
     with pytest.raises(CheckpointError, match="holds a tagger; types are added to a recognizer"):
         adding(tmp_path / "tagger", TYPES[2:])
     with pytest.raises(InputError, match=r"^task: types cannot be added to a tagger; train a recognizer"):

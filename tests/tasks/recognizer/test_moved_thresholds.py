@@ -120,7 +120,7 @@ def test_a_type_that_was_not_learned_has_its_own_threshold(moved: Any) -> None:
 def test_a_checkpoint_keeps_them_and_its_card_shows_them(moved: Any, tmp_path: Path) -> None:
     task, model, _ = moved
     shifts = thresholds(task)
-    save_checkpoint(tmp_path / "best", task.recipe, task, model, {})
+    save_checkpoint(tmp_path / "best", task, model, {})
     stored = load(tmp_path / "best")
     assert stored is not None
     assert stored.thresholds == shifts

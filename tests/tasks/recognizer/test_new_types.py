@@ -89,7 +89,7 @@ def test_types_that_cannot_be_looked_for_are_refused(
 def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model: dict[str, Any]) -> None:
     task, documents = recognizer(model=model), corpus()
     learned = trained(task, documents, steps=20)
-    save_checkpoint(tmp_path / "best", task.recipe, task, learned, {})
+    save_checkpoint(tmp_path / "best", task, learned, {})
     before = list(predict(task.predictor(learned, RecognizerOptions(shift=-2.0)), documents))
     assert rayner.load(tmp_path / "best", "cpu", shift=-2.0).predict(documents) == before
     assert sum(len(d.mentions) for d in before)
@@ -97,7 +97,7 @@ def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model
 
 def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
     task = recognizer()
-    save_checkpoint(tmp_path / "best", task.recipe, task, built(task), {})
+    save_checkpoint(tmp_path / "best", task, built(task), {})
     path = tmp_path / "best" / "recipe.yaml"
     whole = path.read_text()
     for cut in (0, 20, len(whole) // 2, len(whole) - 3):
@@ -112,7 +112,7 @@ def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
 def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
     task = recognizer()
     learned = built(task)
-    save_checkpoint(tmp_path / "best", task.recipe, task, learned, {})
+    save_checkpoint(tmp_path / "best", task, learned, {})
     other = tagger(encoder=str(tmp_path / "best"))
     model = other.build()
     for name, weight in learned.text_encoder.named_parameters():

@@ -56,7 +56,7 @@ def test_a_checkpoint_answers_with_the_same_contexts(tmp_path: Path) -> None:
     task = typer()
     model = trained(task, DOCUMENTS, steps=5)
     answers = found(task, model, DOCUMENTS)
-    save_checkpoint(tmp_path / "best", task.recipe, task, model, {})
+    save_checkpoint(tmp_path / "best", task, model, {})
     loaded = load_checkpoint(tmp_path / "best", "cpu")
     assert list(predict(loaded.predictor(), DOCUMENTS)) == answers
     assert loaded.task.contexts.of(DOCUMENTS[0]) == task.contexts.of(DOCUMENTS[0])
@@ -66,9 +66,9 @@ def test_its_ranker_comes_along_and_it_answers_in_a_pipeline(tmp_path: Path) -> 
     task = typer(
         context={"ranker": str(ranker_folder(tmp_path / "ranker")), "candidates": 4, "methods": ["bm25"]}
     )
-    save_checkpoint(tmp_path / "typer", task.recipe, task, trained(task, DOCUMENTS, steps=2), {})
+    save_checkpoint(tmp_path / "typer", task, trained(task, DOCUMENTS, steps=2), {})
     finder = tagger()
-    save_checkpoint(tmp_path / "tagger", finder.recipe, finder, trained(finder, corpus(), 30), {})
+    save_checkpoint(tmp_path / "tagger", finder, trained(finder, corpus(), 30), {})
     (tmp_path / "pipeline.yaml").write_text("stages:\n- checkpoint: tagger\n- checkpoint: typer\n")
     pipeline = load_pipeline(tmp_path / "pipeline.yaml", "cpu")
     assert pipeline.checkpoints[1].task.contexts.ranker == tmp_path / "typer" / "ranker"

@@ -130,8 +130,7 @@ def add_reranker(
         # What is saved must not be rounded.
         task, model = load_standardizer(checkpoint, precision="float32")
         task.precision = choose(precision, model).precision
-        recipe: StandardizerRecipe = task.recipe
-        task.strings = load_entity_strings(recipe, sentences=True)
+        task.strings = load_entity_strings(task.recipe, sentences=True)
         dev = task.strings.dev
         task.fit(model, dev)
         scorer = task.scorer(model)
@@ -139,7 +138,7 @@ def add_reranker(
         task.fit_reranker(model, scorer.index, folder, candidates)
         after = _metrics(task.scorer(model), dev)
         place.mkdir(parents=True, exist_ok=True)
-        replace_folder(best, lambda partial: save_checkpoint(partial, recipe, task, model, after))
+        replace_folder(best, lambda partial: save_checkpoint(partial, task, model, after))
     weights = task.fitted.reranker
     assert weights is not None
     return {

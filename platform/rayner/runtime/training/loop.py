@@ -296,7 +296,7 @@ def _save_best(loop: Loop, metrics: dict[str, Any], predicted: Sequence[Any]) ->
     run = loop.run
 
     def write(folder: Path) -> None:
-        save_checkpoint(folder, run.recipe, run.task, loop.learner.model, metrics)
+        save_checkpoint(folder, run.task, loop.learner.model, metrics)
         write_predictions(folder / EVALUATION, task_of(run.recipe).kind, run.dev, predicted)
 
     on_first(lambda: replace_folder(run.out / BEST, write))

@@ -78,7 +78,7 @@ def save_last(out: Path, learner: Learner, train_state: TrainState, epoch_state:
         if epoch_state is not None:
             save_file({k: v.cpu().contiguous() for k, v in epoch_state.items()}, state / EPOCH)
         (state / "state.json").write_text(json.dumps(asdict(train_state), indent=1), encoding="utf-8")
-        save_checkpoint(folder, task.recipe, task, model, {})
+        save_checkpoint(folder, task, model, {})
 
     replace_folder(out / LAST, write)
 
