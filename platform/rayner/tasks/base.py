@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from torch import Tensor, nn
 
-from rayner.config import BaseRecipe
-from rayner.data.corpus_check import Finding
 from rayner.data.plans import Plan
 
 Given = TypeVar("Given", contravariant=True)
@@ -117,7 +114,7 @@ class Progress:
 
 class TrainTask(Protocol[Given, Example, Batch]):
     """How a system learns: what is its own. `encoder_task.EncoderTask` gives defaults for all but four of
-    these, and for what else the runtime asks of a task: see `RunTask`.
+    these, and what else the runtime asks of a task.
 
     Examples are plain rows (numbers, strings, lists) that Parquet can hold, with the columns `length` (the
     tokens that the example takes up in a batch), and, where there are any, `group` (what must share a batch
@@ -125,6 +122,7 @@ class TrainTask(Protocol[Given, Example, Batch]):
     `rejects` alone is no example.
     """
 
+    @abstractmethod
     def examples(self, items: Iterable[Given]) -> Iterator[Example]:
         """Cut and tokenize items. Done once, on CPUs, in parallel over items."""
         ...
@@ -144,14 +142,17 @@ class TrainTask(Protocol[Given, Example, Batch]):
         """
         ...
 
+    @abstractmethod
     def collate(self, examples: Sequence[Example], seeds: Sequence[Seed]) -> Batch:
         """Examples as tensors; whatever is drawn for one (augmentation, masking) is drawn from its seed."""
         ...
 
+    @abstractmethod
     def build(self) -> nn.Module:
         """The model, from the recipe or from the checkpoint that the recipe names as its encoder."""
         ...
 
+    @abstractmethod
     def forward(self, model: nn.Module, batch: Batch, progress: Progress) -> Output:
         """The parts of the loss that add up over batches, and the vectors of those that contrast them."""
         ...
@@ -186,115 +187,6 @@ class TrainTask(Protocol[Given, Example, Batch]):
         Raises:
             InputError: an option that cannot be had.
         """
-        ...
-
-
-class RunTask(TrainTask[Any, Any, Any], Protocol):
-    """All that the runtime calls of a task. `encoder_task.EncoderTask` gives defaults of these members.
-
-    Attributes:
-        metric: which metric chooses the best checkpoint, where there is a development set.
-        weights: the parts of the loss, and the weight of each.
-        examples_version: raised with every change of the code by which `examples` come out differently.
-        patience_epoch: the first epoch, from 1, whose evaluations count against `training.patience`.
-        checkpoint: the folder that the model was loaded from.
-        max_width: sub-words of the longest mention that the model can represent; None for any.
-        builds_from_items: `build` asks what train holds. The runtime calls `units` before, in parallel and
-            with a cache, as `build` cannot.
-    """
-
-    metric: Metric
-    weights: Mapping[str, float]
-    examples_version: int
-    patience_epoch: int
-    checkpoint: Path | None
-    max_width: int | None
-    builds_from_items: bool
-
-    @property
-    def examples_ask_model(self) -> bool:
-        """Whether making examples asks a model that is put on a GPU if there is one."""
-        ...
-
-    @property
-    def recipe(self) -> BaseRecipe:
-        """The run that it was made for."""
-        ...
-
-    @property
-    def contrasts(self) -> bool:
-        """Whether there are parts of the loss over all vectors of a step."""
-        ...
-
-    def units(
-        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
-    ) -> Sequence[Unit]:
-        """The items of a split as what each worker reads of them."""
-        ...
-
-    def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
-        """The items that were set apart from training for `calibrate`, perhaps none."""
-        ...
-
-    def read(self, unit: Unit) -> Iterable[Any]:
-        """The items of a unit, in order: as many as it has sizes."""
-        ...
-
-    def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
-        """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""
-        ...
-
-    def example_settings(self) -> Mapping[str, Any]:
-        """Those settings that `examples` reads: with the items, they are the key of a stored example set."""
-        ...
-
-    def counts(self, batch: Any, progress: Progress) -> Counts:
-        """What the sum of each part of the loss is divided by, after adding it up over the whole step."""
-        ...
-
-    def size_of(self, batch: Any) -> Size:
-        """How large a batch is, for the log."""
-        ...
-
-    def fit(self, model: nn.Module, dev: Sequence[Any]) -> None:
-        """Fit on dev what is not learned by gradients, before each evaluation, on every worker."""
-        ...
-
-    def calibrate(self, model: nn.Module, items: Sequence[Any]) -> None:
-        """Fit what makes scores probabilities on items that were set apart, after `fit`, on every worker."""
-        ...
-
-    def scorer(self, model: nn.Module) -> Predictor[Any, Any, Any, Any] | None:
-        """What is scored on dev while it learns: its predictor, if it has one."""
-        ...
-
-    def about(self) -> Sequence[str]:
-        """Lines of Markdown that a checkpoint's README has beside those of its kind; may be empty."""
-        ...
-
-    @property
-    def examines(self) -> bool:
-        """Whether `inspect` or `measure` says anything: only then is dev read again after a training."""
-        ...
-
-    def inspect(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, pa.Table]:
-        """Tables about a trained model for the report, by file name; `dev` may be larger than memory."""
-        ...
-
-    def measure(self, model: nn.Module, dev: Iterable[Any]) -> Mapping[str, Any]:
-        """What a trained model's metrics have beside those of the evaluation; may be empty."""
-        ...
-
-    def new_types(self, options: Any) -> Mapping[str, Any]:
-        """Types among the options that the model never learned, each with how its threshold is had."""
-        ...
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """Write the model into a checkpoint folder."""
-        ...
-
-    def load(self, folder: Path) -> nn.Module:
-        """The model of a checkpoint folder that `save` wrote."""
         ...
 
 

@@ -22,7 +22,7 @@ from rayner.errors import CheckpointError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.precision_choice import choose, precision_of, set_precision
-from rayner.tasks.base import Predictor, RunTask
+from rayner.tasks.base import Predictor
 from rayner.tasks.card import model_card
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
@@ -78,7 +78,9 @@ def nothing_to_answer(folder: Path, record: Task) -> CheckpointError:
     return CheckpointError(str(folder), what, hint)
 
 
-def save_checkpoint(folder: Path, task: RunTask, model: nn.Module, metrics: Mapping[str, Any]) -> None:
+def save_checkpoint(
+    folder: Path, task: EncoderTask[Any], model: nn.Module, metrics: Mapping[str, Any]
+) -> None:
     """Write a checkpoint into an empty folder; everything that lies in it by then becomes part of it."""
     recipe = task.recipe
     folder.mkdir(parents=True, exist_ok=True)

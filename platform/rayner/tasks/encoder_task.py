@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -28,15 +28,13 @@ from rayner.tasks.base import (
     Counts,
     Examples,
     Metric,
-    Output,
     ParallelMap,
     Parts,
     Predictor,
     Progress,
-    RunTask,
-    Seed,
     Size,
     State,
+    TrainTask,
     Unit,
 )
 from rayner.tasks.checkpoint_files import HINT, Place, check_files, load_weights, save_weights
@@ -47,8 +45,11 @@ R = TypeVar("R", bound=BaseRecipe)
 _NOT_READ = {"seed", "training", "scaling", "tracking", "loss"}
 
 
-class EncoderTask(ABC, Generic[R]):
+class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
     """A task whose model has an encoder; `examples`, `collate`, `build` and `forward` are left to say.
+
+    The runtime knows every task as one of these: a model without an encoder leaves what is about it unused.
+    `build` makes the encoders by `self.encoder()`.
 
     Args:
         recipe: the run.
@@ -67,7 +68,8 @@ class EncoderTask(ABC, Generic[R]):
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
     builds_from_items = False
-    """Whether `build` asks what train holds."""
+    """Whether `build` asks what train holds: `units` is called before, in parallel and with a cache, as
+    `build` cannot."""
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         self.recipe = recipe
@@ -112,22 +114,6 @@ class EncoderTask(ABC, Generic[R]):
     def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
         """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""
         return ()
-
-    @abstractmethod
-    def examples(self, items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        """As `TrainTask.examples`."""
-
-    @abstractmethod
-    def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> Any:
-        """As `TrainTask.collate`."""
-
-    @abstractmethod
-    def build(self) -> nn.Module:
-        """The model; its encoders are made by `self.encoder()`."""
-
-    @abstractmethod
-    def forward(self, model: nn.Module, batch: Any, progress: Progress) -> Output:
-        """As `TrainTask.forward`."""
 
     def contrast(
         self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
@@ -318,7 +304,7 @@ def check_device(device: str | torch.device) -> None:
         raise InputError("device", f"{str(device)!r} is not here: torch sees {count} GPUs", hint)
 
 
-def load_model(folder: Path, task: RunTask) -> nn.Module:
+def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:
     """The model in the folder.
 
     Raises:

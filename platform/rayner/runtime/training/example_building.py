@@ -28,7 +28,8 @@ from rayner.files.uris import uri_of
 from rayner.files.whole import write_bytes
 from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
-from rayner.tasks.base import RunTask, Unit
+from rayner.tasks.base import Unit
+from rayner.tasks.encoder_task import EncoderTask
 
 Split = Literal["train", "dev", "calibration"]
 
@@ -54,7 +55,7 @@ class _Part:
 
 
 def build_examples(
-    task: RunTask, split: Literal["train", "dev"], cache: Path, workers: int = 0
+    task: EncoderTask[Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
 ) -> ExampleSet:
     """The example set of a split, from `cache` or built into it.
 
@@ -99,7 +100,7 @@ def build_examples(
     return found
 
 
-def find_units(task: RunTask, split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
+def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int = 0) -> Sequence[Unit]:
     """The units of a split. What was seen of files is kept in `cache`, and looked at again if they change.
 
     Args:
@@ -143,12 +144,12 @@ def _at(uri: str, made: Path, build: Callable[[], None]) -> Path:
     return found
 
 
-def read_all(task: RunTask, units: Sequence[Unit]) -> list[Any]:
+def read_all(task: EncoderTask[Any], units: Sequence[Unit]) -> list[Any]:
     """The items of all units, in memory."""
     return list(read_each(task, units))
 
 
-def read_each(task: RunTask, units: Sequence[Unit]) -> Iterator[Any]:
+def read_each(task: EncoderTask[Any], units: Sequence[Unit]) -> Iterator[Any]:
     """The items of all units, each read when it is asked for."""
     return (item for unit in units for item in task.read(unit))
 
@@ -158,7 +159,7 @@ def _all_or_none(workers: int) -> int | None:
 
 
 def _build(
-    task: RunTask,
+    task: EncoderTask[Any],
     split: Split,
     units: Sequence[Unit],
     folder: Path,
@@ -208,12 +209,12 @@ def _numbers(part: _Part) -> range:
     return range(part.first, part.first + len(part.sizes))
 
 
-def _build_part(task: RunTask, part: _Part, folder: Path) -> None:
+def _build_part(task: EncoderTask[Any], part: _Part, folder: Path) -> None:
     for _ in _build_shards(task, folder, part):
         pass
 
 
-def _sent_part(task: RunTask, part: _Part) -> Mapping[str, bytes]:
+def _sent_part(task: EncoderTask[Any], part: _Part) -> Mapping[str, bytes]:
     """The files of a part, made on a machine that does not see the folder of the set: by name, in an order in
     which they may be written."""
     local_root().mkdir(parents=True, exist_ok=True)
@@ -229,7 +230,7 @@ def _keep(folder: Path, files: Mapping[str, bytes]) -> None:
         write_bytes(folder / name, content)
 
 
-def _build_shards(task: RunTask, folder: Path, part: _Part) -> Iterator[int]:
+def _build_shards(task: EncoderTask[Any], folder: Path, part: _Part) -> Iterator[int]:
     """Write the shards of a part that are missing; yields the number of each when it is there."""
     items = iter(task.read(part.unit))
     for shard, size in zip(_numbers(part), part.sizes, strict=True):
@@ -239,7 +240,7 @@ def _build_shards(task: RunTask, folder: Path, part: _Part) -> Iterator[int]:
         yield shard
 
 
-def _build_shard(task: RunTask, folder: Path, shard: int, items: Sequence[Any]) -> None:
+def _build_shard(task: EncoderTask[Any], folder: Path, shard: int, items: Sequence[Any]) -> None:
     rejects: list[dict[str, str]] = []
     try:
         examples = list(task.examples(items))
@@ -255,7 +256,7 @@ def _build_shard(task: RunTask, folder: Path, shard: int, items: Sequence[Any]) 
     write_shard(folder, shard, examples, lengths, groups, rejects)
 
 
-def _one_by_one(task: RunTask, items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
+def _one_by_one(task: EncoderTask[Any], items: Sequence[Any], rejects: list[dict[str, str]]) -> Iterator[Any]:
     for item in items:
         try:
             examples = list(task.examples([item]))

@@ -13,14 +13,15 @@ from rayner.losses.gather import gather_rows
 from rayner.models.precision import autocast
 from rayner.runtime.training.distributed import sum_over_workers
 from rayner.runtime.training.steps import to_device
-from rayner.tasks.base import Output, Progress, RunTask
+from rayner.tasks.base import Output, Progress
+from rayner.tasks.encoder_task import EncoderTask
 
 
 @dataclass(frozen=True, slots=True)
 class Backward:
     """What gradients are computed with, in every step of a run."""
 
-    task: RunTask
+    task: EncoderTask[Any]
     model: nn.Module
     scaler: torch.amp.GradScaler
     precision: str

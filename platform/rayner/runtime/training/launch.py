@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.files.publishing import Publication
 from rayner.runtime.tracking import Tracker
-from rayner.tasks.base import RunTask
+from rayner.tasks.encoder_task import EncoderTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Launch:
     to be gone on with.
     """
 
-    task: RunTask
+    task: EncoderTask[Any]
     out: Path
     workers: int
     watch: Tracker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,8 @@ from rayner.runtime.training.optimization import (
     seed_step,
 )
 from rayner.runtime.training.steps import Step
-from rayner.tasks.base import Examples, Plan, Progress, RunTask
+from rayner.tasks.base import Examples, Plan, Progress
+from rayner.tasks.encoder_task import EncoderTask
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
@@ -35,7 +37,7 @@ class Learner:
     `parameters` are those that learn.
     """
 
-    task: RunTask
+    task: EncoderTask[Any]
     model: nn.Module
     parameters: list[nn.Parameter]
     optimizer: torch.optim.Optimizer
@@ -48,7 +50,7 @@ class Learner:
 
 
 def build_learner(
-    task: RunTask,
+    task: EncoderTask[Any],
     model: nn.Module,
     divisors: Mapping[str, float] | None,
     device: torch.device,
@@ -105,7 +107,7 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     learner.meter.add(progress.step, parts, None if learner.scaler.is_enabled() else norm)
 
 
-def mean_counts(task: RunTask, examples: Examples, plan: Plan, steps: int) -> dict[str, float]:
+def mean_counts(task: EncoderTask[Any], examples: Examples, plan: Plan, steps: int) -> dict[str, float]:
     """What a step has on average of what each part of the loss counts, over the first steps of a plan.
 
     Every worker finds the same numbers by itself.

@@ -45,9 +45,9 @@ from rayner.runtime.training.run_state import (
 )
 from rayner.runtime.training.steps import epoch_steps
 from rayner.runtime.training.throughput import Clock
-from rayner.tasks.base import Examples, Progress, RunTask, State
+from rayner.tasks.base import Examples, Progress, State
 from rayner.tasks.checkpoint import save_checkpoint
-from rayner.tasks.encoder_task import load_model
+from rayner.tasks.encoder_task import EncoderTask, load_model
 from rayner.tasks.registry import task_of
 
 SECONDS_BETWEEN_REPORTS = 5.0
@@ -67,7 +67,7 @@ class Run:
     place where the run is at a URI.
     """
 
-    task: RunTask
+    task: EncoderTask[Any]
     examples: Examples
     key: str
     dev: Sequence[Any]

@@ -43,8 +43,9 @@ from rayner.runtime.training.train_controller import (
     times_started,
 )
 from rayner.runtime.training.training_progress import Lines, watched
-from rayner.tasks.base import RunTask, Unit
+from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint_files import RECIPE
+from rayner.tasks.encoder_task import EncoderTask
 
 TRAINING = "rayner_training"
 """The name of a run's gauge."""
@@ -196,7 +197,7 @@ def _run_of(config: Mapping[str, Any]) -> Run:
         note_room(out)
     _check_storage(out, device)
     examples = _examples_in(Path(config["examples"]))
-    task: RunTask = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
+    task: EncoderTask[Any] = ray.get(config["task"], timeout=SECONDS_TO_FETCH)
     dev, calibration = (ray.get(config[name], timeout=SECONDS_TO_FETCH) for name in ("dev", "calibration"))
     return Run(
         task=task,

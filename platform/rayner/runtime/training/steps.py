@@ -17,7 +17,8 @@ from torch import Tensor
 from rayner.data import batches
 from rayner.models.threads import one_thread
 from rayner.runtime.training.distributed import rank, world_size
-from rayner.tasks.base import Examples, RunTask, Size
+from rayner.tasks.base import Examples, Size
+from rayner.tasks.encoder_task import EncoderTask
 
 LOOK_AHEAD = 2
 
@@ -40,7 +41,7 @@ class Step:
 
 
 def epoch_steps(
-    task: RunTask, examples: Examples, epoch: int, plan: Sequence[np.ndarray], pin: bool
+    task: EncoderTask[Any], examples: Examples, epoch: int, plan: Sequence[np.ndarray], pin: bool
 ) -> contextlib.closing[Generator[Step, None, None]]:
     """This worker's part of each planned step, in order, while a thread makes the next ones ready."""
     recipe = task.recipe

@@ -40,10 +40,10 @@ from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data, read_state
 from rayner.runtime.training.training_progress import watcher
-from rayner.tasks.base import RunTask, Unit
+from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import METRICS
 from rayner.tasks.checkpoint_files import RECIPE
-from rayner.tasks.encoder_task import default_device, load_model
+from rayner.tasks.encoder_task import EncoderTask, default_device, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
@@ -193,7 +193,7 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
 
 
 def conclude(
-    task: RunTask,
+    task: EncoderTask[Any],
     dev: Sequence[Unit],
     out: Path,
     state: TrainState,
