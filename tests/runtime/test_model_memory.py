@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ import ray
 
 from rayner.runtime import actors
 from rayner.runtime.actors import each_on_actors
-from rayner.runtime.annotation.annotate import _with_memory
 from rayner.runtime.annotation.execution import Pool
+from rayner.runtime.annotation.pools import PoolSettings, with_memory
 from rayner.runtime.elsewhere import Needs
 from rayner.runtime.model_memory import PROCESS, held_by, memory_of, placed_by_memory
 from rayner.serving.application import build, deployment_options
@@ -116,14 +117,17 @@ def test_annotating_actors_ask_for_their_stages(monkeypatch: pytest.MonkeyPatch,
     source = PipelineSettings((StageSettings(checkpoint, none), small), is_file=True)
     one, both = int(PROCESS + 1.5 * GIB), int(PROCESS + 1.5 * FILES)
     on_nodes(monkeypatch, node(16, cpus=8))
-    whole = _with_memory(Pool(1, 8, 1, 0), source, None, grows=True)
+    fixed = PoolSettings(workers=1)
+    whole = with_memory(Pool(1, 8, 1, 0), source, PoolSettings())
     assert (whole.memory, whole.most) == ((int(PROCESS + 1.5 * 4 * GIB),), 2)
-    assert _with_memory(Pool(4, 4, 1, 0), source, None, grows=False).most == 4
-    assert _with_memory(Pool(1, 1, 1, 0, stages=2), source, None, grows=False).memory == (both, one)
-    assert _with_memory(Pool(1, 1, 1, 0, stages=2), source, 0.5, grows=False).memory == (GIB // 2,) * 2
+    assert with_memory(Pool(4, 4, 1, 0), source, fixed).most == 4
+    assert with_memory(Pool(1, 1, 1, 0, stages=2), source, fixed).memory == (both, one)
+    assert (
+        with_memory(Pool(1, 1, 1, 0, stages=2), source, replace(fixed, memory=0.5)).memory == (GIB // 2,) * 2
+    )
     for nothing in (
-        _with_memory(Pool(1, 8, 1, 0), source, 0, grows=True),
-        _with_memory(Pool(4, 4, 1, 0, stages=2), source, None, grows=False),
+        with_memory(Pool(1, 8, 1, 0), source, PoolSettings(memory=0)),
+        with_memory(Pool(4, 4, 1, 0, stages=2), source, fixed),
     ):
         assert nothing.memory == ()
 

@@ -14,7 +14,8 @@ import torch
 from rayner.errors import CheckpointError, InputError
 from rayner.files import places
 from rayner.files.places import place_of
-from rayner.runtime.annotation.annotate import _pool, annotate
+from rayner.runtime.annotation.annotate import annotate
+from rayner.runtime.annotation.pools import PoolSettings, pool_of
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import (
     TEXTS,
@@ -220,7 +221,7 @@ def test_a_cluster_without_room_for_any_worker_is_told(
 ) -> None:
     monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
-    assert _pool(None, None, None, 1.0, 1.0).most == 1
+    assert pool_of(PoolSettings(cpus=1.0, gpus=1.0), None).most == 1
     assert "room for 0 of 1 workers" in caplog.text
 
 

@@ -180,13 +180,13 @@ def test_the_run_fails_with_the_name_of_the_file(
     given = [write_jsonl(tmp_path / f"{n}.jsonl", LONG, n) for n in "ab"]
     from rayner.runtime.annotation import annotate as module
 
-    pool = module._pool
+    pool = module.pool_of
 
     def remove(*arguments: Any) -> Any:
         given[1].unlink()
         return pool(*arguments)
 
-    monkeypatch.setattr(module, "_pool", remove)
+    monkeypatch.setattr(module, "pool_of", remove)
     with pytest.raises(RaynerError, match=r"^\S*b\.jsonl: cannot be read \(.*[Nn]o such file"):
         annotate(Capitals(), given, tmp_path / "out", workers=1)
     write_jsonl(given[1], LONG, "b")

@@ -20,6 +20,7 @@ from rayner.runtime.annotation.block import BlockAnnotator, Done
 from rayner.runtime.annotation.execution import Pool
 from rayner.runtime.annotation.missing_blocks import ToRead, missing_blocks
 from rayner.runtime.annotation.output_folder import Output
+from rayner.runtime.annotation.pools import PoolSettings, pool_of
 from rayner.tasks.typer.predictor import TypeStage
 from tests.runtime.annotation.annotate_texts import here, rejects, rows, untimed, write_jsonl
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder
@@ -68,8 +69,8 @@ def spans(row: dict[str, Any]) -> list[tuple[int, int, str]]:
 @pytest.fixture
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_on_ray", passed_on)
-    monkeypatch.setattr(module, "_pool", lambda workers, most, stages, cpus, gpus: Pool(1, 1, 1, 0, stages))
-    monkeypatch.setattr(module, "_with_memory", lambda pool, *_: pool)
+    monkeypatch.setattr(module, "pool_of", lambda asked, stages: Pool(1, 1, 1, 0, stages))
+    monkeypatch.setattr(module, "with_memory", lambda pool, *_: pool)
 
 
 @pytest.mark.usefixtures("without_ray")
@@ -147,9 +148,9 @@ def test_pools_share_a_machine_that_never_has_more(
     monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
     monkeypatch.setattr("rayner.runtime.cluster.is_one_machine", lambda: alone)
     monkeypatch.setattr("ray.cluster_resources", lambda: there)
-    pool = module._pool(workers, None, 3, None, None)
+    pool = pool_of(PoolSettings(workers), 3)
     assert (pool.cpus, pool.gpus) == each
-    asked = module._pool(workers, None, 3, 1.5, 0.5)
+    asked = pool_of(PoolSettings(workers, cpus=1.5, gpus=0.5), 3)
     assert (asked.cpus, asked.gpus) == (1.5, 0.5)
 
 

@@ -19,12 +19,11 @@ from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.files.places import place_of
 from rayner.runtime.annotation.annotation_progress import Speed, Tick, follow
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
-from rayner.runtime.annotation.execution import Pool, ToRead, run_here, run_on_ray
+from rayner.runtime.annotation.execution import ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
 from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, WORK, Output
-from rayner.runtime.elsewhere import Needs
-from rayner.runtime.model_memory import held_by, memory_of, placed_by_memory, room_by_memory
+from rayner.runtime.annotation.pools import PoolSettings, pool_of, with_memory
 from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
@@ -99,13 +98,8 @@ def annotate(
         RaynerError: documents got lost, or a worker failed.
     """
     speed = Speed()
-    if workers is not None and max_workers is not None:
-        raise InputError("--workers", "conflicts with --max-workers", "give one: a fixed number, or a limit")
-    if workers == 0 and pool_per_stage:
-        raise InputError("--pool-per-stage", "conflicts with --workers 0", "leave one of the two out")
-    if workers == 0 and gpus and not torch.cuda.is_available():
-        what = f"asks for {gpus:g} where this process, which --workers 0 leaves the work to, sees no GPU"
-        raise InputError("--gpus", what, "leave one of the two out")
+    asked_pool = PoolSettings(workers, max_workers, pool_per_stage, cpus, gpus, memory)
+    asked_pool.check()
     source = read_pipeline(model, options, precision) if isinstance(model, str | Path) else model
     if isinstance(source, PipelineSettings) and not source.answers_documents:
         what = f"a {source.stages[0].record.name} does not find mentions in documents"
@@ -138,21 +132,8 @@ def annotate(
             return {k: v for k, v in output.summary().items() if k != "settings"}
         if isinstance(source, PipelineSettings):
             source.check()
-        used = _run(
-            source,
-            additions,
-            output,
-            also,
-            speed,
-            workers,
-            max_workers,
-            pool_per_stage,
-            cpus,
-            gpus,
-            memory,
-            tokens_per_batch,
-            check_writer,
-        )
+        annotator = partial(BlockAnnotator, output=output, also=also, tokens_per_batch=tokens_per_batch)
+        used = _run(source, additions, output, annotator, asked_pool, speed, check_writer)
         check_writer()
         counts = finish(output, len(shards_of(additions)))
         first = counts["first_reject"]
@@ -180,15 +161,9 @@ def _run(
     source: Model,
     additions: Sequence[Addition],
     output: Output,
-    also: Sequence[Also],
+    annotator: partial[BlockAnnotator],
+    asked: PoolSettings,
     speed: Speed,
-    workers: int | None,
-    max_workers: int | None,
-    pool_per_stage: bool,
-    cpus: float | None,
-    gpus: float | None,
-    memory: float | None,
-    tokens_per_batch: int | None,
     check_writer: Callable[[], None],
 ) -> int:
     """Annotate what is not done; how many actors there may be at once, 0 for none."""
@@ -196,28 +171,23 @@ def _run(
     work, finished = _left(additions, output)
     if not work:
         return 0
-    stages = len(source.stages) if pool_per_stage and isinstance(source, PipelineSettings) else None
-    asked = workers is not None or max_workers is not None or gpus or stages
-    is_small = total < SMALL_BYTES and not asked
-    if workers == 0 or is_small:
-        device = "cpu" if gpus == 0 else None
+    stages = len(source.stages) if asked.per_stage and isinstance(source, PipelineSettings) else None
+    is_small = total < SMALL_BYTES and asked.grows and not asked.gpus and not stages
+    if asked.workers == 0 or is_small:
+        device = "cpu" if asked.gpus == 0 else None
         decided = _decided(source, output, device)
-        annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
-        ticks = run_here(annotator, work, output)
+        ticks = run_here(partial(annotator, decided, device=device), work, output)
         follow(_checked(ticks, check_writer), total, finished, speed)
         return 0
-    pool = _pool(workers, max_workers, stages, cpus, gpus)
-    grows = workers is None and max_workers is None
-    pool = _with_memory(pool, source, memory, grows)
+    pool = with_memory(pool_of(asked, stages), source, asked)
     device = "cuda" if pool.gpus else "cpu"
     decided = _decided(source, output, device)
     if stages and getattr(decided, "precision", None) == "auto":
         what = "would be timed by each stage for itself, since this process sees no GPU"
         raise InputError("--precision auto", what, "with --pool-per-stage name float32 or bfloat16")
-    annotator = partial(BlockAnnotator, decided, output, also, tokens_per_batch, device)
-    ticks = run_on_ray(annotator, work, output, pool)
+    ticks = run_on_ray(partial(annotator, decided, device=device), work, output, pool)
     follow(_checked(ticks, check_writer), total, finished, speed)
-    return pool.most + (stages or 1) - 1 if grows else pool.most * (stages or 1)
+    return pool.most + (stages or 1) - 1 if asked.grows else pool.most * (stages or 1)
 
 
 def _decided(source: Model, output: Output, device: str | None) -> Model:
@@ -263,60 +233,6 @@ def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], 
     if done:
         log.info("going on after %d blocks", sum(map(len, done.values())))
     return work, finished
-
-
-def _pool(
-    workers: int | None,
-    max_workers: int | None,
-    stages: int | None,
-    cpus: float | None,
-    gpus: float | None,
-) -> Pool:
-    import ray
-
-    from rayner.runtime.cluster import ensure_ray, is_one_machine, share_of
-
-    ensure_ray()
-    have = ray.cluster_resources()
-    at_once = (workers or 1) * stages if stages and is_one_machine() else 1
-    if cpus is None:
-        cpus = share_of("CPU", at_once)
-    if gpus is None:
-        gpus = share_of("GPU", at_once) if have.get("GPU") else 0.0
-    room = [have.get("CPU", 1.0) / cpus] if cpus else []
-    room += [have.get("GPU", 0.0) / gpus] if gpus else []
-    fits = int(min(room, default=1))
-    pools = stages or 1
-    # Where the other pools have an actor each.
-    most = workers or max_workers or max(1, fits - (pools - 1))
-    least = workers or 1
-    if max(most, least * pools) > fits:
-        wanted = max(most, least * pools)
-        log.warning("the cluster has room for %d of %d workers until it grows", fits, wanted)
-    return Pool(least, most, cpus, gpus, stages)
-
-
-def _with_memory(pool: Pool, source: Model, memory: float | None, grows: bool) -> Pool:
-    """The pool with the memory of its actors: what was asked for, or what is probable by what they hold."""
-    import ray
-
-    if memory == 0 or (memory is None and not isinstance(source, PipelineSettings)):
-        return pool
-    each = Needs(pool.cpus, pool.gpus)
-    if memory is not None:
-        found = (int(memory * 2**30),) * (pool.stages or 1)
-        each = replace(each, memory=found[0])
-    else:
-        assert isinstance(source, PipelineSettings)
-        held = [[stage] for stage in source.stages] if pool.stages else [source.stages]
-        found = tuple(memory_of(held_by(stages)) for stages in held)
-        # With a pool for each stage all must begin, else those begin that there is room for.
-        each = placed_by_memory(each, max(found), pool.stages * pool.least if pool.stages else 1)
-    if each.memory is None:
-        return pool
-    room = room_by_memory(each, ray.nodes()) - (pool.stages or 1) + 1
-    most = max(pool.least, min(pool.most, room)) if grows else pool.most
-    return replace(pool, most=most, memory=found)
 
 
 def _digest(value: Any) -> str:
