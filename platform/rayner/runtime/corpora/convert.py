@@ -7,8 +7,8 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,63 +194,55 @@ def process(
     Raises:
         InputError: another process works in `out`.
     """
+    with _opened(out, fresh) as output:
+        started, folder = time.monotonic(), output.folder
+        doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
+        parts = cut_parts(units, purpose, part_bytes)
+        key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
+        finished = _read_counts(folder)
+        if finished.get("key") == key and not fresh and _holds_documents(output):
+            log.info("%s is up to date", folder)
+            # A run that was killed at its very end has left its parts.
+            output.end()
+            return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
+                "notes"
+            ]
+        if finished and not fresh and {to, finished.get("to", "parquet")} != {"parquet"}:
+            what = "holds a conversion of other files or in another format, on which someone may have worked"
+            raise CorpusError(f"--out {folder}", what, "name another folder, or give --fresh to replace it")
+        if fresh:
+            output.forget_parts()
+        mapper = mapper_for(parts, workers, small)
+        parts = split_large(parts, purpose, output, mapper, part_bytes)
+        read_parts(parts, change, output, mapper, doing)
+        # Until all is in its place again, the folder does not count as finished.
+        (folder / COUNTS).unlink(missing_ok=True)
+        assembled = assemble(parts, output, to, mapper)
+        if not assembled.documents:
+            output.forget_parts()
+            raise _nothing(folder, to, assembled)
+        _warn("left out, as documents have no place for it", assembled.ignored)
+        _warn(f"lost, as {to} has no place for it", assembled.lost)
+        counts = _counts(
+            ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
+        )
+        if to != "parquet":
+            counts |= {"to": to, "lost": dict(assembled.lost.most_common())}
+        reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
+        finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
+        write_json(folder / COUNTS, finished)
+        output.end()
+        return counts, assembled.notes
+
+
+@contextmanager
+def _opened(out: Path, fresh: bool) -> Iterator[Output]:
+    """The place of a corpus, in which nobody else works meanwhile."""
     with worked_on(out, DOING, fresh) as (folder, publication):
         check_out(folder)
         _guard(folder)
         with locked(folder / LOCK, DOING) if publication is None else nullcontext():
-            output = Output(folder, publication)
-            return _process_into(units, change, purpose, output, workers, fresh, to, small, part_bytes)
-
-
-def _process_into(
-    units: Sequence[Unit],
-    change: Change,
-    purpose: str,
-    output: Output,
-    workers: int | None,
-    fresh: bool,
-    to: str,
-    small: int,
-    part_bytes: int | None,
-) -> tuple[dict[str, Any], Mapping[str, Sequence[int]]]:
-    started, out = time.monotonic(), output.folder
-    doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
-    parts = cut_parts(units, purpose, part_bytes)
-    key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
-    finished = _read_counts(out)
-    if finished.get("key") == key and not fresh and _holds_documents(output):
-        log.info("%s is up to date", out)
-        # A run that was killed at its very end has left its parts.
-        output.end()
-        return {name: finished[name] for name in (*KEYS, *KEYS_OF_LOSSES) if name in finished}, finished[
-            "notes"
-        ]
-    if finished and not fresh and {to, finished.get("to", "parquet")} != {"parquet"}:
-        what = "holds a conversion of other files or in another format, on which someone may have worked"
-        raise CorpusError(f"--out {out}", what, "name another folder, or give --fresh to replace it")
-    if fresh:
-        output.forget_parts()
-    mapper = mapper_for(parts, workers, small)
-    parts = split_large(parts, purpose, output, mapper, part_bytes)
-    read_parts(parts, change, output, mapper, doing)
-    # Until all is in its place again, the folder does not count as finished.
-    (out / COUNTS).unlink(missing_ok=True)
-    assembled = assemble(parts, output, to, mapper)
-    if not assembled.documents:
-        output.forget_parts()
-        raise _nothing(out, to, assembled)
-    _warn("left out, as documents have no place for it", assembled.ignored)
-    _warn(f"lost, as {to} has no place for it", assembled.lost)
-    counts = _counts(
-        ", ".join(dict.fromkeys(unit.format for unit in units)), assembled, time.monotonic() - started
-    )
-    if to != "parquet":
-        counts |= {"to": to, "lost": dict(assembled.lost.most_common())}
-    reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
-    finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
-    write_json(out / COUNTS, finished)
-    output.end()
-    return counts, assembled.notes
+            yield Output(folder, publication)
 
 
 def _warn(what: str, counts: Counter[str]) -> None:

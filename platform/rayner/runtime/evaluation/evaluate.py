@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -85,27 +86,71 @@ def evaluate(
             stage that finds mentions.
         CorpusError: the corpus cannot be read.
     """
+    with _opened(out) as folder:
+        settings, kind = _read(checkpoint, options, precision)
+        pipeline = settings.pipeline(device)
+        recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
+        paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
+        paths = list(map(Path, paths))
+        # As a training does: on all CPUs of the cluster.
+        mapper = partial(parallel_map, workers=None if workers else 0)
+        supports = [getattr(stage.options, "support", None) for stage in settings.stages]
+        for line in learned_from([one.recipe for one in pipeline.checkpoints], filter(None, supports), paths):
+            log.warning(line)
+        gold = kind.read(paths, format, recipe, pipeline.predictor, types, mapper)
+        work = _Work(pipeline.settings, recipe, device, workers)
+        items: list[Any] = []
+        predicted: list[Any] = []
+        written = folder if settings.answers_documents else None
+        with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
+
+            def given() -> Iterator[Any]:
+                for item in gold.items:
+                    items.append(kind.scored(item))
+                    keep(item)
+                    yield item
+
+            for answer in work.answers(pipeline.predictor, _whole, given()):
+                predicted.append(kind.scored(answer))
+                keep_answer(answer)
+        metrics = pipeline.predictor.evaluate(predicted, items)
+        found = {**metrics, **gold.notes}
+        if intervals:
+            found["intervals"] = kind.intervals(items, predicted, metrics)
+        found |= kind.curves(items, predicted)
+        tables = {} if folder is None or written is not None else kind.to_tables(items, predicted)
+        if settings.is_file:
+            later = pipeline.after_mentions
+            bare = map(without_answers, gold.items)
+            on_gold = [] if later is None else map(kind.scored, work.answers(later, _after_mentions, bare))
+            stages = stages_of(pipeline.predictor)
+            whole = evaluate_end_to_end(stages, items, predicted, list(on_gold), intervals=intervals)
+            found["end_to_end"] = whole.scores
+            if folder is not None:
+                tables[OUTCOMES] = outcomes_table(whole.outcomes, pipeline.entity_names(whole.ids))
+        found |= told_precision(pipeline)
+        if folder is not None:
+            write_tables(folder, tables, written is not None)
+            write_about(folder, checkpoint, settings, paths, found)
+        return found
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[Path | None]:
+    """The folder to write to."""
     if out is None:
-        return _evaluate(checkpoint, corpus, format, device, intervals, types, options, workers, precision)
+        yield None
+        return
     # Before anything is written there: at a URI, whoever works there would stop.
     check_folder(out)
     with worked_on(out, "evaluates into this folder", fresh=True) as (folder, _):
-        asked = (format, device, intervals, types, options, workers, precision)
-        return _evaluate(checkpoint, corpus, *asked, out=folder)
+        yield folder
 
 
-def _evaluate(
-    checkpoint: Path,
-    corpus: Path | Sequence[Path],
-    format: str,
-    device: str | None,
-    intervals: bool,
-    types: Sequence[str] | None,
-    options: Mapping[str, Any] | None,
-    workers: int,
-    precision: AskedPrecision,
-    out: Path | None = None,
-) -> dict[str, Any]:
+def _read(
+    checkpoint: Path, options: Mapping[str, Any] | None, precision: AskedPrecision
+) -> tuple[PipelineSettings, Kind]:
+    """What answers, with the options of an evaluation, and the kind of items that it is scored on."""
     settings = read_pipeline(checkpoint, options, precision)
     if settings.is_file and not settings.finds_mentions:
         what = "has no stage that finds mentions, by which a pipeline is scored"
@@ -113,51 +158,7 @@ def _evaluate(
     kind: Kind = Documents() if settings.is_file else settings.stages[0].record.kind
     if not settings.is_file and kind.evaluation_options:
         settings = read_pipeline(checkpoint, {**kind.evaluation_options, **(options or {})}, precision)
-    pipeline = settings.pipeline(device)
-    recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
-    paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
-    paths = list(map(Path, paths))
-    # As a training does: on all CPUs of the cluster.
-    mapper = partial(parallel_map, workers=None if workers else 0)
-    supports = [getattr(stage.options, "support", None) for stage in settings.stages]
-    for line in learned_from([one.recipe for one in pipeline.checkpoints], filter(None, supports), paths):
-        log.warning(line)
-    gold = kind.read(paths, format, recipe, pipeline.predictor, types, mapper)
-    work = _Work(pipeline.settings, recipe, device, workers)
-    items: list[Any] = []
-    predicted: list[Any] = []
-    written = out if settings.answers_documents else None
-    with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
-
-        def given() -> Iterator[Any]:
-            for item in gold.items:
-                items.append(kind.scored(item))
-                keep(item)
-                yield item
-
-        for answer in work.answers(pipeline.predictor, _whole, given()):
-            predicted.append(kind.scored(answer))
-            keep_answer(answer)
-    metrics = pipeline.predictor.evaluate(predicted, items)
-    found = {**metrics, **gold.notes}
-    if intervals:
-        found["intervals"] = kind.intervals(items, predicted, metrics)
-    found |= kind.curves(items, predicted)
-    tables = {} if out is None or written is not None else kind.to_tables(items, predicted)
-    if settings.is_file:
-        later = pipeline.after_mentions
-        bare = map(without_answers, gold.items)
-        on_gold = [] if later is None else map(kind.scored, work.answers(later, _after_mentions, bare))
-        stages = stages_of(pipeline.predictor)
-        whole = evaluate_end_to_end(stages, items, predicted, list(on_gold), intervals=intervals)
-        found["end_to_end"] = whole.scores
-        if out is not None:
-            tables[OUTCOMES] = outcomes_table(whole.outcomes, pipeline.entity_names(whole.ids))
-    found |= told_precision(pipeline)
-    if out is not None:
-        write_tables(out, tables, written is not None)
-        write_about(out, checkpoint, settings, paths, found)
-    return found
+    return settings, kind
 
 
 def told_precision(pipeline: Pipeline) -> dict[str, Any]:
