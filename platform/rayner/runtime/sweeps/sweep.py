@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,25 +84,36 @@ def sweep(
         folder = folder.absolute()
         make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
-        given = (space, recipe, settings, config, planned, resources, fresh, resume_errored, begin)
-        result = _sweep_in(folder, publication, *given)
+        with _claimed(folder, publication, config, fresh) as place:
+            corpora = _corpora(recipe, settings, place)
+            with mlflow_sweep(recipe, folder, _parameters(config)) as mlflow_run:
+                plan = _plan(space, recipe, settings, place, corpora, mlflow_run)
+                _prepare(plan)
+                _run(plan, space, planned, resources, resume_errored)
+                result = conclude_sweep(plan, corpora, read_trials(plan), resources)
+                result["seconds"] = round(time.perf_counter() - begin, 1)
+                write_json(folder / RESULT, result)
+                log_result(mlflow_run, result["score"], [folder / BEST_RECIPE])
     return shown_at(out, folder, result)
 
 
-def _sweep_in(
-    out: Path,
-    publication: Publication | None,
-    space: Space,
-    recipe: BaseRecipe,
-    settings: SweepSettings,
-    config: Mapping[str, Any],
-    planned: Sequence[Mapping[str, Any]] | None,
-    resources: TrialResources,
-    fresh: bool,
-    resume_errored: bool,
-    begin: float,
-) -> dict[str, Any]:
-    uri = None if publication is None else publication.uri
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The folder of a sweep while its driver alone works in it; `marker`, `uri`, `begun` and `owner` as those
+    of its plan."""
+
+    folder: Path
+    marker: Path | None
+    uri: str | None
+    begun: str
+    owner: str
+
+
+@contextmanager
+def _claimed(
+    out: Path, publication: Publication | None, config: Mapping[str, Any], fresh: bool
+) -> Iterator[_Place]:
+    uri, owner = (None, "") if publication is None else (publication.uri, publication.owner)
     with lock_sweep(out), marker_file(out) if uri is None else nullcontext() as marker:
         if marker is not None:
             # Before `fresh` removes an earlier sweep.
@@ -112,26 +124,18 @@ def _sweep_in(
             publication.push()
             if fresh:
                 remove_parts(publication.uri, begun)
-        corpora = _corpora(recipe, settings, out / CORPORA if uri is None else Path(uri, CORPORA, begun))
-        with mlflow_sweep(recipe, out, _parameters(config)) as mlflow_run:
-            plan = _plan(space, recipe, settings, out, corpora, mlflow_run, marker, publication, begun)
-            _prepare(plan)
-            _run(plan, space, planned, resources, resume_errored)
-            result = conclude_sweep(plan, corpora, read_trials(plan), resources)
-            result["seconds"] = round(time.perf_counter() - begin, 1)
-            write_json(out / RESULT, result)
-            log_result(mlflow_run, result["score"], [out / BEST_RECIPE])
-        return result
+        yield _Place(out, marker, uri, begun, owner)
 
 
-def _corpora(recipe: BaseRecipe, settings: SweepSettings, place: Path) -> Corpora:
-    """The corpora of the sweep, whose files lie in a folder or at a URI."""
+def _corpora(recipe: BaseRecipe, settings: SweepSettings, place: _Place) -> Corpora:
+    """The corpora of the sweep, whose files lie in its folder or at its URI."""
+    files = Path(place.uri, CORPORA, place.begun) if place.uri else place.folder / CORPORA
     if not settings.folds and not settings.held_out:
-        return cut_corpora(recipe, place, 0, 0)
-    with worked_on(place, "cuts the corpus of this sweep") as (folder, _):
+        return cut_corpora(recipe, files, 0, 0)
+    with worked_on(files, "cuts the corpus of this sweep") as (folder, _):
         corpora = cut_corpora(recipe, folder, settings.folds, settings.held_out)
     parts = (corpora.folds, corpora.rest, corpora.held_out)
-    return Corpora(*(shown_at(place, folder, part) for part in parts))
+    return Corpora(*(shown_at(files, folder, part) for part in parts))
 
 
 def _parameters(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,19 +146,15 @@ def _plan(
     space: Space,
     recipe: BaseRecipe,
     settings: SweepSettings,
-    out: Path,
+    place: _Place,
     corpora: Corpora,
     mlflow_run: str | None,
-    marker: Path | None,
-    publication: Publication | None,
-    begun: str,
 ) -> Plan:
-    uri, owner = (None, "") if publication is None else (publication.uri, publication.owner)
-    cache = cache_folder(Path(uri or out) / ".examples")
+    cache = cache_folder(Path(place.uri or place.folder) / ".examples")
     return Plan(
         recipe=recipe,
         settings=settings,
-        out=out,
+        out=place.folder,
         cache=cache.absolute() if uri_of(cache) is None else cache,
         runs={
             name: {**corpora.folds[fold], "seed": seed} for name, fold, seed in run_names(recipe, settings)
@@ -163,10 +163,10 @@ def _plan(
         mlflow_parent=mlflow_run,
         drawn=ranges(space),
         fixed=single_values(space),
-        marker=marker,
-        uri=uri,
-        begun=begun,
-        owner=owner,
+        marker=place.marker,
+        uri=place.uri,
+        begun=place.begun,
+        owner=place.owner,
     )
 
 
