@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rayner.data.schema import Document, story_of
+from rayner.data.string_hashes import place_of
 from rayner.errors import CorpusError
 
 KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64()), ("text", pa.binary(16))])
@@ -34,7 +35,7 @@ def split_keys(documents: Sequence[Document], seed: int = 0) -> pa.Table:
     """A row of `KEY_SCHEMA` for each document."""
     columns = {
         "document_id": [d.document_id.encode(errors="replace").decode() for d in documents],
-        "place": [_place(d, seed) for d in documents],
+        "place": [place_of(f"{seed}:{story_of(d)}") for d in documents],
         "text": [hash_of_text(d) if d.group is None and d.text.strip() else None for d in documents],
     }
     return pa.table(columns, schema=KEY_SCHEMA)
@@ -108,11 +109,6 @@ def codes_of(column: pa.ChunkedArray) -> np.ndarray:
     # Arrow keeps what it has freed: here a table of all values.
     pa.default_memory_pool().release_unused()
     return codes
-
-
-def _place(document: Document, seed: int) -> float:
-    digest = hashlib.blake2b(f"{seed}:{story_of(document)}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / 2**64
 
 
 def _stretches(places: np.ndarray, fractions: Mapping[str, float]) -> np.ndarray:

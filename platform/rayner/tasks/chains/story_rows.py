@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rayner.data.schema import Document, chained, story_of
+from rayner.data.string_hashes import number_of
 from rayner.data.windows import SubWords, locate, owner
 from rayner.supervision.heads import head_of
 from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow
@@ -57,9 +57,8 @@ def rows(document: Document, windows: Sequence[TextWindow]) -> Iterator[dict[str
 
 
 def label(*names: str) -> int:
-    """A number for names, the same on every worker: 63 bits of a hash."""
-    digest = hashlib.blake2b("\x1f".join(names).encode(errors="replace"), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
+    """A number for names, the same on every worker, of 63 bits."""
+    return number_of("\x1f".join(names)) % 2**64 >> 1
 
 
 def _places(document: Document, subwords: SubWords) -> tuple[list[Place], list[str]]:

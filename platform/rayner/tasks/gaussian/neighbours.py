@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, story_of
+from rayner.data.string_hashes import number_of
 from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
@@ -59,9 +59,7 @@ class Support(NamedTuple):
 
 def group_of(document: Document) -> int:
     """A number for a document's group (book, patient), or for the document."""
-    return int.from_bytes(
-        hashlib.blake2b(story_of(document).encode(), digest_size=8).digest(), "big", signed=True
-    )
+    return number_of(story_of(document))
 
 
 def encoded(task: TagTask[Any], model: nn.Module, windows: Sequence[TextWindow]) -> Gaussians:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from torch import Tensor
 
 from rayner.config.standardizer import MiningSettings
@@ -39,8 +37,3 @@ def contrast(
     hard = settings.mining == "batch_hard" or (settings.mining == "hybrid" and second_half)
     mine = batch_hard if hard else batch_all
     return mine(distances(anchors, candidates, settings.distance), found, settings.margin)
-
-
-def label_of(entity_id: str) -> int:
-    """A number for an entity, the same on every worker."""
-    return int.from_bytes(hashlib.blake2b(entity_id.encode(), digest_size=8).digest(), signed=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_b
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
+from rayner.data.string_hashes import place_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
 from rayner.retrieval.names import names_of
 
@@ -90,7 +90,7 @@ def hold_out(
         return []
     indexed = {name.casefold() for entity in entities for name in (entity.name, *entity.aliases)}
     strange = [m for m in mentions if m.text.casefold() not in indexed]
-    chosen = _distinct(m for m in strange if _place(m.text) < fraction)
+    chosen = _distinct(m for m in strange if place_of(m.text.casefold()) < fraction)
     if not chosen:
         what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
         hint = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"
@@ -230,11 +230,6 @@ def _unshared(entities: Sequence[Entity]) -> list[Entity]:
     if dropped:
         log.info("%d strings mean several entities, and are not learned from", dropped)
     return kept
-
-
-def _place(text: str) -> float:
-    """A number in [0, 1) that depends on the string alone, case ignored."""
-    return int.from_bytes(hashlib.blake2b(text.casefold().encode(), digest_size=8).digest()) / 2**64
 
 
 def require_learnable(strings: EntityStrings) -> None:

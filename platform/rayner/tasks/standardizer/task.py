@@ -19,6 +19,7 @@ from rayner.data import contrastive_groups
 from rayner.data.mention_strings import MentionString
 from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
+from rayner.data.string_hashes import number_of
 from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
@@ -38,7 +39,7 @@ from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU,
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
-from rayner.tasks.standardizer.objective import contrast, label_of
+from rayner.tasks.standardizer.objective import contrast
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import Encode, Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
@@ -97,7 +98,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
                 )
                 yield {
                     "entity_id": entity.entity_id,
-                    "label": label_of(entity.entity_id),
+                    "label": number_of(entity.entity_id),
                     "text": name,
                     "ids": np.array(ids[:LONGEST], np.int32),
                     "length": len(ids[:LONGEST]) + SPECIAL_TOKENS,
