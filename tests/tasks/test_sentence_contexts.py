@@ -26,6 +26,7 @@ from rayner.tasks import recipe_contexts
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.document_windows import SPECIAL_TOKENS, text_windows
 from rayner.tasks.predict import predict
+from rayner.tasks.ranker import RankerOptions
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.sentence_contexts import ContextStage, in_turn
 from rayner.tasks.stages import load_pipeline, read_pipeline
@@ -195,6 +196,8 @@ def test_a_context_without_room_or_with_an_unknown_method_is_refused() -> None:
         tagger(windows=WINDOWS, context={"choice": "diverse", "count": 3})
     with pytest.raises(RecipeError, match="minimum of scores without a ranker"):
         tagger(windows=WINDOWS, context={"minimum": 0.5})
+    with pytest.raises(InputError, match="diverse choice of 3 among 2 candidates; name more"):
+        RankerOptions.of({"methods": ["bm25"], "candidates": 2, "choice": "diverse"}, "ranker")
 
 
 def test_a_section_keeps_the_contexts_of_its_sentences() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveInt, model_validator
 
@@ -164,8 +164,8 @@ ContextMethods = Annotated[tuple[ContextMethod, ...], Field(min_length=1), After
 """Different methods, one at least."""
 
 
-class ContextSettings(Settings):
-    """Which other sentences of its document each sentence is read with (papers/001, section 4)."""
+class ContextChoice(Settings):
+    """How the contexts of a sentence are found and chosen (papers/001, section 4)."""
 
     methods: ContextMethods = ("bm25",)
     """How candidates are found; each method proposes some."""
@@ -173,9 +173,6 @@ class ContextSettings(Settings):
     """Sentences that are read as contexts of one sentence."""
     candidates: PositiveInt | None = None
     """Sentences that each method proposes. Null: as many as `count`."""
-    ranker: str | None = None
-    """What chooses among the candidates: a checkpoint of a ranker, or a reranker of Hugging Face (a folder,
-    or an id such as `castorini/monot5-base-msmarco`). Null: the methods' best, in turn."""
     minimum: Fraction = 0
     """The score that a context must have; needs `ranker`."""
     choice: Literal["top", "diverse"] = "top"
@@ -207,18 +204,26 @@ class ContextSettings(Settings):
         }
 
     @model_validator(mode="after")
-    def _scores_are_given(self) -> ContextSettings:
-        if self.minimum and self.ranker is None:
-            raise ValueError("has a minimum of scores without a ranker that gives them")
-        return self
-
-    @model_validator(mode="after")
-    def _there_is_a_choice(self) -> ContextSettings:
+    def _there_is_a_choice(self) -> Self:
         most = len(self.methods) * (self.candidates or self.count)
         if self.choice == "diverse" and most <= self.count:
             raise ValueError(
                 f"has a diverse choice of {self.count} among {most} candidates; name more of these"
             )
+        return self
+
+
+class ContextSettings(ContextChoice):
+    """Which other sentences of its document each sentence is read with (papers/001, section 4)."""
+
+    ranker: str | None = None
+    """What chooses among the candidates: a checkpoint of a ranker, or a reranker of Hugging Face (a folder,
+    or an id such as `castorini/monot5-base-msmarco`). Null: the methods' best, in turn."""
+
+    @model_validator(mode="after")
+    def _scores_are_given(self) -> ContextSettings:
+        if self.minimum and self.ranker is None:
+            raise ValueError("has a minimum of scores without a ranker that gives them")
         return self
 
 

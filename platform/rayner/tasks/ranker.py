@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from rayner.config import ContextSettings, RankerRecipe
-from rayner.config.base import Fraction
-from rayner.config.documents import ContextMethods, NounTagger
+from rayner.config.documents import ContextChoice, ContextMethods
 from rayner.data.batches import tokens_per_batch_of
 from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
@@ -49,20 +48,13 @@ class PairWindow(NamedTuple):
     cut: int
 
 
-class RankerOptions(Options):
+class RankerOptions(ContextChoice, Options):
     """How a ranker chooses the contexts of each sentence of a document, as `ContextSettings`; the defaults
     are the paper's best (section 5.1)."""
 
     methods: ContextMethods = PAPER_METHODS
     count: PositiveInt = 3
-    candidates: PositiveInt = 8
-    minimum: Fraction = 0
-    seed: Annotated[int, Field(ge=0)] = 0
-    choice: Literal["top", "diverse"] = "top"
-    diversity: Fraction = 0.5
-    nouns: NounTagger = "light"
-    lemmas: bool = False
-    case: bool = True
+    candidates: PositiveInt | None = 8
 
     @property
     def settings(self) -> ContextSettings:
