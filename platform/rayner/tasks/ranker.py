@@ -12,7 +12,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from rayner.config import ContextSettings, RankerRecipe
+from rayner.config import RankerRecipe
 from rayner.config.documents import ContextChoice, ContextMethods
 from rayner.data.batches import tokens_per_batch_of
 from rayner.errors import RecipeError
@@ -55,11 +55,6 @@ class RankerOptions(ContextChoice, Options):
     methods: ContextMethods = PAPER_METHODS
     count: PositiveInt = 3
     candidates: PositiveInt | None = 8
-
-    @property
-    def settings(self) -> ContextSettings:
-        """As those of a recipe, whose ranker is the stage's own."""
-        return ContextSettings(**dict(self), ranker="the stage's own")
 
 
 class RankerTask(UnitTask[RankerRecipe]):

@@ -145,7 +145,7 @@ OWN = (
         kind=Pairs(),
         options=RankerOptions,
         stage="contexts",
-        as_stage=lambda predictor, options: ContextStage(options.settings, predictor),  # pyright: ignore
+        as_stage=lambda predictor, options: ContextStage(options, predictor),  # pyright: ignore
     ),
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rayner.config import ContextSettings
+from rayner.config.documents import ContextChoice
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
 from rayner.retrieval.context_choice import diverse
@@ -47,7 +47,7 @@ class ContextStage:
     """Gives each sentence of a document its contexts; a document that has some keeps them.
 
     Args:
-        settings: which; `ranker` is not read.
+        settings: which.
         ranker: a `PairRanker`; None takes the best of each method in turn.
         encode: texts to vectors, for the method `dense`; None takes those of the ranker's encoder.
     """
@@ -55,7 +55,7 @@ class ContextStage:
     whole = True
     names: Sequence[str] = ()
 
-    def __init__(self, settings: ContextSettings, ranker: Any = None, encode: Encode | None = None) -> None:
+    def __init__(self, settings: ContextChoice, ranker: Any = None, encode: Encode | None = None) -> None:
         self._settings = settings
         self._ranker = ranker
         if encode is None:
