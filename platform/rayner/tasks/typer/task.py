@@ -76,8 +76,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
     @cached_property
     def vocabulary(self) -> Mapping[str, int]:
         """The types in their order, and the mentions of each in training."""
-        self.units("train")
-        return self.vocabulary
+        return vocabulary_of(self.recipe, self._found("train", map, None).fine_types)
 
     @property
     def names(self) -> list[str]:
@@ -114,8 +113,9 @@ class TyperTask(CorpusTask[TyperRecipe]):
         return self._windows(document)
 
     def require(self, found: Documents) -> None:
-        """Refuse documents without a mention of any of the types."""
-        if "vocabulary" not in self.__dict__:
+        """Refuse documents without a mention of any of the types, which are known from then on: who asks for
+        them would else read the documents again, in one process."""
+        if "vocabulary" not in vars(self):
             self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
     def unseen(self, found: Documents) -> Sequence[str]:
