@@ -8,21 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BYTES = 1 << 30
-"""Of the states that are kept; those of further windows are computed each time."""
+from rayner.models.kept_tensors import BYTES, KeptTensors
 
 
 class FrozenFeatures:
     """The hidden states of windows by their sub-words.
 
     Each window is encoded alone, so that its states depend neither on its batch nor on when they were
-    computed: a resumed run sees the same.
+    computed: a resumed run sees the same. Beyond so many bytes they are computed each time.
     """
 
     def __init__(self, encode: Callable[[Tensor, Tensor], Tensor], limit: int = BYTES) -> None:
         self._encode = encode
-        self._kept: dict[bytes, Tensor] = {}
-        self._left = limit
+        self._kept = KeptTensors(limit)
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The states of `ids` [B, L], real where `mask`: [B, L, H], 0 elsewhere."""
@@ -39,8 +37,5 @@ class FrozenFeatures:
         with torch.inference_mode(False), torch.no_grad():
             given = ids.clone().unsqueeze(0)
             states = self._encode(given, torch.ones_like(given, dtype=torch.bool))[0]
-        size = states.numel() * states.element_size()
-        if size <= self._left:
-            self._kept[key] = states
-            self._left -= size
+        self._kept.keep(key, states)
         return states

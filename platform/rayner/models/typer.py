@@ -13,10 +13,8 @@ from torch import Tensor, nn
 
 from rayner.config.typer import TyperSettings
 from rayner.models.encoder import Encoder
+from rayner.models.kept_tensors import KeptTensors
 from rayner.models.name_encoder import pool
-
-KeptStates = dict[tuple[bytes, bytes], Tensor]
-"""The hidden states [M, H] of the mentions of windows, by the windows' ids and places."""
 
 
 class TypeTable(NamedTuple):
@@ -82,8 +80,9 @@ class Typer(nn.Module):
         settings: the head, and whether the encoder learns.
         type_encoder: encodes names of types and never learns; None where `text_encoder` does it, as it is.
 
-    `kept` is what an encoder that does not learn has read of dev, which it does once, not in each evaluation;
-    None for one that learns.
+    `kept` is what an encoder that does not learn has read of dev, which it does once, not in each evaluation:
+    the hidden states [M, H] of the mentions of windows, by the windows' ids and places. None for one that
+    learns.
     """
 
     thresholds: Tensor
@@ -107,7 +106,7 @@ class Typer(nn.Module):
             else LabelHead(hidden, types, settings.projection_size)
         )
         self.register_buffer("thresholds", torch.zeros(types))
-        self.kept: KeptStates | None = None if self.is_tuned else {}
+        self.kept = None if self.is_tuned else KeptTensors()
 
     def train(self, mode: bool = True) -> Typer:
         """Encoders that do not learn stay without dropout."""

@@ -20,6 +20,7 @@ from rayner.data.schema import Document, Mention
 from rayner.data.writers.jsonl import write_jsonl
 from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.models.kept_tensors import KeptTensors
 from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.base import Progress
 from rayner.tasks.predict import predict
@@ -172,6 +173,21 @@ def test_an_encoder_that_does_not_learn_reads_dev_once(monkeypatch: pytest.Monke
     monkeypatch.undo()
     assert answers == list(predict(task.predictor(model), DOCUMENTS))
     assert answers != first != right
+
+
+def test_what_is_kept_of_dev_is_bounded() -> None:
+    """The rest is read in each evaluation, and answered alike."""
+    task = typer(model={"train_encoder": False})
+    model = built(task).eval()
+    right = list(predict(task.predictor(model), DOCUMENTS))
+    reads: list[object] = []
+    model.text_encoder.register_forward_hook(lambda *_: reads.append(1))
+    for mentions, times in ((0, 2), (1, 2), (100, 1)):
+        model.kept = KeptTensors(4 * model.text_encoder.hidden_size * mentions)
+        reads.clear()
+        for _ in range(2):
+            assert list(predict(task.scorer(model), DOCUMENTS)) == right
+        assert len(reads) == times
 
 
 def test_an_encoder_that_learns_reads_dev_each_time() -> None:

@@ -18,7 +18,8 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
-from rayner.models.typer import KeptStates, Typer, TypeTable
+from rayner.models.kept_tensors import KeptTensors
+from rayner.models.typer import Typer, TypeTable
 from rayner.tasks.typer.mention_windows import MentionWindow
 
 GRID = np.arange(0.02, 0.981, 0.02)
@@ -83,7 +84,7 @@ class TypePredictor:
         types: Sequence[str],
         table: TypeTable,
         thresholds: Tensor,
-        states: KeptStates | None = None,
+        states: KeptTensors | None = None,
     ) -> None:
         self._states = states
         self._task, self._model, self._table, self._thresholds = task, model.eval(), table, thresholds
@@ -147,13 +148,15 @@ class TypePredictor:
         if self._states is None:
             return self._model.vectors(*self._tensors(windows))
         keys = [(window.ids.tobytes(), window.places.tobytes()) for window in windows]
-        new = [window for key, window in zip(keys, windows, strict=True) if key not in self._states]
+        known = {key: states for key in keys if (states := self._states.get(key)) is not None}
+        new = [(key, window) for key, window in zip(keys, windows, strict=True) if key not in known]
         if new:
-            sizes = [len(window.places) for window in new]
-            read = self._model.states(*self._tensors(new)).split(sizes)
-            for window, states in zip(new, read, strict=True):
-                self._states[window.ids.tobytes(), window.places.tobytes()] = states
-        return self._model.head.mentions(torch.cat([self._states[key] for key in keys]))
+            sizes = [len(window.places) for _, window in new]
+            read = self._model.states(*self._tensors([window for _, window in new])).split(sizes)
+            for (key, _), states in zip(new, read, strict=True):
+                known[key] = states
+                self._states.keep(key, states)
+        return self._model.head.mentions(torch.cat([known[key] for key in keys]))
 
     def _tensors(self, windows: Sequence[MentionWindow]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Ids and mask [B, L], row and place [M] of each mention, on the model's device."""
