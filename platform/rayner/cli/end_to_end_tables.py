@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.linking_tables import titled
-from rayner.cli.printing import percent, visible
+from rayner.cli.printing import percent, percents, visible
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 
 
@@ -81,4 +81,4 @@ def _table(first: str, *others: str) -> Table:
 
 
 def _interval(pair: Sequence[float] | None) -> str:
-    return "" if pair is None else f"{100 * pair[0]:.1f} to {100 * pair[1]:.1f}"
+    return "" if pair is None else percents(pair)

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rayner.cli.printing import percent, visible
+from rayner.cli.printing import percent, percents, visible
 
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
@@ -37,9 +37,7 @@ def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
     interval = (metrics.get("intervals") or {}).get("top1")
     nil = [f"{name} {percent(metrics[key])}" for key, name in _NIL.items() if metrics.get(key) is not None]
     lines = [
-        "95 % interval of top 1: {:.1f} to {:.1f}".format(*(100 * end for end in interval))
-        if interval
-        else "",
+        f"95 % interval of top 1: {percents(interval)}" if interval else "",
         _denominator(metrics),
         f"NIL: {', '.join(nil)}" if nil else "",
         f"mistakes: {', '.join(mistakes)}" if mistakes else "",

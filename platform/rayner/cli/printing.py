@@ -57,6 +57,12 @@ def percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{100 * fraction:.1f}"
 
 
+def percents(interval: Sequence[float]) -> str:
+    """The ends of an interval of fractions."""
+    low, high = interval
+    return f"{percent(low)} to {percent(high)}"
+
+
 class _Visible(logging.Formatter):
     """Lines of a log, which name types and documents of whatever was read."""
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
-from rayner.cli.printing import percent, print_summary, visible
+from rayner.cli.printing import percent, percents, print_summary, visible
 from rayner.metrics.shown import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
@@ -103,7 +103,7 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     if left_out := len(per_type) - len(shown):
         notes.append(f"the {len(shown)} types with most mentions; --json has the {left_out:,} others too")
     if interval := metrics.get("intervals", {}).get("f1"):
-        notes.append("95 % interval of F1: {} to {}".format(*map(percent, interval)))
+        notes.append(f"95 % interval of F1: {percents(interval)}")
     if (error := metrics.get("calibration_error")) is not None:
         notes.append(f"expected calibration error of the scores: {percent(error)}")
     table.caption = "\n".join(notes) or None

@@ -11,6 +11,7 @@ import pytest
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, CorpusError
+from rayner.runtime import answers
 from rayner.runtime.corpora import rank as module
 from rayner.runtime.corpora.convert import convert
 from rayner.runtime.corpora.rank import rank
@@ -62,7 +63,7 @@ def test_a_document_without_words_comes_last(
     # The entropy of a narrow Gaussian is below 0, the score of a document of which there is nothing to say.
     certain = [Uncertainty(0.0, 0), Uncertainty(-2.0, 3), Uncertainty(-1.0, 3)]
     monkeypatch.setattr(
-        module, "_answers", lambda _, documents: [certain[n] for n, _ in enumerate(documents)]
+        module, "answers_here", lambda _, documents: [certain[n] for n, _ in enumerate(documents)]
     )
     documents = [Document("void", ""), Document("sure", "Ada slept well."), Document("less", "Zorn saw Qwx.")]
     write_jsonl(documents, tmp_path / "in/a.jsonl")
@@ -113,7 +114,7 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
 def test_an_actor_ranks_as_this_process(
     checkpoint: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "each_on_actors", each_pickled)
+    monkeypatch.setattr(answers, "each_on_actors", each_pickled)
     one, other = rank([texts], checkpoint), rank([texts], checkpoint, workers=1)
     assert {**other, "seconds": 0} == {**one, "seconds": 0}
 

@@ -17,6 +17,7 @@ from rayner.cli.tables import print_evaluation
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.parquet import write_parquet
 from rayner.errors import InputError
+from rayner.runtime import answers
 from rayner.runtime.evaluation import evaluate as module
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
@@ -105,9 +106,9 @@ def test_workers_answer_the_same(
         assert all(folder.is_dir() for folder in held)
         return map(pickle.loads(pickle.dumps(load))(), parts)
 
-    monkeypatch.setattr(module, "each_on_actors", each)
+    monkeypatch.setattr(answers, "each_on_actors", each)
     monkeypatch.setattr(module, "parallel_map", mapped)
-    monkeypatch.setattr(module, "PART", 2)
+    monkeypatch.setattr(answers, "PART", 2)
     found = evaluate(folder / "pipeline.yaml", folder / "gold.parquet", device="cpu", workers=2)
     assert found["end_to_end"] == evaluated[1]["end_to_end"]
     assert (None, 1) in read

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from rayner.config import BaseRecipe
 from rayner.data.readers import Reject, find_units, read_unit
@@ -21,20 +19,18 @@ from rayner.errors import CheckpointError, CorpusError
 from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json_lines
 from rayner.files.working import worked_on
-from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.actors import needs_of_worker
+from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.corpora.distinct import Distinct
 from rayner.runtime.progress import track
 from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
-from rayner.tasks.predict import has_spare_core, predict
 from rayner.tasks.registry import train_task
 from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
 REJECTS = "rejects.jsonl"
-PART = 64
-"""Documents that an actor is given at once."""
 FIRST = 10
 """Documents that the summary shows."""
 
@@ -86,16 +82,12 @@ def _rank(
     checkpoint = checkpoint_in(checkpoint, "mentions")
     recipe = _check_checkpoint(checkpoint)
     corpus = _Corpus(paths, format)
+    load = partial(_predictor, checkpoint)
     if workers:
-        documents, needs = iter(corpus), needs_of_worker(recipe.scaling)
-        parts = iter(lambda: list(islice(documents, PART)), [])
-        found = list(
-            chain.from_iterable(
-                each_on_actors(partial(_scorer, checkpoint), parts, workers, needs, [checkpoint])
-            )
-        )
+        answers = answers_of_actors(load, corpus, workers, needs_of_worker(recipe.scaling), [checkpoint])
     else:
-        found = list(_answers(_predictor(checkpoint), corpus))
+        answers = answers_here(load(), corpus)
+    found: list[Uncertainty] = list(answers)
     if not found:
         first = corpus.rejects[0] if corpus.rejects else Reject(str(paths[0]), "no documents in it", "")
         raise CorpusError(first.where, first.what, first.hint or "name a corpus or texts")
@@ -151,16 +143,6 @@ def _predictor(checkpoint: Path) -> UncertaintyPredictor:
     loaded = load_checkpoint(checkpoint)
     task: Any = loaded.task
     return UncertaintyPredictor(task, loaded.model)
-
-
-def _answers(predictor: UncertaintyPredictor, documents: Any) -> Iterator[Uncertainty]:
-    with torch.no_grad():
-        yield from predict(predictor, documents, ahead=has_spare_core())
-
-
-def _scorer(checkpoint: Path) -> Callable[[Sequence[Document]], list[Uncertainty]]:
-    predictor = _predictor(checkpoint)
-    return lambda documents: list(_answers(predictor, documents))
 
 
 def _guard(out: Path) -> None:

@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
 from rayner.errors import InputError
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
-from rayner.runtime.actors import each_on_actors, needs_of_worker
+from rayner.runtime.actors import needs_of_worker
+from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.evaluation.evaluation_folder import (
     OUTCOMES,
     check_folder,
@@ -30,15 +28,11 @@ from rayner.runtime.evaluation.evaluation_folder import (
 from rayner.runtime.evaluation.learned_from import learned_from
 from rayner.runtime.model_memory import held_by
 from rayner.runtime.parallel import parallel_map
-from rayner.tasks.base import Predictor
 from rayner.tasks.end_to_end import evaluate_end_to_end, without_answers
 from rayner.tasks.kinds.base import Kind
 from rayner.tasks.kinds.documents import Documents
-from rayner.tasks.predict import has_spare_core, predict, stages_of
+from rayner.tasks.predict import stages_of
 from rayner.tasks.stages import Pipeline, PipelineSettings, read_pipeline
-
-PART = 64
-"""Items that an actor is given at once."""
 
 log = logging.getLogger(__name__)
 
@@ -183,14 +177,10 @@ class _Work:
     ) -> Iterator[Any]:
         """The answers of a predictor, which is what `part_of` takes of the pipeline."""
         if not self.workers:
-            yield from _answers(predictor, items)
-            return
-        given = iter(items)
-        parts = iter(lambda: list(islice(given, PART)), [])
-        load = partial(_answerer, self.settings, self.device, part_of)
+            return answers_here(predictor, items)
+        load = partial(_loaded, self.settings, self.device, part_of)
         needs, held = needs_of_worker(self.recipe.scaling), held_by(self.settings.stages)
-        for part in each_on_actors(load, parts, self.workers, needs, held, self.device):
-            yield from part
+        return answers_of_actors(load, items, self.workers, needs, held, self.device)
 
 
 def _whole(pipeline: Pipeline) -> Any:
@@ -201,13 +191,5 @@ def _after_mentions(pipeline: Pipeline) -> Any:
     return pipeline.after_mentions
 
 
-def _answers(predictor: Predictor[Any, Any, Any, Any], items: Iterable[Any]) -> Iterator[Any]:
-    with torch.no_grad():
-        yield from predict(predictor, items, ahead=has_spare_core())
-
-
-def _answerer(
-    settings: PipelineSettings, device: str | None, part_of: Callable[[Pipeline], Any]
-) -> Callable[[Sequence[Any]], list[Any]]:
-    predictor = part_of(settings.pipeline(device))
-    return lambda items: list(_answers(predictor, items))
+def _loaded(settings: PipelineSettings, device: str | None, part_of: Callable[[Pipeline], Any]) -> Any:
+    return part_of(settings.pipeline(device))
