@@ -30,8 +30,8 @@ class UnitTask(EncoderTask[R]):
     def units(
         self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
     ) -> Sequence[Unit]:
-        """As `TrainTask.units`."""
+        """As `EncoderTask.units`."""
 
     @abstractmethod
     def read(self, unit: Unit) -> Iterable[Any]:
-        """As `TrainTask.read`."""
+        """As `EncoderTask.read`."""
