@@ -204,6 +204,7 @@ def test_rank_orders_documents_by_what_a_checkpoint_does_not_know(run, examples,
     lines = (tmp_path / "ranked/ranking.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["document_id"] for line in lines} == {d.document_id for d in documents}
     assert [json.loads(line) for line in lines[:10]] == result["first"]
-    status, printed, err = run(*arguments)
+    status, printed, err = run(*arguments, "--out", tmp_path / "ranked")
     assert status == 0, err
     assert printed.splitlines()[0].split()[2] == result["first"][0]["document_id"]
+    assert f" {tmp_path / 'ranked' / 'ranking.jsonl'}\n" in printed

@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rayner.config import CorpusSettings
+from rayner.errors import CorpusError
+from rayner.tasks.splits import change_of, document_units
 from tests.whole_corpora import split_documents
 
 
@@ -47,3 +51,17 @@ def test_the_types_of_a_dictionary_are_those_of_the_recipe_too(tmp_path: Path) -
     (document,) = split_documents(settings, "train")
     assert [m.type for m in document.mentions] == ["PLACE", "PER"]
     assert document.annotated_types == ("PLACE", "PER")
+
+
+def test_what_cannot_be_read_of_a_corpus_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "train.jsonl"
+    path.touch()
+    corpus = CorpusSettings(train=(str(path),))
+    with pytest.raises(CorpusError, match=r"train\.jsonl: an empty file"):
+        document_units(corpus, "train", change_of(corpus, "train"))
+    assert not caplog.text
+    path.write_text('{"text": "Ulm"}\n{"text": 3}\n')
+    assert document_units(corpus, "train", change_of(corpus, "train")).units
+    assert "1 documents or mentions cannot be read" in caplog.text

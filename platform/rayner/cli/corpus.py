@@ -11,6 +11,7 @@ from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Worke
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
+from rayner.files.uris import with_uris
 
 app = typer.Typer(
     help="Convert, check, label, resolve and rank corpora; rows for a context ranker.", no_args_is_help=True
@@ -333,6 +334,6 @@ def rank(
         for row in result.pop("first"):
             name = visible(row["document_id"], True)
             print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({row['words']} words)")
-        print_summary(result)
+        print_summary(result if out is None else {**result, "ranking": with_uris(str(out / "ranking.jsonl"))})
 
     print_result(result, as_json, show)

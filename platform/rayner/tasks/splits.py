@@ -287,7 +287,8 @@ def _tell_of_scans(
 ) -> None:
     """Say how much cannot be read, and what comes first."""
     rejected = sum(found.rejected for found in scans) + len(kept.clashes)
-    if not rejected:
+    # Of a corpus that is one fault the error says the same.
+    if not rejected or (rejected == 1 and not any(len(found.table) for found in scans)):
         return
     where, what, _ = next((found.first for found in scans if found.first), None) or _clash(
         parts, scans, int(kept.clashes[0]), int(kept.owners[0])

@@ -123,6 +123,8 @@ def test_files_of_another_kind_are_named_where_they_are_left_aside(
     assert len(find_units([tmp_path / "labelled", tmp_path / "raw"])) == 1
     assert f"left aside, as no jsonl: {tmp_path / 'raw/b.txt'}" in caplog.text
     caplog.clear()
+    find_units([tmp_path / "labelled", tmp_path / "raw"])
+    assert not caplog.text, "said once"
     assert len(find_units(tmp_path / "labelled")) == 1
     assert not caplog.text
 

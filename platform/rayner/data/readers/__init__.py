@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from rayner.data.readers.base import Reading, Reject, Unit
 from rayner.data.readers.detect import (
@@ -48,8 +49,13 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     for name, group in groups.items():
         if aside := other_files(group, name):
             more = f" and {len(aside) - 1} more files" if len(aside) > 1 else ""
-            log.warning("left aside, as no %s: %s%s", name, with_uris(str(aside[0])), more)
+            _say_once(f"left aside, as no {name}: {with_uris(str(aside[0]))}{more}")
     return _units(groups)
+
+
+@cache
+def _say_once(message: str) -> None:
+    log.warning(message)
 
 
 def find_parts(unit: Unit) -> list[Unit]:
