@@ -140,6 +140,9 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
     replaced("training.train", "train", interrupt)
     status, _, told = run("train", recipe, "--out", tmp_path / "run")
     assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
+    replaced("corpora.resolve", "resolve_texts", interrupt)
+    status, _, told = run("corpus", "resolve", tmp_path, "--resolver", "rules", "--out", tmp_path / "chains")
+    assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
 
 
 def test_the_working_directory_does_not_matter(root, tmp_path):

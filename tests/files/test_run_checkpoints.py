@@ -12,6 +12,8 @@ from rayner.errors import CheckpointError, InputError
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.sources import locate
 from rayner.runtime.linking import indexes
+from rayner.runtime.run_folder import SWEEP
+from rayner.runtime.sweeps.winner import WINNER
 from rayner.tasks.checkpoint import load_checkpoint, version_of
 from rayner.tasks.stages import read_pipeline
 from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder, write_entities
@@ -74,3 +76,10 @@ def test_a_run_that_has_no_checkpoint_yet_says_how_to_go_on(tmp_path: Path) -> N
     written(begun, "last/checkpoint.json")
     with pytest.raises(CheckpointError, match=rf"or name {begun / 'last'}, its last state$"):
         checkpoint_of(begun)
+
+
+def test_a_sweep_says_which_of_its_runs_to_name(tmp_path: Path) -> None:
+    sweep = written(tmp_path / "sweep", SWEEP, f"{WINNER}/best/checkpoint.json")
+    with pytest.raises(CheckpointError, match=rf"is a sweep, not a checkpoint; name .* {sweep / WINNER}$"):
+        checkpoint_of(sweep)
+    assert checkpoint_of(sweep / WINNER) == sweep / WINNER / "best"

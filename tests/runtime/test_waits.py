@@ -108,7 +108,10 @@ def test_a_sweep_whose_trials_have_no_room_is_refused_in_time(
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused) as caught:
         sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", settings)
     assert "\n" not in str(caught.value)
-    assert "waiting for room for a trial (1 CPU); free are 0 of 4 CPU" in caplog.text
+    assert (
+        "waiting for room for a trial (1 CPU), or for its process to start; free are 0 of 4 CPU"
+        in caplog.text
+    )
     assert [*(tmp_path / "sweep/trials").glob("*/outcome.json")] == []
 
 

@@ -26,6 +26,7 @@ from rayner.cli.train import train
 from rayner.cli.tune import tune
 
 _RESUMED = ("train", "tune", "annotate")
+_RESUMED_OF_CORPUS = ("convert", "label", "contexts", "resolve")
 
 app = typer.Typer(
     help="Find, type and link the entities of texts; train every part of that on your own data.",
@@ -73,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with errors_as_status():
         status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:
-        hint = "; the same command continues from here" if arguments[0] in _RESUMED else ""
+        is_resumed = arguments[0] in _RESUMED or (
+            arguments[0] == "corpus" and not {*arguments[1:2]}.isdisjoint(_RESUMED_OF_CORPUS)
+        )
+        hint = "; the same command continues from here" if is_resumed else ""
         fail(f"interrupted{hint}", INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)

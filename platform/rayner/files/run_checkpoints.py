@@ -12,13 +12,15 @@ MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
 BEST, LAST = "best", "last"
 LOG = "log.jsonl"
+_SWEEP, _WINNER = "sweep.json", "winner"
+"""What tells that a folder is a sweep, and its folder with the run of the best settings."""
 
 
 def checkpoint_of(path: str | os.PathLike[str]) -> Path:
     """The checkpoint that a path or URI names: `best` in the folder of a run, anything else as it is.
 
     Raises:
-        CheckpointError: the folder is a run that has no `best` yet.
+        CheckpointError: the folder is a run that has no `best` yet, or a sweep, which has several.
         InputError, StorageError: as `rayner.files.fetching.is_there`.
     """
     path = Path(path)
@@ -32,4 +34,7 @@ def checkpoint_of(path: str | os.PathLike[str]) -> Path:
         if is_there(path / LAST / MANIFEST):
             hint += f", or name {path / LAST}, its last state"
         raise CheckpointError(str(path), what, hint)
+    if is_there(path / _SWEEP):
+        hint = f"name the run of its best settings, {path / _WINNER}"
+        raise CheckpointError(str(path), "is a sweep, not a checkpoint", hint)
     return path

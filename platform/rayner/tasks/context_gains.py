@@ -109,7 +109,7 @@ def check_extractor(checkpoint: Checkpoint) -> tuple[DocumentTask[Any], KnowsGol
     where = str(checkpoint.folder)
     extractor = checkpoint.predictor()
     if not isinstance(extractor, KnowsGold):
-        what = f"holds a {checkpoint.recipe.task}, which finds no mentions"
+        what = f"is of the task {checkpoint.recipe.task}, which does not say how probable given mentions are"
         raise CheckpointError(where, what, "name the checkpoint of a recognizer or a tagger")
     # What knows gold mentions was made by a task over documents.
     task = cast("DocumentTask[Any]", checkpoint.task)

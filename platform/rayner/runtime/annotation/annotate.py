@@ -35,6 +35,8 @@ SECONDS_BETWEEN_CHECKS = 20.0
 SMALL_BYTES = 2**18
 """Inputs below this are annotated faster in this process than Ray starts."""
 
+_BRING = "give rows with `mentions`, or a pipeline file with a recognizer or a tagger before it"
+
 log = logging.getLogger(__name__)
 
 
@@ -136,6 +138,8 @@ def annotate(
         used = _run(source, additions, output, annotator, asked_pool, speed, check_writer)
         check_writer()
         counts = finish(output, len(shards_of(additions)))
+        if isinstance(source, PipelineSettings) and not source.finds_mentions and not counts["mentions"]:
+            log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
         first = counts["first_reject"]
         if not counts["documents"]:
             output.place.below(WORK).delete()

@@ -240,7 +240,8 @@ class WaitsForRoom(Callback):
             self._waiting = None
             return
         if self._waiting is None:
-            wanted, missing = f"room for {self._shown}", f"no node has had room for {self._shown}"
+            wanted = f"room for {self._shown}, or for its process to start"
+            missing = f"no node has had room for {self._shown}"
             self._waiting = waiting(wanted, missing)
         next(self._waiting)
 
