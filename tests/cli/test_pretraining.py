@@ -22,10 +22,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_evaluate_annotate_and_serve_end_with_2_and_a_hint(run, folder, tmp_path):
     best, corpus = folder / "run" / "best", folder / "dev.jsonl"
     (tmp_path / "serve.yaml").write_text(f"checkpoint: {best}\n")
+    (tmp_path / "pipeline.yaml").write_text(f"stages: [{{checkpoint: {best}}}]\n")
     said = "which has nothing to answer; train another task with it as its `encoder`"
     for arguments in (
         ("evaluate", best, corpus),
         ("predict", best, "Ada slept."),
+        ("predict", tmp_path / "pipeline.yaml", "Ada slept."),
         ("annotate", best, corpus, "--out", tmp_path / "out", "--workers", "0"),
         ("serve", tmp_path / "serve.yaml"),
     ):

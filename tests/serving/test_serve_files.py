@@ -24,7 +24,7 @@ from rayner.serving.application_settings import (
 )
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
 from rayner.serving.launch import Served, _wait, checked, serve_forever
-from rayner.serving.listening import own_port
+from rayner.serving.listening import checked_prefix, own_port
 from tests.serving.checkpoints import recognizer_folder
 
 
@@ -228,10 +228,17 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
     assert scaled["backpressure_config"] == {"status_code": 503, "retry_after_s": 1}
 
 
-@pytest.mark.parametrize("prefix", ["genes", "/genes/", "/{genes}", "/a?b", "/a b", "//a", "", "/-/x"])
+@pytest.mark.parametrize(
+    "prefix", ["genes", "/genes/", "/{genes}", "/a?b", "/a b", "//a", "", "/-/x", "/a/../b"]
+)
 def test_a_prefix_that_is_none_is_told_before_ray_starts(tmp_path: Path, prefix: str) -> None:
     with pytest.raises(InputError, match="--route-prefix"):
         serve_forever(tmp_path / "serve.yaml", route_prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["/", "/genes-2", "/a/b", "/genes:v1", "/gènes", "/..a"])
+def test_a_prefix_may_hold_what_a_path_may(prefix: str) -> None:
+    assert checked_prefix(prefix) == prefix
 
 
 def test_a_name_that_is_none_is_told_before_ray_starts(tmp_path: Path) -> None:

@@ -109,6 +109,14 @@ def test_a_boolean_is_no_number(folder: Path, stage: str, option: str) -> None:
         read_pipeline(path)
 
 
+def test_options_that_do_not_go_together_are_those_of_the_stage(folder: Path) -> None:
+    path = folder / "pipeline.yaml"
+    stage = {"checkpoint": "contexts", "methods": ["bm25"], "candidates": 2, "choice": "diverse"}
+    path.write_text(yaml.safe_dump({"stages": [stage]}))
+    with pytest.raises(RecipeError, match=r"stages\.0: has a diverse choice of 3 among 2 candidates"):
+        read_pipeline(path)
+
+
 @pytest.mark.parametrize(
     ("name", "what"), [("a\0b", r"stages.0.checkpoint: .* is no path"), ("\ud800", r"yaml:1: .*surrogate")]
 )

@@ -30,8 +30,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    def idle(self) -> Mapping[str, str]:
-        """The keys that others of them leave without effect, dotted, each with why."""
+    def without_effect(self) -> Mapping[str, str]:
+        """The keys that other settings leave without effect, dotted, each with why."""
         return {}
 
     @field_validator("*", mode="before")

@@ -30,8 +30,8 @@ class MaskingSettings(Settings):
     token_rate: Fraction = 0.15
     """The fraction of sub-words that masked language modelling is to predict (Devlin et al. 2019)."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         return {"mention_rate": "masking.mentions is none"} if self.mentions == "none" else {}
 
 
@@ -79,8 +79,8 @@ class ChainsRecipe(BaseRecipe):
     loss: ChainLossSettings = ChainLossSettings()
     training: StoryTraining = StoryTraining()
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         no_mlm = {"masking.token_rate": "loss.mlm_weight is 0"}
         no_contrast = {"loss.temperature": "loss.contrast_weight is 0"}
         return {

@@ -109,8 +109,8 @@ class CorpusSettings(Settings):
     """For paths as written in `train` or `dev`: the types of the recipe that they were annotated for. Others
     are annotated for all, unless their documents say otherwise."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         return {} if self.dictionary else {"labels": "corpus.dictionary is not set"}
 
     @model_validator(mode="after")
@@ -174,7 +174,7 @@ class ContextChoice(Settings):
     candidates: PositiveInt | None = None
     """Sentences that each method proposes. Null: as many as `count`."""
     minimum: Fraction = 0
-    """The score that a context must have; needs `ranker`."""
+    """The score of a ranker that a context must have."""
     choice: Literal["top", "diverse"] = "top"
     """`top` takes the most relevant candidates; `diverse` takes one for each name of the sentence that
     candidates have, then those that say something else than the contexts before them. It needs more
@@ -191,12 +191,11 @@ class ContextChoice(Settings):
     case: bool = True
     """Whether words that differ in case differ, for `bm25` and `same_noun`."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         methods, nouns = set(self.methods), "same_noun" in self.methods
         why = "context.methods has no method that reads it"
         return {
-            **({} if nouns or self.choice == "diverse" else {"nouns": why}),
             **({} if nouns else {"lemmas": why}),
             **({} if methods & {"bm25", "same_noun"} else {"case": why}),
             **({} if methods & {"random", "same_noun"} else {"seed": why}),

@@ -49,7 +49,7 @@ class GaussianRecipe(DocumentRecipe):
     support_words: Annotated[int, Field(ge=1)] = 4096
     """Words of dev that are held as neighbours, at most."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         has_dev = self.corpus.dev or self.corpus.dev_fraction
         return {} if has_dev else {"support_words": "the recipe has no dev"}

@@ -274,6 +274,9 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         return RecipeError(place, f"{given!r:.60} is no list", hint)
     what, given = first["msg"].removeprefix("Value error, "), first["input"]
     if first["type"] != "value_error" and isinstance(given, (str, int, float)):
+        if first["type"].endswith(("_parsing", "_from_float")):
+            # What follows says how it was tried.
+            what = what.partition(",")[0]
         what += f", not {given!r:.60}"
     return RecipeError(place, what)
 

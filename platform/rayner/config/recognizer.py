@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -92,10 +91,6 @@ class SpanDecoding(Settings):
     """How much the margin of the start counts in that of a mention; what is left counts for the span."""
     end_weight: Fraction = 0
     """How much the margin of the end counts."""
-
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
-        return {"flat": "decoding.overlap is nested"} if self.overlap == "nested" else {}
 
     @property
     def span_weight(self) -> float:

@@ -128,8 +128,8 @@ class MiningSettings(Settings):
     negative_scale: Rate = 50.0
     """Of `multi_similarity`: the weight of negatives."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         read: dict[str, tuple[str, ...]] = {
             "margin": ("batch_all", "batch_hard", "hybrid", "multi_similarity"),
             "distance": ("batch_all", "batch_hard", "hybrid"),

@@ -38,8 +38,8 @@ class TyperSettings(Settings):
     dropout: Fraction = 0.1
     """Within the encoder, and before the head."""
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         return {"projection_size": "model.head is linear"} if self.head == "linear" else {}
 
 
@@ -50,16 +50,13 @@ class TypeDecoding(Settings):
     """`fixed` at `value`; `tuned`, the one for all types that is best on dev; `per_type`, the best of each
     type on dev."""
     value: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """The threshold `fixed`."""
+    """The threshold `fixed`. Of the others: the one that wins between equals, and that of a type that dev
+    lacks."""
     always_best: bool = True
     """Also take the most probable type, whatever its probability."""
     hierarchy: Literal["add_parents", "drop_orphans", "none"] = "add_parents"
     """Makes `/person/artist` and `/person` consistent: by adding the types above, or by dropping what lies
     below a type that is not found."""
-
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
-        return {} if self.threshold == "fixed" else {"value": f"decoding.threshold is {self.threshold}"}
 
 
 class TyperRecipe(BaseRecipe):
@@ -81,8 +78,8 @@ class TyperRecipe(BaseRecipe):
     decoding: TypeDecoding = TypeDecoding()
     training: DocumentTraining = DocumentTraining()
 
-    def idle(self) -> Mapping[str, str]:
-        """As `Settings.idle`."""
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
         listed = self.types or self.type_list is not None
         return {"min_count": "the types are listed"} if listed else {}
 

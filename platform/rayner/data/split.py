@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rayner.data.schema import Document, story_of
-from rayner.data.string_hashes import place_of
+from rayner.data.string_hashes import fraction_of
 from rayner.errors import CorpusError
 
 KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64()), ("text", pa.binary(16))])
@@ -35,7 +35,7 @@ def split_keys(documents: Sequence[Document], seed: int = 0) -> pa.Table:
     """A row of `KEY_SCHEMA` for each document."""
     columns = {
         "document_id": [d.document_id.encode(errors="replace").decode() for d in documents],
-        "place": [place_of(f"{seed}:{story_of(d)}") for d in documents],
+        "place": [fraction_of(f"{seed}:{story_of(d)}") for d in documents],
         "text": [hash_of_text(d) if d.group is None and d.text.strip() else None for d in documents],
     }
     return pa.table(columns, schema=KEY_SCHEMA)

@@ -10,7 +10,7 @@ def number_of(text: str) -> int:
     return int.from_bytes(_digest(text), signed=True)
 
 
-def place_of(text: str) -> float:
+def fraction_of(text: str) -> float:
     """A number in [0, 1)."""
     return int.from_bytes(_digest(text)) / 2**64
 

@@ -21,8 +21,8 @@ class KeptTensors:
         return self._kept.get(key)
 
     def keep(self, key: Hashable, value: Tensor) -> None:
-        """Keep a tensor if there is room."""
+        """Keep a copy of a tensor if there is room: a part of a larger one would keep all of that."""
         size = value.numel() * value.element_size()
         if size <= self._left and key not in self._kept:
-            self._kept[key] = value
+            self._kept[key] = value.clone()
             self._left -= size

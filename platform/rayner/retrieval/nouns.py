@@ -36,7 +36,7 @@ _ENDINGS = ("tion", "sion", "ness", "ment", "ship", "hood", "ism", "ance", "ence
 
 
 def noun_tagger(
-    name: NounTagger = "light", lemmas: bool = False, model: str = SPACY_MODEL
+    name: NounTagger = "light", lemmas: bool = False, model: str = SPACY_MODEL, where: str = "nouns"
 ) -> tuple[str, Tagger]:
     """A tagger and its name; `auto` is the first of spaCy, NLTK and light whose models are installed.
 
@@ -46,6 +46,7 @@ def noun_tagger(
     Args:
         lemmas: give base forms in place of the words as written.
         model: a pipeline of spaCy.
+        where: the setting that names the tagger.
 
     Raises:
         InputError: the tagger or its model is not installed.
@@ -58,9 +59,9 @@ def noun_tagger(
                 continue
         return "light", partial(light_nouns, lemmas=lemmas)
     if name == "spacy":
-        return name, partial(_spacy_nouns, _load_spacy(model), lemmas=lemmas)
+        return name, partial(_spacy_nouns, _load_spacy(model, where), lemmas=lemmas)
     if name == "nltk":
-        return name, partial(_nltk_nouns, _load_nltk(lemmas), lemmas=lemmas)
+        return name, partial(_nltk_nouns, _load_nltk(lemmas, where), lemmas=lemmas)
     return name, partial(light_nouns, lemmas=lemmas)
 
 
@@ -136,13 +137,13 @@ def _singular(word: str) -> str:
     return word
 
 
-def _load_spacy(model: str) -> Any:
+def _load_spacy(model: str, where: str) -> Any:
     try:
         spacy: Any = importlib.import_module("spacy")
         return spacy.load(model, exclude=["parser", "ner"])
     except (ImportError, OSError):
         hint = f"pip install spacy, then python -m spacy download {model}"
-        raise InputError("context.nouns", f"spaCy with the pipeline {model} is not installed", hint) from None
+        raise InputError(where, f"spaCy with the pipeline {model} is not installed", hint) from None
 
 
 def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool) -> list[list[str]]:
@@ -154,7 +155,7 @@ def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool
     ]
 
 
-def _load_nltk(lemmas: bool) -> Any:
+def _load_nltk(lemmas: bool, where: str) -> Any:
     needed = [NLTK_TAGGER, *(["corpora/wordnet"] if lemmas else [])]
     try:
         nltk: Any = importlib.import_module("nltk")
@@ -163,7 +164,7 @@ def _load_nltk(lemmas: bool) -> Any:
     except (ImportError, LookupError):
         names = " ".join(resource.rpartition("/")[2] for resource in needed)
         hint = f"pip install nltk, then python -m nltk.downloader {names}"
-        raise InputError("context.nouns", f"NLTK with {names} is not installed", hint) from None
+        raise InputError(where, f"NLTK with {names} is not installed", hint) from None
     return nltk
 
 

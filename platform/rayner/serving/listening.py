@@ -14,7 +14,8 @@ from rayner.errors import InputError
 from rayner.files.locks import taken
 from rayner.serving.application_settings import HttpSettings
 
-_PREFIX = re.compile(r"/|(/[\w.~-]+)+", re.ASCII)
+_PREFIX = re.compile(r"/|(/(?!\.{1,2}(/|$))[^\s/?#%\\]+)+")
+"""As a server sees it, with `%` decoded; `.` and `..` never get there."""
 
 
 def checked_name(name: str) -> str:

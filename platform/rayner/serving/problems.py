@@ -98,8 +98,8 @@ def _hint(error: HTTPException) -> str:
     match error.status_code:
         case 404:
             return "/docs shows the paths"
-        case 405:
-            return f"send {(error.headers or {})['Allow']}"
+        case 405 if error.headers:
+            return f"send {error.headers['Allow']}"
         case _:
             return ""
 

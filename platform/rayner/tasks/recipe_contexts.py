@@ -92,7 +92,7 @@ class SentenceContexts:
         return {
             **self._settings.model_dump(mode="json", exclude={"ranker"}),
             "ranker": None if self.ranker is None else digest_of_ranker(self.ranker),
-            "nouns": noun_tagger(self._settings.nouns)[0],
+            "nouns": noun_tagger(self._settings.nouns, where="context.nouns")[0],
             "encoder": weights_digest(self._encoder) if self._is_dense else None,
         }
 

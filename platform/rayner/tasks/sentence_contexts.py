@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rayner.config.documents import ContextChoice
+from rayner.config.documents import ContextChoice, ContextSettings
 from rayner.data.schema import Context, Document
 from rayner.data.sentences import sentences_of
 from rayner.retrieval.context_choice import diverse
@@ -60,13 +60,14 @@ class ContextStage:
         self._ranker = ranker
         if encode is None:
             encode = getattr(ranker, "sentence_vectors", None)
+        where = "context.nouns" if isinstance(settings, ContextSettings) else "nouns"
         if settings.choice == "diverse":
-            self._nouns = noun_tagger(settings.nouns)[1]
+            self._nouns = noun_tagger(settings.nouns, where=where)[1]
         self._methods = context_methods(
             settings.methods,
             seed=settings.seed,
             case=settings.case,
-            nouns=noun_tagger(settings.nouns, settings.lemmas)[1]
+            nouns=noun_tagger(settings.nouns, settings.lemmas, where=where)[1]
             if "same_noun" in settings.methods
             else None,
             encode=encode,

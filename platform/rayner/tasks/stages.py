@@ -337,13 +337,16 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     checkpoint = checkpoint_of(named)
     recipe = read_recipe(checkpoint)
     record = task_of(recipe)
+    if not record.answers:
+        raise nothing_to_answer(checkpoint, record)
     if record.stage is None:
         raise RecipeError(where, f"a {recipe.task} is no stage of a pipeline", "leave it out")
     try:
         others = {k: v for k, v in value.items() if k not in ("checkpoint", "context")}
         options = record.options.of(others, recipe.task)
     except InputError as error:
-        raise RecipeError(f"{where}.{error.where}", error.what, error.hint) from None
+        place = where if error.where == "options" else f"{where}.{error.where}"
+        raise RecipeError(place, error.what, error.hint) from None
     context = None
     if "context" in value:
         context = read_stage_contexts(value["context"], f"{where}.context", folder, recipe)

@@ -42,3 +42,14 @@ def test_a_page_begins_with_what_the_task_is_judged_by(tmp_path, metrics, tiles,
     assert f">{curve}</text>" in page
     assert ">top 1</text>" not in page
     assert "25% of the training documents" in page
+
+
+@pytest.mark.parametrize("section", ["mentions", "pairs"])
+def test_a_part_that_was_held_out_is_named(tmp_path, section):
+    run = tmp_path / "run"
+    (run / "best").mkdir(parents=True)
+    (run / "recipe.yaml").write_text(f"task: any\n{section}: {{train: [a], dev_fraction: 0.25}}\n")
+    (run / "best" / "metrics.json").write_text('{"top1": 0.5}')
+    page = report(run).read_text()
+    assert f"{section}, dev" in page
+    assert "25% of those of train" in page

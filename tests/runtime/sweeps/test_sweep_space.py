@@ -45,6 +45,15 @@ def unordered():
     return {"training.epochs": {1, 2}}
 def together():
     return {"windows.length": [16, 512], "windows.overlap": [4, 128]}
+def amid_others():
+    keys = "epochs evaluations_per_epoch patience checkpoint_every log_every clip learning_rate weight_decay"
+    others = {f"training.{key}": [1, 2] for key in keys.split()}
+    return {"windows.overlap": [128, 4], **others, "windows.length": [16, 512]}
+def points():
+    return {
+        "training.learning_rate": tune.uniform(1e-3, 1e-3),
+        "training.epochs": tune.qrandint(4, 4, 2),
+    }
 def never():
     return {"windows.length": [16, 32], "windows.overlap": [64]}
 """
@@ -117,8 +126,12 @@ def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
         check_space(load_space(f"{file}:beyond"), recipe())
 
 
-def test_values_that_need_each_other_are_taken_together(file: Path) -> None:
-    check_space(load_space(f"{file}:together"), recipe())
+@pytest.mark.parametrize("name", ["together", "amid_others", "points"])
+def test_what_can_be_drawn_is_taken(file: Path, name: str) -> None:
+    check_space(load_space(f"{file}:{name}"), recipe())
+
+
+def test_values_that_never_go_together_are_refused(file: Path) -> None:
     with pytest.raises(RecipeError, match=r"windows: overlap 32 must be at most half of the window, 7"):
         check_space(load_space(f"{file}:never"), recipe())
 

@@ -58,7 +58,7 @@ def test_old_types_answer_as_before_when_asked_in_other_company() -> None:
     ("model", "types", "message"),
     [
         ({"type_encoding": "atomic"}, (ANIMAL,), "atomic"),
-        ({}, (TypeSettings(name="ANIMAL"),), "ANIMAL: has no description"),
+        ({}, (TypeSettings(name="ANIMAL"),), "ANIMAL: has no description; describe it"),
         (
             {},
             (TypeSettings(name="ANIMAL", description="a " * 999),),

@@ -79,11 +79,15 @@ def _setup(run: Path) -> Part:
         ("mentions", "train"),
         ("mentions", "dev"),
         ("mentions", "negatives"),
+        ("pairs", "train"),
+        ("pairs", "dev"),
     ):
         section = recipe.get(name)
         if isinstance(section, Mapping):
             title = "knowledge base" if key == "paths" else f"{name}, {key}"
             rows[title] = _first(_many(section.get(key)), MOST_FILES)
+            if key == "dev" and (fraction := section.get("dev_fraction")):
+                rows[title] = f"{fraction:.0%} of those of train"
     types = recipe.get("types")
     if isinstance(types, list):
         names = [t.get("name") if isinstance(t, Mapping) else t for t in types]

@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
 _PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 """Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
-_MOST_BESIDE = 256
+_MOST_BESIDE = 1024
 """Combinations of other values that a value is tried with which the recipe does not take as it is."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""
@@ -142,11 +142,19 @@ def _refuse_value(place: str, recipe: BaseRecipe, space: Space, key: str, value:
         with_settings(recipe, {key: value}, place)
     except RecipeError as error:
         others = {other: list(extremes(domain)) for other, domain in space.domains.items() if other != key}
-        for row in itertools.islice(itertools.product(*others.values()), _MOST_BESIDE):
+        for beside in itertools.islice(_combinations(others), _MOST_BESIDE):
             with contextlib.suppress(RecipeError):
-                with_settings(recipe, {**dict(zip(others, row, strict=True)), key: value}, place)
+                with_settings(recipe, {**beside, key: value}, place)
                 return
         raise error from None
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """A value of one key, of two, and of all."""
+    for count in (1, 2, len(values)):
+        for keys in itertools.combinations(values, count):
+            for row in itertools.product(*(values[key] for key in keys)):
+                yield dict(zip(keys, row, strict=True))
 
 
 def choices(domain: Any) -> list[Any] | None:
@@ -247,10 +255,15 @@ def _domain(where: str, value: Any) -> Any:
 
 
 def _refuse_range(where: str, domain: Any) -> None:
+    from ray.tune.search.sample import Integer, Quantized
+
+    if not hasattr(domain, "lower"):
+        return
     low, high = domain.lower, domain.upper
     if math.isinf(low) or math.isinf(high):
         hint = "name a range, such as tune.uniform(LOW, HIGH), or list values"
         raise InputError(where, "a distribution that has no bounds, as no value of a recipe may be", hint)
-    if not low < high:
+    excludes_high = isinstance(domain, Integer) and not isinstance(domain.get_sampler(), Quantized)
+    if low > high or (low == high and excludes_high):
         hint = "give the smaller number first, or a single value as a list"
         raise InputError(where, f"from {low:g} to {high:g} is no range", hint)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import torch
 
 from rayner.config import BaseRecipe
-from rayner.config.idle import idle_settings
 from rayner.config.recipe_files import dump_recipe
+from rayner.config.without_effect import settings_without_effect
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
@@ -86,7 +86,7 @@ def train(
             another process trains in `out`, or a sweep is in it.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
-    for key, why in idle_settings(recipe):
+    for key, why in settings_without_effect(recipe):
         log.warning("%s has no effect: %s", key, why)
     result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
     assert result is not None

@@ -16,7 +16,7 @@ from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_b
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
-from rayner.data.string_hashes import place_of
+from rayner.data.string_hashes import fraction_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
 from rayner.retrieval.names import names_of
 
@@ -90,7 +90,7 @@ def hold_out(
         return []
     indexed = {name.casefold() for entity in entities for name in (entity.name, *entity.aliases)}
     strange = [m for m in mentions if m.text.casefold() not in indexed]
-    chosen = _distinct(m for m in strange if place_of(m.text.casefold()) < fraction)
+    chosen = _distinct(m for m in strange if fraction_of(m.text.casefold()) < fraction)
     if not chosen:
         what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
         hint = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"

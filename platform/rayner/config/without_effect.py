@@ -8,13 +8,13 @@ from functools import reduce
 from rayner.config.base import Settings
 
 
-def idle_settings(settings: Settings, place: str = "") -> Iterator[tuple[str, str]]:
+def settings_without_effect(settings: Settings, place: str = "") -> Iterator[tuple[str, str]]:
     """The dotted keys that have another value than their default, and no effect; why each has none.
 
     Args:
         place: what comes before each key.
     """
-    for key, why in settings.idle().items():
+    for key, why in settings.without_effect().items():
         *path, name = key.split(".")
         section = reduce(getattr, path, settings)
         default = type(section).model_fields[name].get_default(call_default_factory=True)
@@ -22,4 +22,4 @@ def idle_settings(settings: Settings, place: str = "") -> Iterator[tuple[str, st
             yield f"{place}{key}", why
     for name in type(settings).model_fields:
         if isinstance(section := getattr(settings, name), Settings):
-            yield from idle_settings(section, f"{place}{name}.")
+            yield from settings_without_effect(section, f"{place}{name}.")
