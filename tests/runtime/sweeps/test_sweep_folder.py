@@ -12,6 +12,8 @@ from rayner.errors import InputError
 from rayner.runtime.reports.report import report
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
 from rayner.runtime.sweeps.folder import claim_folder, lock_sweep
+from rayner.runtime.sweeps.sweep import what_is_next
+from rayner.runtime.sweeps.sweep_settings import sweep_settings
 
 TAGGER = {"task": "tagger", "corpus": {"train": ["x"]}, "types": [{"name": "A"}]}
 
@@ -33,6 +35,24 @@ def test_a_sweep_that_was_refused_before_its_first_trial_leaves_the_folder_to_ot
         claim_folder(tmp_path, False, config(1))
     claim_folder(tmp_path, True, config(1))
     assert not (tmp_path / "trials").exists()
+
+
+def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:
+    claim_folder(tmp_path, False, config(1) | {"space": {"seed": "one of 1"}, "fixed": ["seed"]})
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"changed: space\.seed; start over"):
+        claim_folder(tmp_path, False, config(1) | {"space": {"seed": "one of 1, 2"}, "fixed": []})
+
+
+@pytest.mark.parametrize(
+    ("search", "scheduler", "adds"),
+    [("random", "asha", True), ("grid", "none", False), ("random", "halving", False)],
+)
+def test_only_where_there_can_be_more_trials_more_are_offered(
+    search: Any, scheduler: Any, adds: bool
+) -> None:
+    settings = sweep_settings(objectives=[{"metric": "f1"}], search=search, scheduler=scheduler)
+    assert ("--trials" in what_is_next(settings)) is adds
 
 
 def test_a_folder_without_a_sweep_keeps_what_lies_in_it(tmp_path: Path) -> None:

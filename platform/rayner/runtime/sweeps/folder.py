@@ -21,11 +21,12 @@ from rayner.runtime.sweeps.plan import TRIALS, read_config
 
 BEGUN = "begun"
 FREE_KEYS = (
-    BEGUN,
+    *(BEGUN, "fixed"),
     *("recipe.scaling.", "recipe.tracking."),
     *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
 )
-"""What may change when a sweep is resumed; with halving not the number of trials."""
+"""What may change when a sweep is resumed; with halving not the number of trials. Which keys are fixed
+changes only with the space."""
 RAY = "ray"
 """Where Ray Tune leaves its own files."""
 

@@ -210,7 +210,7 @@ def _run(
     if left <= 0:
         return
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
-        log.info("all %d trials are over; --trials adds more, --fresh starts over", total)
+        log.info("all %d trials are over; %s", total, what_is_next(settings))
         return
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):
@@ -233,3 +233,10 @@ def _search(plan: Plan, total: int, run: Callable[[None], None]) -> None:
     while before < 0 or before < len(read_trials(plan)) < total:
         before = len(read_trials(plan))
         run(None)
+
+
+def what_is_next(settings: SweepSettings) -> str:
+    """What may be done with a sweep whose trials are over."""
+    # A whole grid has no more, and halving compares its trials with all others.
+    adds = settings.search != "grid" and settings.scheduler != "halving"
+    return ("--trials adds more, " if adds else "") + "--fresh starts over"
