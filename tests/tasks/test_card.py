@@ -44,6 +44,13 @@ def test_the_command_that_builds_an_index_reads_the_base_as_the_recipe_does() ->
     assert build[5 : 5 + len(given)] == given
 
 
+def test_a_ranker_says_how_a_training_reads_contexts_with_it() -> None:
+    said = commands({"task": "ranker", "pairs": {"train": ["rows.jsonl"]}})
+    settings = [f"context.ranker={CHECKPOINT}", "windows.context=48"]
+    given = [word for setting in settings for word in ("--set", setting)]
+    assert ["rayner", "train", "RECIPE", *given, "--out", "RUN"] in said
+
+
 @pytest.mark.parametrize("task", ["chains", "gaussian"])
 def test_a_training_that_begins_with_a_pretraining_has_a_folder_of_its_own(task: str) -> None:
     values: dict[str, Any] = {"task": task, "corpus": {"train": ["train"]}}

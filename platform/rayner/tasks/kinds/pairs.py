@@ -101,7 +101,10 @@ class Pairs:
                 "It says how much another sentence helps to read a sentence, from 0 to 1. Name it as",
                 "`context.ranker` in the recipe of a recognizer or tagger, or as a pipeline's first stage.",
             ],
-            commands=[f"rayner evaluate {FOLDER} pairs.jsonl"],
+            commands=[
+                f"rayner evaluate {FOLDER} pairs.jsonl",
+                f"rayner train RECIPE --set context.ranker={FOLDER} --set windows.context=48 --out RUN",
+            ],
             python=[
                 "from rayner.supervision.context_rows import ContextRow",
                 'pair = ContextRow("Ada wrote.", "Ada Lovelace was a mathematician.", True)',
