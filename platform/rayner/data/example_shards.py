@@ -30,20 +30,23 @@ class Fingerprint(NamedTuple):
     sizes: np.ndarray
 
 
-def fingerprint(items: Iterable[Any]) -> Fingerprint:
-    """Read all items once.
+def fingerprint(items: Iterable[Any], of_shard: bool = False) -> Fingerprint:
+    """Read all items once; with `of_shard`, of an iterator, those of its next shard, as `cut_shards` cuts.
 
     Items are dataclasses, Pydantic models, numpy arrays or plain values, nested as they like.
 
     Raises:
         TypeError: an item holds something else.
     """
-    digest, sizes = hashlib.sha256(), []
+    digest, sizes, characters = hashlib.sha256(), list[int](), 0
     for item in items:
         content = canonical(item)
         digest.update(content.encode())
         digest.update(b"\n")
         sizes.append(len(content))
+        characters += len(content)
+        if of_shard and _is_full(len(sizes), characters):
+            break
     return Fingerprint(digest.hexdigest(), np.array(sizes, np.int32))
 
 
@@ -53,10 +56,14 @@ def cut_shards(sizes: Sequence[int] | np.ndarray) -> tuple[int, ...]:
     count = characters = 0
     for size in np.asarray(sizes).tolist():
         count, characters = count + 1, characters + size
-        if count == ITEMS_PER_SHARD or characters >= CHARACTERS_PER_SHARD:
+        if _is_full(count, characters):
             shards.append(count)
             count = characters = 0
     return (*shards, count) if count else tuple(shards)
+
+
+def _is_full(count: int, characters: int) -> bool:
+    return count == ITEMS_PER_SHARD or characters >= CHARACTERS_PER_SHARD
 
 
 def key_of(settings: Mapping[str, Any], digests: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from rayner.errors import KnowledgeBaseError
 from rayner.losses.distances import Distance
 from rayner.retrieval.approximate import Approximate, build_approximate
 from rayner.retrieval.dense import DenseSide, as_vectors
-from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.entity_index import EntityIndex, scores_all
 from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.lexical import LexicalSide, fit_lexical
@@ -63,7 +63,8 @@ def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
     """
     if not entities:
         raise KnowledgeBaseError("knowledge base", "no entity in it", "an index needs at least one")
-    return _text_side(entity_table(entities), names_of(entities, settings), settings)
+    table = entities if isinstance(entities, EntityTable) else entity_table(entities)
+    return _text_side(table, names_of(entities, settings), settings)
 
 
 def index_with(side: TextSide, encode: Encode, settings: IndexSettings, distance: Distance) -> EntityIndex:
@@ -147,6 +148,8 @@ def _encode(texts: Sequence[str], encode: Encode, distance: Distance) -> np.ndar
 def _text_side(entities: EntityTable, names: Names, settings: IndexSettings) -> TextSide:
     check_faiss()
     lexical = fit_lexical(names.texts.to_pylist(), settings.ngrams)
+    if not scores_all(len(names), settings):
+        lexical.keep_by_name()
     # Without aliases nothing is known of them, short forms among them too.
     known = entities if settings.aliases else (replace(entity, aliases=()) for entity in entities)
     return TextSide(entities, names, lexical, expansions(known) if settings.abbreviations else {})

@@ -183,7 +183,7 @@ class EntityIndex:
     @property
     def scores_all(self) -> bool:
         """Whether a string is compared with all names by n-grams."""
-        return self.settings.search == "exact" or len(self.names) <= MOST_SCORED
+        return scores_all(len(self.names), self.settings)
 
     def expand(self, text: str) -> str:
         """The text with its abbreviations written out, where the knowledge base explains them."""
@@ -192,6 +192,11 @@ class EntityIndex:
     def _barred(self, exclude: Sequence[Collection[str]]) -> list[np.ndarray]:
         numbers = self.entities.numbers if any(exclude) else {}
         return [np.array([numbers[id_] for id_ in set(ids) if id_ in numbers], np.int64) for ids in exclude]
+
+
+def scores_all(names: int, settings: IndexSettings) -> bool:
+    """As `EntityIndex.scores_all`, of an index of so many names."""
+    return settings.search == "exact" or names <= MOST_SCORED
 
 
 def _best_names(scores: np.ndarray, pairs: Candidates) -> np.ndarray:

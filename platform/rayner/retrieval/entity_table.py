@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice, pairwise, starmap
 from typing import Any, overload
 
 import numpy as np
@@ -31,13 +30,15 @@ class EntityTable(Sequence[Entity]):
     def __getitem__(self, index: slice) -> EntityTable: ...
     def __getitem__(self, index: int | slice) -> Entity | EntityTable:
         if isinstance(index, slice):
-            return EntityTable(self.table.take(pa.array(range(*index.indices(len(self))), pa.int64())))
-        (row,) = self.table.slice(range(len(self))[index], 1).to_pylist()
-        return _entity(row)
+            rows = range(len(self))[index]
+            if rows.step == 1:
+                return EntityTable(self.table.slice(rows.start, len(rows)))
+            return EntityTable(self.table.take(pa.array(rows, pa.int64())))
+        return next(_entities(self.table.slice(range(len(self))[index], 1)))
 
-    def __iter__(self):
-        for batch in self.table.to_batches(_ROWS):
-            yield from map(_entity, batch.to_pylist())
+    def __iter__(self) -> Iterator[Entity]:
+        for begin in range(0, len(self), _ROWS):
+            yield from _entities(self.table.slice(begin, _ROWS))
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -52,10 +53,22 @@ class EntityTable(Sequence[Entity]):
         """The name of an entity."""
         return self.table["name"][number].as_py()
 
+    def of_ids(self, ids: Iterable[str]) -> Iterator[Entity]:
+        """Those of the entities that are in the table."""
+        return (self[self.numbers[id_]] for id_ in ids if id_ in self.numbers)
+
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """The names of those of the entities that are in the table, by id."""
         numbers = {id_: self.numbers[id_] for id_ in ids if id_ in self.numbers}
         return {id_: self.table["name"][number].as_py() for id_, number in numbers.items()}
+
+    def texts(self, aliases: bool) -> Iterator[str]:
+        """The name of each entity, and with `aliases` then all aliases."""
+        for begin in range(0, len(self), _ROWS):
+            rows = self.table.slice(begin, _ROWS)
+            yield from rows["name"].to_pylist()
+            if aliases:
+                yield from rows["aliases"].combine_chunks().flatten().to_pylist()
 
     def where(self, kept: np.ndarray) -> EntityTable:
         """The entities in the mask [E]."""
@@ -70,11 +83,23 @@ def entity_table(entities: Iterable[Entity]) -> EntityTable:
     """The entities in a table."""
     rest = iter(entities)
     parts = [ENTITY_SCHEMA.empty_table()]
-    while rows := [asdict(entity) for entity in islice(rest, _ROWS)]:
-        parts.append(pa.Table.from_pylist(rows, schema=ENTITY_SCHEMA))
+    while rows := list(islice(rest, _ROWS)):
+        columns = [
+            pa.array([getattr(row, field.name) for row in rows], field.type) for field in ENTITY_SCHEMA
+        ]
+        parts.append(pa.Table.from_arrays(columns, schema=ENTITY_SCHEMA))
     return EntityTable(pa.concat_tables(parts).combine_chunks())
 
 
-def _entity(row: dict[str, Any]) -> Entity:
-    lists = {name: tuple(row[name] or ()) for name in ("aliases", "other_ids")}
-    return Entity(**{**row, **lists})
+def _entities(rows: pa.Table) -> Iterator[Entity]:
+    return starmap(Entity, zip(*(_values(rows[name]) for name in ENTITY_SCHEMA.names), strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; lists as tuples, none as an empty one."""
+    if not pa.types.is_list(column.type):
+        return column.to_pylist()
+    lists = column.combine_chunks()
+    values = lists.flatten().to_pylist()
+    ends = accumulate(lists.value_lengths().fill_null(0).to_pylist(), initial=0)
+    return [tuple(values[begin:end]) for begin, end in pairwise(ends)]

@@ -41,6 +41,10 @@ class LexicalSide:
             self._by_name = self.postings.T.tocsr()
         return self._by_name
 
+    def keep_by_name(self) -> None:
+        """Make `by_name` before it is asked for: processes to which this is sent share it then."""
+        self._by_name = self.by_name
+
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         """Cosines [Q, N] of texts with all names, in float32; a text without a known n-gram has zeros."""
         queries: Any = self.vectorizer.transform(texts)

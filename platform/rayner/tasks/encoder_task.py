@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +110,13 @@ class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
     def read(self, unit: Unit) -> Iterable[Any]:
         """The items of a unit, in order: as many as it has sizes."""
         return self.items(unit.source)
+
+    def for_workers(self, dev: Sequence[Unit]) -> Self:
+        """The task as it is sent to the workers of a training that is scored on these units.
+
+        What all of them would make alike it has already, in arrays and Arrow tables, held once on each node.
+        """
+        return self
 
     def findings(self, mapper: ParallelMap = map) -> Iterable[Finding]:
         """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""

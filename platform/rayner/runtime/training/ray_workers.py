@@ -107,7 +107,7 @@ def work_on_cluster(
             # Opened within the run: a failure there is one of a worker, and retried.
             "examples": str(examples.folder),
             # With the files that it has read: the workers have another working directory.
-            "task": ray.put(launch.task),
+            "task": ray.put(launch.task.for_workers(dev)),
             "dev": ray.put(dev),
             "calibration": ray.put(calibration),
             "out": str(out),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+ROWS_PER_CHUNK = 32
 
 Chunk = tuple[Tensor, Tensor]
 """Ids [B, L] with special tokens, and which are real."""
@@ -20,6 +23,19 @@ class NameBatch:
     chunks: list[Chunk]
     entities: Tensor
     words: int
+
+
+def by_length(
+    rows: Sequence[np.ndarray],
+    entities: Sequence[int],
+    words: int,
+    padded: Callable[[Sequence[np.ndarray]], Chunk],
+) -> NameBatch:
+    """The sub-words of names, each of an entity, in chunks of about equal length."""
+    order = np.argsort([len(row) for row in rows], kind="stable")
+    chunks = [order[i : i + ROWS_PER_CHUNK] for i in range(0, len(order), ROWS_PER_CHUNK)]
+    keys = torch.tensor([[entities[i]] for i in order], dtype=torch.int64)
+    return NameBatch([padded([rows[i] for i in chunk]) for chunk in chunks], keys, words)
 
 
 def merged(chunks: Sequence[Chunk], budget: int) -> Iterator[Chunk]:

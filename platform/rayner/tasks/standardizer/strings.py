@@ -18,6 +18,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.data.string_hashes import fraction_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
+from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.names import names_of
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ class EntityStrings:
     among the strings of either that came from mentions.
     """
 
-    learned: Sequence[Entity]
-    indexed: Sequence[Entity]
+    learned: EntityTable
+    indexed: EntityTable
     dev: Sequence[MentionString]
     mentions: Sequence[MentionString]
 
@@ -73,7 +74,7 @@ def load_entity_strings(recipe: StandardizerRecipe, sentences: bool = False) -> 
     names_of(indexed, recipe.index)
     strangers = _read(settings.negatives, settings, NEGATIVES, sentences)
     negatives = _distinct(replace(m, entity_ids=()) for m in strangers)
-    return EntityStrings(learned, indexed, [*dev, *negatives], kept)
+    return EntityStrings(entity_table(learned), entity_table(indexed), [*dev, *negatives], kept)
 
 
 def hold_out(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +20,6 @@ from rayner.data import contrastive_groups
 from rayner.data.mention_strings import MentionString
 from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
-from rayner.data.string_hashes import number_of
 from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
@@ -27,15 +27,27 @@ from rayner.models.name_encoder import NameEncoder
 from rayner.retrieval.build import TextSide, index_with, text_side
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index
-from rayner.supervision.name_variants import always_vary, first_prefix, vary
-from rayner.tasks.base import Examples, Metric, Output, Parts, Progress, Seed, Size, State
+from rayner.tasks.base import (
+    Examples,
+    Metric,
+    Output,
+    ParallelMap,
+    Parts,
+    Progress,
+    Seed,
+    Size,
+    State,
+    Unit,
+)
 from rayner.tasks.checkpoint_files import Place
 from rayner.tasks.context_rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import from_first
-from rayner.tasks.standardizer.chunks import Chunk, NameBatch, merged
+from rayner.tasks.standardizer.chunks import Chunk, NameBatch, by_length, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
+from rayner.tasks.standardizer.entity_units import EntityRange, units_of
+from rayner.tasks.standardizer.examples import name_examples, varied
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
@@ -45,8 +57,6 @@ from rayner.tasks.standardizer.predictor import Encode, Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
-
-ROWS_PER_CHUNK = 32
 
 
 class StandardizerTask(EncoderTask[StandardizerRecipe]):
@@ -79,34 +89,27 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         require_learnable(self.strings)
         return self.strings.learned
 
+    def units(
+        self, split: Literal["train", "dev"], mapper: ParallelMap = map, cache: Path | None = None
+    ) -> Sequence[Unit]:
+        """Of train a unit for each shard of examples; dev is one."""
+        if split == "dev":
+            return super().units(split)
+        require_learnable(self.strings)
+        return units_of(self.strings.learned)
+
+    def read(self, unit: Unit) -> Sequence[Entity] | Sequence[MentionString]:
+        """The items of a unit."""
+        source = unit.source
+        return source.of(self.strings.learned) if isinstance(source, EntityRange) else self.items(source)
+
     def example_settings(self) -> Mapping[str, Any]:
         """The encoder, its tokenizer, and the prefixes."""
         return {**self.encoder_settings, "prefixes": self.recipe.augmentation.prefixes}
 
     def examples(self, items: Iterable[Entity]) -> Iterator[dict[str, Any]]:
-        """A row for each string of an entity, its name first.
-
-        An entity that has only its name has it twice: of two equal strings one is always varied.
-        """
-        prefixes = self.recipe.augmentation.prefixes
-        for entity in items:
-            names = (entity.name, *(entity.aliases or (entity.name,)))
-            starts = [start for name in names if (start := first_prefix(name, prefixes)) is not None]
-            for place, (name, ids) in enumerate(zip(names, self._tokenized(names), strict=True)):
-                cut = (
-                    f"{entity.entity_id}: {name[:60]!r} has {len(ids)} sub-words, of which {LONGEST} are read"
-                )
-                yield {
-                    "entity_id": entity.entity_id,
-                    "label": number_of(entity.entity_id),
-                    "text": name,
-                    "ids": np.array(ids[:LONGEST], np.int32),
-                    "length": len(ids[:LONGEST]) + SPECIAL_TOKENS,
-                    "group": entity.entity_id,
-                    "vary": "never" if place == 0 else "always" if name == entity.name else "drawn",
-                    "prefix": starts[0] if starts else None,
-                    "rejects": [cut] if len(ids) > LONGEST else [],
-                }
+        """As `name_examples`."""
+        return name_examples(items, self._tokenized, self.recipe.augmentation.prefixes)
 
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
@@ -139,16 +142,14 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> NameBatch:
         """Strings, some of them written otherwise, by length."""
-        texts = [self._varied(e, seed) for e, seed in zip(examples, seeds, strict=True)]
+        settings = self.recipe.augmentation
+        texts = [varied(e, settings, seed) for e, seed in zip(examples, seeds, strict=True)]
         rows = [np.asarray(e["ids"]) for e in examples]
         changed = [i for i, e in enumerate(examples) if texts[i] != e["text"]]
         for i, ids in zip(changed, self._tokenized([texts[i] for i in changed]), strict=True):
             rows[i] = np.array(ids[:LONGEST], np.int32)
-        order = np.argsort([len(row) for row in rows], kind="stable")
-        chunks = [order[i : i + ROWS_PER_CHUNK] for i in range(0, len(order), ROWS_PER_CHUNK)]
-        entities = torch.tensor([[int(examples[i]["label"])] for i in order], dtype=torch.int64)
         words = sum(len(text.split()) for text in texts)
-        return NameBatch([self.padded([rows[i] for i in chunk]) for chunk in chunks], entities, words)
+        return by_length(rows, [int(example["label"]) for example in examples], words, self.padded)
 
     def size_of(self, batch: NameBatch) -> Size:
         """That of its chunks of strings."""
@@ -314,6 +315,15 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         ranker = load_trained_ranker(self.reranker, device, self.precision)
         return Reranker(ranker, index.entities, fitted.reranker.candidates, fitted.reranker_of)
 
+    def for_workers(self, dev: Sequence[Unit]) -> StandardizerTask:
+        """With what no step changes of the index that dev is scored by, without mentions to learn from."""
+        sent = copy(self)
+        sent.strings = replace(self.strings, mentions=())
+        if any(len(unit.sizes) for unit in dev):
+            # Kept by what is sent alone: the driver has no use for it.
+            _ = sent._text_side
+        return sent
+
     @cached_property
     def _text_side(self) -> TextSide:
         # Kept: of 100,000 names it takes 12 s, and no step of the training changes it.
@@ -334,14 +344,6 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         assert isinstance(model, NameEncoder)
         return encode_texts(model, texts, self._tokenized, self.padded, together=True)
 
-    def _varied(self, example: Mapping[str, Any], seed: Seed) -> str:
-        settings, text, how = self.recipe.augmentation, example["text"], example["vary"]
-        if how == "never" or not settings.total:
-            return text
-        change = always_vary if how == "always" else vary
-        return change(text, settings, np.random.default_rng(seed), example["prefix"])
-
     def _tokenized(self, texts: Sequence[str]) -> list[list[int]]:
         """Sub-words; a string of which the tokenizer leaves nothing is one unknown sub-word."""
-        tokenizer = self.tokenizer
-        return [ids or [tokenizer.unk_id] for ids, _ in tokenizer.batch(texts)]
+        return [ids or [self.tokenizer.unk_id] for ids, _ in self.tokenizer.batch(texts)]
