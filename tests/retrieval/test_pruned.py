@@ -14,7 +14,7 @@ from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.retrieval import entity_index, pruned
 from rayner.retrieval.build import build_index
-from rayner.retrieval.lexical import AllScores, fit_lexical
+from rayner.retrieval.lexical import AllScores, LexicalSide, fit_lexical
 from rayner.retrieval.pruned import PrunedScores
 from tests.retrieval.letters import ENTITIES, Letters
 
@@ -90,6 +90,26 @@ def test_of_the_nearest_64_names_nearly_all_are_candidates() -> None:
     last = np.sort(of_all)[:, -64]
     near = [np.count_nonzero(row[of] >= least) for row, of, least in zip(of_all, found, last, strict=True)]
     assert sum(min(count, 64) for count in near) / (64 * len(asked)) >= 0.99
+
+
+def test_who_keeps_what_was_found_searches_a_string_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, asked = fit_lexical(NAMES, (1, 4)), [["balo"], ["conu smi", "conus mi"], ["balo", "bal"]]
+    needed = np.array([3, 2, 3])
+    expected = [PrunedScores(side, asked, OWNER).candidates(needed + more) for more in (0, 5, 0)]
+    side.found = {}
+    searched: list[int] = []
+    monkeypatch.setattr(side, "sums", lambda *given: searched.append(1) or LexicalSide.sums(side, *given))
+    counts = []
+    for of_all, more in zip(expected, (0, 5, 0), strict=True):
+        found = PrunedScores(side, asked, OWNER).candidates(needed + more)
+        assert [one.tolist() for one in found] == [one.tolist() for one in of_all]
+        counts.append(len(searched))
+    # Of another number others may be found.
+    assert 4 <= counts[0] < counts[1] == counts[2]
+    assert len(side.found) == 8
+    monkeypatch.setattr(pruned, "MOST_KEPT", 8)
+    PrunedScores(side, [["more"]], OWNER).candidates(needed[:1])
+    assert len(side.found) == 8
 
 
 @pytest.mark.parametrize("weight", [0.5, math.inf])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,7 +91,7 @@ def judge(gold: Sequence[GoldMention], answers: Sequence[GivenAnswer]) -> Judged
 
 
 def score_linking(
-    gold: Sequence[GoldMention], answers: Sequence[GivenAnswer], known: Collection[str] | None = None
+    gold: Sequence[GoldMention], answers: Sequence[GivenAnswer], known: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """Metrics of linking.
 
@@ -115,10 +115,12 @@ def score_linking(
     return scores
 
 
-def seen_among(gold: Sequence[GoldMention], known: Collection[str]) -> np.ndarray:
+def seen_among(gold: Sequence[GoldMention], known: Iterable[str]) -> np.ndarray:
     """Which mentions equal a known string, ignoring case and outer space: [N] booleans."""
-    folded = {fold(text) for text in known}
-    return np.array([fold(mention.text) in folded for mention in gold], bool)
+    texts = [fold(mention.text) for mention in gold]
+    # Of many known strings, none but these few are kept.
+    found = set(texts).intersection(map(fold, known))
+    return np.array([text in found for text in texts], bool)
 
 
 def fold(text: str) -> str:

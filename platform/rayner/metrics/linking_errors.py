@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import regex
@@ -34,7 +34,10 @@ class AnswerError:
 
 
 def categorize_answers(
-    gold: Sequence[GoldMention], answers: Sequence[GivenAnswer], names: Names
+    gold: Sequence[GoldMention],
+    answers: Sequence[GivenAnswer],
+    names: Names,
+    texts: Iterable[str] | None = None,
 ) -> list[AnswerError]:
     """The mistakes, in order.
 
@@ -50,9 +53,13 @@ def categorize_answers(
     `nil_linked`.
 
     Args:
-        names: name and aliases of every entity, by id.
+        names: name and aliases of every entity that a mention is of, by id.
+        texts: names and aliases of all entities; by default those of `names`.
     """
-    vocabulary = {word for of_entity in names.values() for name in of_entity for word in _words(name)}
+    every = chain.from_iterable(names.values()) if texts is None else texts
+    # Of many names, no words are kept but those of mentions.
+    asked = {word for mention in gold for word in _words(mention.text)}
+    vocabulary = asked.intersection(word for name in every for word in _words(name))
     errors = []
     for mention, answer in zip(gold, answers, strict=True):
         first = answer.candidates[0] if answer.candidates else None
@@ -91,7 +98,7 @@ def category_of(text: str, names: Sequence[str], vocabulary: set[str]) -> str:
     """What a mention has in common with the names of its entity: one of `CATEGORIES`.
 
     Args:
-        vocabulary: the words of the knowledge base, without case.
+        vocabulary: the words of the knowledge base, without case; at least those that the mention has.
     """
     if any(_is_acronym(text, name) for name in names):
         return "acronym"

@@ -25,6 +25,10 @@ class LexicalSide:
         postings: [V, N] float32: for each n-gram the names that have it, with weights; a name's column has
             length 1.
         by_name: [N, V], the same by names, where it is kept; else it is made when it is asked for.
+
+    Attributes:
+        found: the entities that `PrunedScores` found, by string and number, where the same strings are asked
+            for again and again; None keeps none.
     """
 
     def __init__(
@@ -33,6 +37,7 @@ class LexicalSide:
         self.vectorizer = vectorizer
         self.postings = postings
         self._by_name = by_name
+        self.found: dict[tuple[str, int], np.ndarray] | None = None
 
     @property
     def by_name(self) -> csr_matrix:

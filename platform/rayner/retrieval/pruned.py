@@ -26,6 +26,9 @@ MOST_POSTINGS = 2_000_000
 POOL = 256
 """Names whose cosines with the rare n-grams alone are highest, and which are scored exactly."""
 
+MOST_KEPT = 2**15
+"""Searches whose entities are kept, where they are: about 2 KB each."""
+
 
 class PrunedScores:
     """Cosines of texts with some names; the matrix of all of them is never made.
@@ -42,12 +45,13 @@ class PrunedScores:
         self._side = side
         self._postings = side.postings
         self._entity = entity_of_name
-        self._queries: Any = side.vectorizer.transform([s for of_one in spellings for s in of_one])
+        self._spellings = [spelling for of_one in spellings for spelling in of_one]
+        self._queries: Any = side.vectorizer.transform(self._spellings)
         self._text = np.repeat(np.arange(len(spellings)), [len(of_one) for of_one in spellings])
 
     def candidates(self, needed: np.ndarray) -> list[np.ndarray]:
         """Entities of the nearest names: at least `needed` [Q] of them, or all."""
-        found = [self._of_query(i, int(needed[text])) for i, text in enumerate(self._text)]
+        found = [self._found(i, int(needed[text])) for i, text in enumerate(self._text)]
         of_texts: list[np.ndarray] = []
         for text, count in enumerate(needed):
             entities = np.unique(np.concatenate([found[i] for i in np.flatnonzero(self._text == text)]))
@@ -66,6 +70,16 @@ class PrunedScores:
             for query in np.flatnonzero(self._text == text[begin]).tolist():
                 np.maximum(best[begin:end], self._cosines(query, name[begin:end]), out=best[begin:end])
         return best
+
+    def _found(self, query: int, needed: int) -> np.ndarray:
+        kept, key = self._side.found, (self._spellings[query], needed)
+        if kept is not None and key in kept:
+            return kept[key]
+        entities = self._of_query(query, needed)
+        # What is asked again comes in the same order: the first ones are as good as the last ones.
+        if kept is not None and len(kept) < MOST_KEPT:
+            kept[key] = entities
+        return entities
 
     def _of_query(self, query: int, needed: int) -> np.ndarray:
         """Entities of the names that are nearest by the rarest n-grams of a string."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
+from rayner.retrieval.entity_table import entity_table
 
 ENTITIES = (
     Entity("pg", "PostgreSQL", ("Postgres", "psql")),
@@ -52,6 +53,9 @@ class SmallIndex:
     searched: list[list[str]] = field(default_factory=list)
     settings: IndexSettings = field(default_factory=IndexSettings)
     dense: Any = field(default_factory=lambda: SimpleNamespace(distance="cosine"))
+
+    def __post_init__(self) -> None:
+        self.entities = entity_table(self.entities)
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:
         self.searched.append(list(texts))

@@ -15,8 +15,10 @@ import torch
 from rayner.config import StandardizerRecipe, TypeSettings
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.metrics.linking import RANKS
-from rayner.retrieval import build
+from rayner.retrieval import build, entity_index
+from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.lexical import fit_lexical
+from rayner.retrieval.pruned import PrunedScores
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint
@@ -89,6 +91,32 @@ def test_what_the_model_does_not_change_of_an_index_is_made_once(
                 parameter.mul_(1.5)
     assert made == ["lexical"]
     assert not np.allclose(*vectors)
+
+
+def test_an_evaluation_neither_searches_the_ngrams_of_dev_again_nor_makes_entities_of_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    of_query = PrunedScores._of_query
+
+    def noted(self: PrunedScores, query: int, needed: int) -> Any:
+        searched.append(query)
+        return of_query(self, query, needed)
+
+    monkeypatch.setattr(PrunedScores, "_of_query", noted)
+    monkeypatch.setattr(entity_index, "MOST_SCORED", 0)
+    task = task_of(small_recipe(tmp_path))
+    model, dev = task.build().eval(), task.strings.dev
+    counts, metrics = [], []
+    for _ in range(2):
+        task.fit(model, dev)
+        scorer = task.scorer(model)
+        # From the second evaluation on all that is read of the table is columns.
+        monkeypatch.setattr(EntityTable, "__iter__", None)
+        metrics.append(scorer.evaluate(list(predict(scorer, dev)), dev))
+        counts.append(len(searched))
+    assert counts[0] == counts[1] > len(dev)
+    assert metrics[0] == metrics[1]
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def calibrate(
         reranked: whether `search` gives what a re-ranker says of candidates, which is evidence too.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
-    unseen = linked & ~seen_among(mentions, _names(index))
+    unseen = linked & ~seen_among(mentions, index.entities.texts(index.settings.aliases))
     if reason := _impossible(index, linked):
         log.warning("NIL is not calibrated: %s", reason)
         return None
@@ -105,14 +105,6 @@ def _impossible(index: EntityIndex, linked: np.ndarray) -> str | None:
     if len(index.entities) < 2:
         return "the index has one entity, and without it nothing is left to be wrong; add others"
     return None
-
-
-def _names(index: EntityIndex) -> set[str]:
-    return {
-        name
-        for entity in index.entities
-        for name in ((entity.name, *entity.aliases) if index.settings.aliases else (entity.name,))
-    }
 
 
 def _columns(mentions: Sequence[MentionString], kept: np.ndarray) -> tuple[list[str], list[tuple[str, ...]]]:

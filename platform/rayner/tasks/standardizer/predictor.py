@@ -235,15 +235,12 @@ class Standardizer:
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
         """Linking metrics of `MentionString`s, `seen` those in the index; mistakes by category."""
-        names = self.names()
-        aliases = self.index.settings.aliases
-        known = [name for all_names in names.values() for name in (all_names if aliases else all_names[:1])]
-        errors = categorize_answers(gold, predicted, names)
-        return {**score_linking(gold, predicted, known), "errors": summarize_answer_errors(errors)}
-
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """Name and aliases of each entity of the index."""
-        return {e.entity_id: (e.name, *e.aliases) for e in self.index.entities}
+        entities, aliases = self.index.entities, self.index.settings.aliases
+        right = entities.of_ids(dict.fromkeys(id_ for mention in gold for id_ in mention.entity_ids))
+        names = {entity.entity_id: (entity.name, *entity.aliases) for entity in right}
+        errors = categorize_answers(gold, predicted, names, entities.texts(aliases=True))
+        scores = score_linking(gold, predicted, entities.texts(aliases))
+        return {**scores, "errors": summarize_answer_errors(errors)}
 
     def _readings(self, text: str) -> list[tuple[str, ...]]:
         """The ways to split a mention of which every part could be answered."""

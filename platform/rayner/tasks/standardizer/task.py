@@ -327,7 +327,10 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     @cached_property
     def _text_side(self) -> TextSide:
         # Kept: of 100,000 names it takes 12 s, and no step of the training changes it.
-        return text_side(self.strings.indexed, self.recipe.index)
+        side = text_side(self.strings.indexed, self.recipe.index)
+        # Each evaluation asks for the strings of dev, several times while it fits.
+        side.lexical.found = {}
+        return side
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
         index = index_with(
