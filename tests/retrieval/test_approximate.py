@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,9 @@ import torch
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
-from rayner.retrieval import build
+from rayner.retrieval import build, dense
 from rayner.retrieval.approximate import build_approximate, measure_recall
-from rayner.retrieval.build import build_index, without_entities
+from rayner.retrieval.build import build_index, index_with, text_side, without_entities
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.kmeans import kmeans
 
@@ -98,6 +100,29 @@ def test_auto_is_exact_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     approximate = build_index(base, encode, IndexSettings(), "cosine").dense.approximate
     assert approximate is not None
     assert approximate.kind == "ivf"
+
+
+@pytest.mark.parametrize(
+    ("device", "room", "made"), [("cuda", True, 0), ("cuda", False, 1), ("cpu", True, 1)]
+)
+def test_beside_a_model_on_a_gpu_with_room_nothing_approximate_is_made(
+    monkeypatch: pytest.MonkeyPatch, device: str, room: bool, made: int
+) -> None:
+    monkeypatch.setattr(build, "MOST_EXACT", 49)
+    monkeypatch.setattr(dense, "_has_room", lambda *_: room)
+    side = text_side([Entity(str(i), f"n{i}") for i in range(50)], IndexSettings())
+    asked: list[str] = []
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        return clustered(len(texts), True)
+
+    def building(*arguments: Any) -> Any:
+        asked.append("once")
+        return build_approximate(*arguments)
+
+    monkeypatch.setattr(build, "build_approximate", building)
+    index_with(side, encode, IndexSettings(), "cosine", torch.device(device))
+    assert len(asked) == made
 
 
 def test_centroids_lie_in_the_clusters() -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
@@ -52,7 +53,8 @@ def build_index(
         KnowledgeBaseError: no entity, an empty name, an id twice, more aliases than allowed.
         InputError: vectors that are not finite.
     """
-    return index_with(text_side(entities, settings), encode, settings, distance)
+    side, distance = text_side(entities, settings), settings.distance or distance
+    return _with_vectors(side, _encode(side.names.texts.to_pylist(), encode, distance), settings, distance)
 
 
 def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
@@ -67,15 +69,25 @@ def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
     return _text_side(table, names_of(entities, settings), settings)
 
 
-def index_with(side: TextSide, encode: Encode, settings: IndexSettings, distance: Distance) -> EntityIndex:
-    """As `build_index`, of which `side` was made with the same settings.
+def index_with(
+    side: TextSide, encode: Encode, settings: IndexSettings, distance: Distance, beside: torch.device
+) -> EntityIndex:
+    """As `build_index`, of which `side` was made with the same settings; searched beside a model, not stored.
+
+    Args:
+        beside: where the model is. On a GPU that has room for the vectors, search is exact: no approximate
+            structure is made for it.
 
     Raises:
         InputError: vectors that are not finite.
     """
     distance = settings.distance or distance
     vectors = _encode(side.names.texts.to_pylist(), encode, distance)
-    return _with_vectors(side, vectors, settings, distance)
+    dense = DenseSide(vectors, distance)
+    dense.search_beside(beside)
+    if dense.device == "cpu":
+        dense.approximate = _approximate(vectors, settings, distance)
+    return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings)
 
 
 def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode) -> EntityIndex:

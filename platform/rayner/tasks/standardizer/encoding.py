@@ -40,11 +40,12 @@ def encode_texts(
             batches, which are those of one worker.
     """
     place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    distinct, known = list(place), dict[int, Sequence[int]]()
+    distinct, known = list(place), dict[int, np.ndarray]()
 
     def sizes_of(strings: np.ndarray) -> Tensor:
         if new := [i for i in strings.tolist() if i not in known]:
-            known.update(zip(new, tokenize([distinct[i] for i in new]), strict=True))
+            rows = (np.array(ids, np.int32) for ids in tokenize([distinct[i] for i in new]))
+            known.update(zip(new, rows, strict=True))
         return torch.tensor([len(known[i]) for i in strings.tolist()], dtype=torch.int64)
 
     sizes = torch.empty(len(distinct), dtype=torch.int64)
@@ -58,7 +59,7 @@ def encode_texts(
         # Another worker may have counted their sub-words.
         sizes_of(np.unique(of[chosen]))
         rows = [known[i][at : at + LONGEST] for i, at in zip(of[chosen], begins[chosen], strict=True)]
-        ids, mask = padded([np.array(row, np.int32) for row in rows])
+        ids, mask = padded(rows)
         return model(ids.to(device), mask.to(device)).float().cpu()
 
     found = torch.empty(len(parts), model.size)
@@ -70,7 +71,8 @@ def encode_texts(
     vectors = found.numpy()
     if len(parts) > len(place):
         vectors = _means(vectors, of, lengths - SPECIAL_TOKENS, model.settings.normalize)
-    return vectors[[place[text] for text in texts]]
+    # As many as a large knowledge base has are not copied without need.
+    return vectors if len(place) == len(texts) else vectors[[place[text] for text in texts]]
 
 
 def _means(vectors: np.ndarray, of: np.ndarray, sizes: np.ndarray, normalize: bool) -> np.ndarray:

@@ -333,14 +333,13 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return side
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
-        index = index_with(
+        return index_with(
             self._text_side,
             lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
             self.recipe.loss.learned_distance,
+            next(model.parameters()).device,
         )
-        index.dense.search_beside(next(model.parameters()).device)
-        return index
 
     def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
         """As `encode`, each worker of a training encoding its part; the same on all of them."""
