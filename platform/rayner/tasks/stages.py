@@ -21,11 +21,7 @@ from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import task_of
 from rayner.tasks.stage_chain import chain
-from rayner.tasks.stage_contexts import (
-    read_stage_contexts,
-    with_contexts,
-    with_stage_contexts,
-)
+from rayner.tasks.stage_contexts import read_stage_contexts, with_contexts, with_stage_contexts
 from rayner.tasks.stage_settings import StageSettings, check_types, never_learned
 from rayner.tasks.standardizer.stage import Linking
 
