@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
+import pyarrow as pa
 import pytest
 
 from rayner.data.schema import ENTITY_SCHEMA, Entity
 from rayner.retrieval import entity_table as module
 from rayner.retrieval.entity_table import EntityTable, entity_table
+from rayner.retrieval.names import NAMES_SCHEMA, Names
 
 ENTITIES = [
     Entity("a", "Alpha", ("A", "first"), "letter", "the first letter", ("1",)),
@@ -50,3 +54,11 @@ def test_texts_are_names_and_aliases_of_those_rows_alone() -> None:
 
 def test_entities_are_found_by_id() -> None:
     assert list(entity_table(ENTITIES).of_ids(["c", "z", "a"])) == [ENTITIES[2], ENTITIES[0]]
+
+
+def test_names_are_written_once() -> None:
+    texts, entity = [f"name {number}" for number in range(1000)], range(1000)
+    names = Names(pa.table({"text": texts, "entity": pa.array(entity, pa.int32())}, schema=NAMES_SCHEMA))
+    assert len(pickle.dumps(names, 5)) < 1.1 * names.table.nbytes + 1000
+    again = pickle.loads(pickle.dumps(names, 5))
+    assert (again.texts.to_pylist(), again.entity.tolist()) == (texts, list(entity))

@@ -229,7 +229,7 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["genes", "/genes/", "/{genes}", "/a?b", "/a b", "//a", "", "/-/x", "/a/../b"]
+    "prefix", ["genes", "/genes/", "/{genes}", "/a?b", "/a b", "//a", "", "/-/x", "/a/../b", "/a\0"]
 )
 def test_a_prefix_that_is_none_is_told_before_ray_starts(tmp_path: Path, prefix: str) -> None:
     with pytest.raises(InputError, match="--route-prefix"):

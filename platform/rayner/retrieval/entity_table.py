@@ -34,7 +34,8 @@ class EntityTable(Sequence[Entity]):
             if rows.step == 1:
                 return EntityTable(self.table.slice(rows.start, len(rows)))
             return EntityTable(self.table.take(pa.array(rows, pa.int64())))
-        return next(_entities(self.table.slice(range(len(self))[index], 1)))
+        (row,) = self.table.slice(range(len(self))[index], 1).to_pylist()
+        return Entity(**row | {name: tuple(row[name] or ()) for name in ("aliases", "other_ids")})
 
     def __iter__(self) -> Iterator[Entity]:
         for begin in range(0, len(self), _ROWS):
@@ -55,7 +56,8 @@ class EntityTable(Sequence[Entity]):
 
     def of_ids(self, ids: Iterable[str]) -> Iterator[Entity]:
         """Those of the entities that are in the table."""
-        return (self[self.numbers[id_]] for id_ in ids if id_ in self.numbers)
+        rows = [self.numbers[id_] for id_ in ids if id_ in self.numbers]
+        return iter(EntityTable(self.table.take(pa.array(rows, pa.int64()))))
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """The names of those of the entities that are in the table, by id."""

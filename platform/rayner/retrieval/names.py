@@ -54,6 +54,10 @@ class Names:
         self.entity: np.ndarray = _one_chunk(self.table["entity"]).to_numpy()
         """[N] int32, ascending."""
 
+    def __reduce__(self) -> tuple[type[Names], tuple[pa.Table]]:
+        # The columns are views of the table: each would be written once more.
+        return Names, (self.table,)
+
     def __len__(self) -> int:
         return len(self.entity)
 

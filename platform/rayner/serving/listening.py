@@ -14,7 +14,7 @@ from rayner.errors import InputError
 from rayner.files.locks import taken
 from rayner.serving.application_settings import HttpSettings
 
-_PREFIX = re.compile(r"/|(/(?!\.{1,2}(/|$))[^\s/?#%\\]+)+")
+_PREFIX = re.compile(r"/|(/(?!\.{1,2}(/|$))[^\s\x00-\x1f\x7f/?#%\\]+)+")
 """As a server sees it, with `%` decoded; `.` and `..` never get there."""
 
 

@@ -138,12 +138,12 @@ def annotate(
         used = _run(source, additions, output, annotator, asked_pool, speed, check_writer)
         check_writer()
         counts = finish(output, len(shards_of(additions)))
-        if isinstance(source, PipelineSettings) and not source.finds_mentions and not counts["mentions"]:
-            log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
         first = counts["first_reject"]
         if not counts["documents"]:
             output.place.below(WORK).delete()
             raise CorpusError(first["where"], first["what"], first["hint"])
+        if isinstance(source, PipelineSettings) and not source.finds_mentions and not counts["mentions"]:
+            log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
         computed = _kept_precision(output)
         result = {
             **counts,

@@ -23,8 +23,9 @@ _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
 _PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 """Keys of a corpus that a sweep sets in each run where it cuts folds or a held-out part."""
-_MOST_BESIDE = 1024
-"""Combinations of other values that a value is tried with which the recipe does not take as it is."""
+_MOST_BESIDE = 512
+"""Combinations of one, of two, and of all other keys that a value is tried with which the recipe does not
+take as it is."""
 DIGITS = 4
 """Digits of a drawn number: enough for any effect, and few enough to read."""
 
@@ -142,7 +143,7 @@ def _refuse_value(place: str, recipe: BaseRecipe, space: Space, key: str, value:
         with_settings(recipe, {key: value}, place)
     except RecipeError as error:
         others = {other: list(extremes(domain)) for other, domain in space.domains.items() if other != key}
-        for beside in itertools.islice(_combinations(others), _MOST_BESIDE):
+        for beside in _combinations(others):
             with contextlib.suppress(RecipeError):
                 with_settings(recipe, {**beside, key: value}, place)
                 return
@@ -150,11 +151,14 @@ def _refuse_value(place: str, recipe: BaseRecipe, space: Space, key: str, value:
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """A value of one key, of two, and of all."""
-    for count in (1, 2, len(values)):
-        for keys in itertools.combinations(values, count):
-            for row in itertools.product(*(values[key] for key in keys)):
-                yield dict(zip(keys, row, strict=True))
+    """A value of one key, of two, and of all: the first ones of each."""
+    for count in dict.fromkeys((1, 2, len(values))):
+        rows = (
+            dict(zip(keys, row, strict=True))
+            for keys in itertools.combinations(values, count)
+            for row in itertools.product(*(values[key] for key in keys))
+        )
+        yield from itertools.islice(rows, _MOST_BESIDE)
 
 
 def choices(domain: Any) -> list[Any] | None:
@@ -169,10 +173,16 @@ def extremes(domain: Any) -> Iterator[Any]:
     if values is not None:
         yield from values
     elif hasattr(domain, "lower"):
-        whole = "Integer" in type(domain).__name__
-        yield from (rounded(domain.lower), rounded(domain.upper - 1 if whole else domain.upper))
+        last = domain.upper - 1 if _excludes_upper(domain) else domain.upper
+        yield from (rounded(domain.lower), rounded(last))
     else:
         yield rounded(domain.sample())
+
+
+def _excludes_upper(domain: Any) -> bool:
+    from ray.tune.search.sample import Integer, Quantized
+
+    return isinstance(domain, Integer) and not isinstance(domain.get_sampler(), Quantized)
 
 
 def plain(value: Any) -> Any:
@@ -255,15 +265,12 @@ def _domain(where: str, value: Any) -> Any:
 
 
 def _refuse_range(where: str, domain: Any) -> None:
-    from ray.tune.search.sample import Integer, Quantized
-
     if not hasattr(domain, "lower"):
         return
     low, high = domain.lower, domain.upper
     if math.isinf(low) or math.isinf(high):
         hint = "name a range, such as tune.uniform(LOW, HIGH), or list values"
         raise InputError(where, "a distribution that has no bounds, as no value of a recipe may be", hint)
-    excludes_high = isinstance(domain, Integer) and not isinstance(domain.get_sampler(), Quantized)
-    if low > high or (low == high and excludes_high):
+    if low > high or (low == high and _excludes_upper(domain)):
         hint = "give the smaller number first, or a single value as a list"
         raise InputError(where, f"from {low:g} to {high:g} is no range", hint)

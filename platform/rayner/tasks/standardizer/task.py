@@ -171,6 +171,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def fit(self, model: nn.Module, dev: Sequence[MentionString]) -> None:
         """Fit what combines the sides of the index, and the calibration of NIL, on dev."""
         index = self._build_index(model)
+        if index.lexical.found is None:
+            # Each evaluation asks for the strings of dev, several times while it fits.
+            index.lexical.found = {}
         vectors = self._encoded_dev(model, dev, index)
         self.reranker = None
         self.fitted = from_first(lambda: fit(index, dev, vectors))
@@ -316,10 +319,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     @cached_property
     def _text_side(self) -> TextSide:
         # Kept: of 100,000 names it takes 12 s, and no step of the training changes it.
-        side = text_side(self.strings.indexed, self.recipe.index)
-        # Each evaluation asks for the strings of dev, several times while it fits.
-        side.lexical.found = {}
-        return side
+        return text_side(self.strings.indexed, self.recipe.index)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
         return index_with(
