@@ -57,7 +57,7 @@ class EntityTable(Sequence[Entity]):
     def of_ids(self, ids: Iterable[str]) -> Iterator[Entity]:
         """Those of the entities that are in the table."""
         rows = [self.numbers[id_] for id_ in ids if id_ in self.numbers]
-        return iter(EntityTable(self.table.take(pa.array(rows, pa.int64()))))
+        return _entities(self.table.take(pa.array(rows, pa.int64())))
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """The names of those of the entities that are in the table, by id."""
