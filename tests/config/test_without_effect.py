@@ -31,7 +31,11 @@ def found(task: str, **values: Any) -> dict[str, str]:
     [
         ("tagger", {"corpus": {**CORPUS, "labels": {"case": "exact"}}}, ["corpus.labels"]),
         ("tagger", {"corpus": {**CORPUS, "dictionary": "c", "labels": {"case": "exact"}}}, []),
-        ("tagger", {**ROOM, "context": {"nouns": "auto", "lemmas": True}}, ["context.lemmas"]),
+        (
+            "tagger",
+            {**ROOM, "context": {"nouns": "auto", "lemmas": True}},
+            ["context.nouns", "context.lemmas"],
+        ),
         ("tagger", {**ROOM, "context": {"methods": ["same_noun"], "nouns": "auto", "lemmas": True}}, []),
         (
             "tagger",

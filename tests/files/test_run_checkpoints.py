@@ -9,11 +9,9 @@ import yaml
 
 import rayner
 from rayner.errors import CheckpointError, InputError
-from rayner.files.run_checkpoints import checkpoint_of
+from rayner.files.run_checkpoints import SWEEP, WINNER, checkpoint_of
 from rayner.models.sources import locate
 from rayner.runtime.linking import indexes
-from rayner.runtime.run_folder import SWEEP
-from rayner.runtime.sweeps.winner import WINNER
 from rayner.tasks.checkpoint import load_checkpoint, version_of
 from rayner.tasks.stages import read_pipeline
 from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder, write_entities

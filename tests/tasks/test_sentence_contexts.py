@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,15 @@ def test_without_a_context_in_the_recipe_nothing_changes() -> None:
     assert not task.predictor(task.build()).whole
     (window,) = task.windows_of(document)
     assert window.part is None
+
+
+def test_a_tagger_of_nouns_is_asked_for_only_where_nouns_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    task = tagger(windows=WINDOWS, context={"methods": ["bm25"], "nouns": "spacy"})
+    assert task.example_settings()["context"]["nouns"] == "spacy"
+    read = tagger(windows=WINDOWS, context={"methods": ["same_noun"], "nouns": "spacy"})
+    with pytest.raises(InputError, match=r"^context\.nouns: spaCy with the pipeline"):
+        read.example_settings()
 
 
 def test_a_context_without_room_or_with_an_unknown_method_is_refused() -> None:

@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_told_as_ever(
     relative = corpus.model_copy(update={"train": ("0.jsonl", "1.jsonl")})
     messages = []
     for read in (split_documents, read_in_units):
-        monkeypatch.setattr("rayner.tasks.splits._say_once", logging.getLogger("told").warning)
+        monkeypatch.setattr("rayner.tasks.splits.warn_once", logging.Logger.warning)
         for settings_ in (corpus, relative):
             with caplog.at_level(logging.WARNING):
                 read(settings_, "train")

@@ -191,11 +191,17 @@ class ContextChoice(Settings):
     case: bool = True
     """Whether words that differ in case differ, for `bm25` and `same_noun`."""
 
+    @property
+    def reads_nouns(self) -> bool:
+        """Whether `nouns` has any effect."""
+        return "same_noun" in self.methods or self.choice == "diverse"
+
     def without_effect(self) -> Mapping[str, str]:
         """As `Settings.without_effect`."""
         methods, nouns = set(self.methods), "same_noun" in self.methods
         why = "context.methods has no method that reads it"
         return {
+            **({} if self.reads_nouns else {"nouns": why}),
             **({} if nouns else {"lemmas": why}),
             **({} if methods & {"bm25", "same_noun"} else {"case": why}),
             **({} if methods & {"random", "same_noun"} else {"seed": why}),

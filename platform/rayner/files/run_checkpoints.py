@@ -12,7 +12,7 @@ MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
 BEST, LAST = "best", "last"
 LOG = "log.jsonl"
-_SWEEP, _WINNER = "sweep.json", "winner"
+SWEEP, WINNER = "sweep.json", "winner"
 """What tells that a folder is a sweep, and its folder with the run of the best settings."""
 
 
@@ -34,7 +34,7 @@ def checkpoint_of(path: str | os.PathLike[str]) -> Path:
         if is_there(path / LAST / MANIFEST):
             hint += f", or name {path / LAST}, its last state"
         raise CheckpointError(str(path), what, hint)
-    if is_there(path / _SWEEP):
-        hint = f"name the run of its best settings, {path / _WINNER}"
+    if is_there(path / SWEEP):
+        hint = f"name the run of its best settings, {path / WINNER}"
         raise CheckpointError(str(path), "is a sweep, not a checkpoint", hint)
     return path

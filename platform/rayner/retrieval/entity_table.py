@@ -16,7 +16,10 @@ _ROWS = 8192
 
 
 class EntityTable(Sequence[Entity]):
-    """The entities of a table of `ENTITY_SCHEMA`, each made when it is asked for."""
+    """The entities of a table of `ENTITY_SCHEMA`, each made when it is asked for.
+
+    A slice without a step is a view: it holds, and pickles, the memory of the whole table.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

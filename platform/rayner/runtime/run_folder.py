@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
 
 from rayner.errors import CorpusError, InputError
+from rayner.files.run_checkpoints import SWEEP
 from rayner.files.uris import uri_of
 
-SWEEP, TRIALS = "sweep.json", "trials"
-"""What a sweep is, and its trials; in its folder."""
+TRIALS = "trials"
+"""The trials of a sweep, in its folder."""
 STORAGE_VARIABLE = "RAYNER_STORAGE"
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 

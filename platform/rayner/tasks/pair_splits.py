@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,6 +19,7 @@ from rayner.data.readers import Unit as Lines
 from rayner.data.scans import cuts_of, is_large, with_cuts
 from rayner.data.schema import Document
 from rayner.data.split import KEY_SCHEMA, are_of, parts_by, split_keys
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.context_rows import ContextRow, ContextRows, read_context_rows
 from rayner.tasks.base import ParallelMap, Unit
@@ -142,7 +142,7 @@ def _check(paths: Sequence[Path], pairs: int, rejects: int, first: Reject | None
         raise CorpusError(*(found or nothing))
     if first:
         lines = "1 line is" if rejects == 1 else f"{rejects} lines are"
-        _say_once(f"{lines} no pair; the first: {first.where.removeprefix(here)}: {first.what}")
+        warn_once(log, f"{lines} no pair; the first: {first.where.removeprefix(here)}: {first.what}")
 
 
 def _rows(lines: Lines) -> ContextRows:
@@ -171,11 +171,6 @@ def _contents(rows: Sequence[ContextRow]) -> tuple[np.ndarray, np.ndarray]:
 
 def _digest(contents: np.ndarray) -> str:
     return hashlib.sha256(contents.tobytes()).hexdigest()
-
-
-@cache
-def _say_once(message: str) -> None:
-    log.warning(message)
 
 
 def together(pair: ContextRow) -> str:

@@ -89,10 +89,11 @@ class SentenceContexts:
 
     def key(self) -> Any:
         """What tells these contexts from any other."""
+        nouns = self._settings.nouns
         return {
             **self._settings.model_dump(mode="json", exclude={"ranker"}),
             "ranker": None if self.ranker is None else digest_of_ranker(self.ranker),
-            "nouns": noun_tagger(self._settings.nouns, where="context.nouns")[0],
+            "nouns": noun_tagger(nouns, where="context.nouns")[0] if self._settings.reads_nouns else nouns,
             "encoder": weights_digest(self._encoder) if self._is_dense else None,
         }
 

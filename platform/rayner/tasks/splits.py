@@ -9,7 +9,7 @@ import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -43,6 +43,7 @@ from rayner.data.scans import (
 )
 from rayner.data.schema import Document
 from rayner.data.split import are_of
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, FileError
 from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -314,15 +315,11 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
 
 def tell_rejects(paths: Sequence[str], rejected: int, first: str) -> None:
     """Warn of documents and mentions that cannot be read, once in a process; `first` is one of them."""
-    _say_once(
+    warn_once(
+        log,
         f"{rejected} documents or mentions cannot be read; `rayner corpus check "
-        f"{' '.join(paths)}` lists them; the first: {first}"
+        f"{' '.join(paths)}` lists them; the first: {first}",
     )
-
-
-@cache
-def _say_once(message: str) -> None:
-    log.warning(message)
 
 
 def _names(corpus: CorpusSettings, path: str) -> Sequence[Name]:

@@ -11,7 +11,7 @@ import pytest
 from rayner.errors import InputError, RecipeError
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import draws, grid, key_of, trial_name
-from rayner.runtime.sweeps.space import Space, check_space, choices, load_space
+from rayner.runtime.sweeps.space import Space, check_space, choices, extremes, load_space
 from rayner.runtime.sweeps.sweep_settings import objectives, resolve_settings, sweep_settings
 from rayner.runtime.sweeps.trainable import settings_of
 from rayner.tasks.registry import parse_recipe
@@ -128,7 +128,11 @@ def test_a_value_that_the_recipe_does_not_take_is_refused(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["together", "amid_others", "points"])
 def test_what_can_be_drawn_is_taken(file: Path, name: str) -> None:
-    check_space(load_space(f"{file}:{name}"), recipe())
+    """It is refused by raising."""
+    space = load_space(f"{file}:{name}")
+    check_space(space, recipe())
+    if name == "points":
+        assert [list(extremes(domain)) for domain in space.domains.values()] == [[0.001, 0.001], [1, 1]]
 
 
 def test_values_that_never_go_together_are_refused(file: Path) -> None:

@@ -152,8 +152,11 @@ def test_a_worker_makes_nothing_of_names_and_finds_what_the_driver_finds(
 
 
 def test_nothing_is_made_for_a_training_without_dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "fit_lexical", None)
+    made: list[Any] = []
+    monkeypatch.setattr(build, "fit_lexical", lambda *given: made.append(given))
     values = small_recipe(tmp_path)
     values["mentions"] = {"train": values["mentions"]["train"]}
     task = task_of(values)
-    pickle.dumps(task.for_workers(task.units("dev")))
+    again = pickle.loads(pickle.dumps(task.for_workers(task.units("dev"))))
+    assert [*again.strings.indexed] == [*task.strings.indexed]
+    assert made == []

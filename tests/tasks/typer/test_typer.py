@@ -190,14 +190,6 @@ def test_what_is_kept_of_dev_is_bounded() -> None:
         assert len(reads) == times
 
 
-def test_a_part_that_is_kept_keeps_no_more_than_itself() -> None:
-    kept = KeptTensors(100)
-    kept.keep("a", torch.zeros(1000, 4)[3])
-    found = kept.get("a")
-    assert found is not None
-    assert found.untyped_storage().nbytes() == 16
-
-
 def test_an_encoder_that_learns_reads_dev_each_time() -> None:
     task = typer()
     model = built(task).eval()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from rayner.data.readers.base import Reading, Reject, Unit
 from rayner.data.readers.detect import (
@@ -19,6 +18,7 @@ from rayner.data.readers.detect import (
 )
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 from rayner.files.uris import with_uris
@@ -49,13 +49,8 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     for name, group in groups.items():
         if aside := other_files(group, name):
             more = f" and {len(aside) - 1} more files" if len(aside) > 1 else ""
-            _say_once(f"left aside, as no {name}: {with_uris(str(aside[0]))}{more}")
+            warn_once(log, f"left aside, as no {name}: {with_uris(str(aside[0]))}{more}")
     return _units(groups)
-
-
-@cache
-def _say_once(message: str) -> None:
-    log.warning(message)
 
 
 def find_parts(unit: Unit) -> list[Unit]:

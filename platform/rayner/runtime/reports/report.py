@@ -8,6 +8,7 @@ from typing import Any
 
 from rayner.errors import InputError
 from rayner.files.fetching import local
+from rayner.files.run_checkpoints import SWEEP
 from rayner.files.uris import uri_of
 from rayner.files.whole import make_folder
 from rayner.files.working import file_at
@@ -15,7 +16,6 @@ from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe
 from rayner.runtime.reports.sweep_report import sweep_report
-from rayner.runtime.run_folder import SWEEP
 from rayner.tasks.registry import tasks
 
 

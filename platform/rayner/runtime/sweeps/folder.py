@@ -14,8 +14,9 @@ from rayner.errors import InputError
 from rayner.files.locks import locked
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
+from rayner.files.run_checkpoints import SWEEP
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import SWEEP, check_no_training
+from rayner.runtime.run_folder import check_no_training
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 

@@ -12,7 +12,8 @@ from rayner.config import BaseRecipe
 from rayner.config.base import MOST_SEEDS
 from rayner.config.recipe_files import parse_settings, with_settings
 from rayner.errors import InputError
-from rayner.runtime.run_folder import SWEEP, TRIALS
+from rayner.files.run_checkpoints import SWEEP
+from rayner.runtime.run_folder import TRIALS
 from rayner.runtime.sweeps.sampling import single_values, trial_name
 from rayner.runtime.sweeps.space import Space, described
 from rayner.runtime.sweeps.sweep_settings import SweepSettings

@@ -17,7 +17,7 @@ from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
-from rayner.files.run_checkpoints import BEST
+from rayner.files.run_checkpoints import BEST, WINNER
 from rayner.files.working import worked_on
 from rayner.runtime.elsewhere import Needs, work_elsewhere
 from rayner.runtime.sweeps.corpora import Changes, Corpora
@@ -36,8 +36,6 @@ from rayner.tasks.encoder_task import default_device, load_model
 from rayner.tasks.registry import load_recipe, task_of, train_task
 
 BEST_RECIPE = "best.yaml"
-WINNER = "winner"
-
 log = logging.getLogger(__name__)
 
 

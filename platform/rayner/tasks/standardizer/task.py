@@ -281,11 +281,11 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     ) -> Standardizer:
         if options.index is not None:
             index = open_index(options.index)
+            index.dense.search_beside(next(model.parameters()).device)
             if self.checkpoint is not None:
                 check_origin(index.origin, origin_of(self.checkpoint, self.recipe), options.index)
         else:
             index, self._index = self._index or self._build_index(model), None
-        index.dense.search_beside(next(model.parameters()).device)
         return Standardizer(
             index,
             encode,
