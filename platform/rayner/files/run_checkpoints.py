@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from rayner.errors import CheckpointError
-from rayner.files.fetching import is_there
 
 MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
@@ -23,6 +22,9 @@ def checkpoint_of(path: str | os.PathLike[str]) -> Path:
         CheckpointError: the folder is a run that has no `best` yet, or a sweep, which has several.
         InputError, StorageError: as `rayner.files.fetching.is_there`.
     """
+    # Not above: the command line takes the names from here, and pyarrow takes long to import.
+    from rayner.files.fetching import is_there
+
     path = Path(path)
     if is_there(path / MANIFEST):
         return path
