@@ -124,6 +124,10 @@ class ScalingSettings(Settings):
     collective_timeout_seconds: PositiveInt = 1800
     """A worker that waits for the others longer than this fails."""
 
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        return {} if self.max_workers else {"resize_seconds": "scaling.max_workers is not set"}
+
     @model_validator(mode="after")
     def _range(self) -> ScalingSettings:
         if self.max_workers is not None and self.max_workers < max(self.workers, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -45,6 +46,13 @@ class BiEncoderSettings(Settings):
     chance, as of a type that is paraphrased. Answers take the mean of all."""
     absent_per_step: PositiveInt = 8
     """How many of the recipe's `absent` types a training step draws."""
+
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        unread = ("encoders", "train_type_encoder") if self.type_encoding == "atomic" else ()
+        texts_are_one = self.type_encoding in ("atomic", "keyword")
+        why = f"model.type_encoding is {self.type_encoding}"
+        return dict.fromkeys([*unread, *(("descriptions",) if texts_are_one else ())], why)
 
 
 class ContrastSettings(Settings):
@@ -166,6 +174,15 @@ class RecognizerRecipe(DocumentRecipe):
     descriptions."""
     added: AddedTypes | None = None
     """What `rayner train RECIPE --add-types CHECKPOINT` makes of a recipe. Null: all types learn."""
+
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        of_thresholds = ("loss.beta", "loss.threshold_in_denominator")
+        tuned = dict.fromkeys(of_thresholds, "model.threshold is tuned")
+        return {
+            **({} if self.absent else {"model.absent_per_step": "absent has no types"}),
+            **(tuned if self.model.threshold == "tuned" else {}),
+        }
 
     @model_validator(mode="after")
     def _right_is_known(self) -> RecognizerRecipe:
