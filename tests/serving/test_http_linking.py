@@ -13,8 +13,10 @@ from fastapi.testclient import TestClient
 
 from rayner.config import TypeSettings
 from rayner.data.schema import Entity
+from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
+from rayner.serving.models import load_models
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
 from rayner.tasks.stages import load_pipeline
@@ -258,6 +260,22 @@ def test_without_knowledge_bases_or_recognizer_the_reply_says_so(folders: Folder
     reply = client.post("/v1/standardize", json={"mentions": ["a"]})
     assert reply.status_code == 422
     assert "this service has none" in reply.text
+
+
+def test_a_pipeline_file_is_taken_for_its_standardizer(folders: Folders, tmp_path: Path) -> None:
+    base = folders.settings().knowledge_bases["people"]
+    linking = {"checkpoint": str(folders.people), "index": "nowhere"}
+    stages = [{"checkpoint": str(folders.recognizer)}, linking]
+    (tmp_path / "pipeline.yaml").write_text(json.dumps({"stages": stages}))
+    named = base.model_copy(update={"standardizer": str(tmp_path / "pipeline.yaml")})
+    replies = [
+        ask(client_of(ModelSettings(knowledge_bases={"people": one})), "/v1/standardize", mentions=["Curie"])
+        for one in (base, named)
+    ]
+    assert replies[0] == replies[1]
+    recognizer = base.model_copy(update={"standardizer": str(folders.recognizer)})
+    with pytest.raises(CheckpointError, match="is no checkpoint of a standardizer"):
+        load_models(ModelSettings(knowledge_bases={"people": recognizer}), 1)
 
 
 def test_an_index_changes_while_the_rest_stays(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, read_recipe, ve
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import task_of
-from rayner.tasks.stages import PipelineSettings, read_pipeline, suffix
+from rayner.tasks.stages import PipelineSettings, checkpoint_in, read_pipeline, suffix
 from rayner.tasks.standardizer.stage import Entities
 
 log = logging.getLogger(__name__)
@@ -181,12 +181,12 @@ def base_settings(
     Raises:
         InputError: it cannot be read, or is none.
     """
-    read = read_pipeline(settings.standardizer)
-    if read.is_file or read.stages[0].record.stage != "entities":
+    checkpoint = checkpoint_in(settings.standardizer, "entities")
+    if read_pipeline(checkpoint).stages[0].record.stage != "entities":
         hint = f"name the one that made the index of knowledge_bases.{name}"
         raise CheckpointError(settings.standardizer, "is no checkpoint of a standardizer", hint)
     options = {"index": settings.index, "types": settings.types or None}
-    return read_pipeline(settings.standardizer, options, precision)
+    return read_pipeline(checkpoint, options, precision)
 
 
 def check_linked_types(
