@@ -51,19 +51,25 @@ def blocks(rows: int, size: int) -> list[np.ndarray]:
     return np.split(np.arange(rows), range(size, rows, size))
 
 
-def from_first(function: Callable[[], T]) -> T:
-    """What the function returns on worker 0, on every worker; what it raises there, too."""
+def from_first(function: Callable[[], T], told: Callable[[Exception], Exception] = lambda error: error) -> T:
+    """What the function returns or raises on worker 0, the only one that calls it, on every worker.
+
+    Args:
+        told: what the others raise of an error of worker 0.
+    """
     if _workers() == 1:
         return function()
-    outcome: list[Any] = [None, None]
+    result, failure = None, None
     if dist.get_rank() == 0:
         try:
-            outcome[0] = function()
+            result = function()
         except Exception as error:
-            outcome[1] = error
+            failure = error
+    outcome: list[Any] = [result, None if failure is None else told(failure)]
     dist.broadcast_object_list(outcome, src=0)
-    if outcome[1] is not None:
-        raise outcome[1]
+    error = outcome[1] if failure is None else failure
+    if error is not None:
+        raise error
     return outcome[0]
 
 

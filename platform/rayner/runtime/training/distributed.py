@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from rayner.errors import StorageError
 from rayner.runtime.training.failures import Company, GroupLostError, company
+from rayner.tasks.sharing import from_first
 
 BUCKET_BYTES = 64 * 2**20
 TABLE_ROWS = 4096
@@ -192,21 +193,7 @@ def on_first(function: Callable[[], T]) -> T:
         Exception: what the function raised on worker 0; on the others, what `Company.seen_by_others` makes
             of it, so that none waits in vain.
     """
-    if world_size() == 1:
-        return function()
-    result, failure, told = None, None, None
-    if rank() == 0:
-        try:
-            result = function()
-        except Exception as error:
-            failure, told = error, company().seen_by_others(error)
-    outcome: list[Any] = [result, told]
-    dist.broadcast_object_list(outcome, src=0)
-    if failure is not None:
-        raise failure
-    if outcome[1] is not None:
-        raise outcome[1]
-    return outcome[0]
+    return function() if world_size() == 1 else from_first(function, company().seen_by_others)
 
 
 def same_on_all(read: Callable[[], str], where: Path) -> None:
