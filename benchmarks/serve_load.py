@@ -73,18 +73,35 @@ def main() -> None:
                 rows += recognition(options, sentences, Path(folder))
         for names in options.names if options.standardizer and not options.changes else ():
             rows += standardization(options, names, Path(folder))
+    title, conditions = _about(options)
     record(
         "serve_load",
         options.out,
-        title="What HTTP costs",
+        title=title,
         section="Serving",
         task="serve",
-        conditions="A replica with one thread and a core of its own, beside a process on that core that "
-        "calls the model; the row idle is how much of the machine was free before.",
+        conditions=f"{conditions}; the row idle is how much of the machine was free before.",
         rows=measured(rows, UNITS),
     )
     if options.json:
         print(json.dumps({"rows": rows}))
+
+
+def _about(options: argparse.Namespace) -> tuple[str, str]:
+    """The title and the conditions of what is measured."""
+    if options.changes:
+        return "Changes of a service under load", (
+            "Two replicas and 16 clients, who try once more after an error, while a replica is killed, an "
+            "index swapped and all replicas replaced; a retry is counted within its request's time"
+        )
+    if not options.checkpoint:
+        return "What linking costs over HTTP", (
+            "One client; a replica with one thread and a core of its own, over indexes of random vectors and "
+            "names"
+        )
+    return "What HTTP costs", (
+        "A replica with one thread and a core of its own, beside a process on that core that calls the model"
+    )
 
 
 def recognition(options: argparse.Namespace, sentences: int, folder: Path) -> list[Row]:
