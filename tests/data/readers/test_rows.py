@@ -114,11 +114,11 @@ def test_whole_numbers_are_scores(tmp_path: Path) -> None:
 
 def test_fields_that_are_not_ours_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    rows = [{"text": "Ann", "entities": [[0, 3, "PER"]]}, {"text": "Bob", "entities": [], "id": "b"}]
+    rows = [{"text": "Ann", "tags": [[0, 3, "PER"]]}, {"text": "Bob", "tags": [], "id": "b"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     reading = read_corpus(path)
     assert len(reading.documents) == 2
-    assert reading.ignored == {"field entities": 2}
+    assert reading.ignored == {"field tags": 2}
 
 
 def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> None:

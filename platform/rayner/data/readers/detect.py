@@ -38,11 +38,10 @@ _TEXT_SUFFIXES = (
     ".bioes",
     ".pubtator",
 )
+_OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
-    "jsonl": (".jsonl", ".ndjson", ".json"),
-    "ufet": (".jsonl", ".ndjson", ".json"),
-    "figer": (".jsonl", ".ndjson", ".json"),
+    **dict.fromkeys(_OF_JSON, (".jsonl", ".ndjson", ".json")),
     "bioc": (".xml", ".bioc", ".json"),
     "brat": (".ann", ".txt"),
     "huggingface": (".arrow", ".parquet", ".pq"),

@@ -9,13 +9,17 @@ from rayner.data.readers import (
     brat,
     columns,
     coreference,
+    doccano,
     figer,
+    gliner,
     huggingface,
     jsonl,
+    label_studio,
     litbank,
     livingner,
     ontonotes_fet,
     parquet,
+    prodigy,
     pubtator,
     text,
     ufet,
@@ -31,7 +35,8 @@ def _format(module: ModuleType) -> Format:
 FORMATS: dict[str, Format] = {
     module.__name__.rpartition(".")[2]: _format(module)
     for module in (
-        *(huggingface, parquet, bioc, ufet, figer, jsonl, brat, livingner, ontonotes_fet, pubtator),
+        *(huggingface, parquet, bioc, ufet, figer, label_studio, prodigy, doccano, gliner),
+        *(jsonl, brat, livingner, ontonotes_fet, pubtator),
         *(coreference, litbank, columns, text),
     )
 }

@@ -1,45 +1,88 @@
-"""JSON lines, each a document in a form of its own."""
+"""JSON objects, a line each or in one array, each a document in a form of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from rayner.data.json_lines import json_objects
+from rayner.data.json_lines import ONE_A_LINE, is_array, json_objects
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
+from rayner.errors import CorpusError
+
+_KEY = re.compile(r'"([^"\\]+)"\s*:')
 
 
 def has_fields(sample: Sample, *names: str) -> bool:
     """Whether the first line is a JSON object with these fields."""
-    first = next((line for line in sample.lines if line.strip()), "")
-    if not first.startswith("{"):
-        return False
+    return not is_array(sample.lines) and all(name in first_object(sample) for name in names)
+
+
+def first_object(sample: Sample) -> Mapping[str, Any]:
+    """The first line, or the first element of an array; empty where it is no JSON object.
+
+    Of an element that goes on behind the sample all keys that are seen, with None.
+    """
+    if is_array(sample.lines):
+        text = "\n".join(sample.lines)
+        try:
+            row, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+        except (ValueError, RecursionError):
+            row = dict.fromkeys(_KEY.findall(text))
+    else:
+        line = next((line for line in sample.lines if line.strip()), "")
+        try:
+            row = json.loads(line) if line.startswith("{") else None
+        except (ValueError, RecursionError):
+            row = None
+    return row if isinstance(row, dict) else {}
+
+
+def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Of each object of a file: where it is, the id of a document without an id, and itself.
+
+    What is no object is rejected.
+
+    Raises:
+        CorpusError: an array that is no JSON.
+    """
+    (path,) = unit.paths
+    text = files.read_text(path, reading)
+    if not is_array([text[:1000]]):
+        for number, where, row in json_objects(enumerate(files.split_lines(text), 1), path, reading.reject):
+            yield where, f"{unit.name}:{number}", row
+        return
     try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and all(name in row for name in names)
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "restore the file") from None
+    except RecursionError:
+        raise CorpusError(path, "JSON nested too deeply", "correct it") from None
+    for number, row in enumerate(rows, 1):
+        where = f"{path}: object {number}"
+        if isinstance(row, dict):
+            yield where, f"{unit.name}:{number}", row
+        else:
+            reading.reject(where, "not a JSON object", ONE_A_LINE)
 
 
 def read_rows(
     unit: Unit, fields: Collection[str], document: Callable[[dict[str, Any], str], Document]
 ) -> Reading:
-    """The documents of a file, one a line; a line that is none is a reject, other fields are counted.
+    """The documents of a file; a row that is none is a reject, other fields are counted.
 
     Args:
         fields: those that `document` reads.
         document: a row and the id of one without an id -> the document; raises RowError.
     """
     reading = Reading()
-    (path,) = unit.paths
-    lines = enumerate(files.split_lines(files.read_text(path, reading)), 1)
-    for number, where, row in json_objects(lines, path, reading.reject):
+    for where, default_id, row in objects_of(unit, reading):
         try:
-            found = document(row, f"{unit.name}:{number}")
+            found = document(row, default_id)
         except RowError as error:
             reading.reject(where, error.what, error.hint)
             continue

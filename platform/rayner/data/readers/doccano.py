@@ -1,0 +1,61 @@
+"""doccano: a text a line, with its labels.
+
+{"id": 1, "text": "...", "label": [[0, 3, "PER"]]}
+{"id": 1, "text": "...", "entities": [{"start_offset": 0, "end_offset": 3, "label": "PER"}], "relations": []}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.json_rows import first_object, objects_of
+from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
+from rayner.data.readers.typed_rows import RowError
+
+_LABELS = ("label", "labels", "entities")
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("doccano", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the first object has a text and a list of labels."""
+    row = first_object(sample)
+    is_ours = "mentions" in row or "entity_types" in row
+    return "text" in row and not is_ours and any(_is_labels(row.get(name)) for name in _LABELS)
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file; relations and comments are counted as ignored."""
+    reading = Reading()
+    for where, default_id, row in objects_of(unit, reading):
+        try:
+            text, labels = text_of(row), [one for name in _LABELS for one in list_in(row, name)]
+        except RowError as error:
+            reading.reject(where, error.what, error.hint)
+            continue
+        others = row.keys() - {"id", "text", *_LABELS}
+        reading.ignored.update(f"field {name}" for name in others if row[name])
+        id_ = row.get("id")
+        document_id = str(id_) if isinstance(id_, str | int) and id_ != "" else default_id
+        add_marked(reading, where, document_id, text, map(_marked, labels))
+    return reading
+
+
+def _is_labels(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, list | dict) for one in value)
+
+
+def _marked(label: Any) -> Marked:
+    if isinstance(label, list) and len(label) == 3:
+        return Marked(*label)
+    row = label if isinstance(label, dict) else {}
+    return Marked(
+        row.get("start_offset", row.get("start")), row.get("end_offset", row.get("end")), row.get("label")
+    )

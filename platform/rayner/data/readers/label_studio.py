@@ -1,0 +1,101 @@
+"""Label Studio: an array of tasks, as its exports JSON and JSON-MIN have them.
+
+[{"id": 1, "data": {"text": "..."}, "annotations": [{"result": [
+    {"type": "labels", "value": {"start": 0, "end": 3, "text": "...", "labels": ["PER"]}}]}]}]
+[{"id": 1, "text": "...", "label": [{"start": 0, "end": 3, "text": "...", "labels": ["PER"]}]}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.json_rows import first_object, objects_of
+from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
+from rayner.data.readers.typed_rows import RowError
+
+_BY_SOMEBODY = ("annotations", "completions")
+_OF_MIN = {"annotation_id", "annotator", "lead_time"}
+"""What every row of JSON-MIN has."""
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("label_studio", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the first object is a task with its data, or a row of JSON-MIN."""
+    row = first_object(sample)
+    return ("data" in row and any(name in row for name in _BY_SOMEBODY)) or row.keys() >= {"text", *_OF_MIN}
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file; tasks that nobody annotated are left out and counted.
+
+    Of several annotations of a task the ground truth is taken, or else the first.
+    """
+    reading = Reading()
+    for where, default_id, row in objects_of(unit, reading):
+        try:
+            found = _task(row, reading) if "data" in row else (text_of(row), list(_of_min(row)))
+        except RowError as error:
+            reading.reject(where, error.what, error.hint)
+            continue
+        if found is None:
+            reading.ignored["task that nobody annotated"] += 1
+            continue
+        id_ = row.get("id")
+        document_id = str(id_) if isinstance(id_, str | int) and id_ != "" else default_id
+        add_marked(reading, where, document_id, *found)
+    return reading
+
+
+def _task(row: dict[str, Any], reading: Reading) -> tuple[str, list[Marked]] | None:
+    """The text and what is marked in it; None of a task that nobody annotated."""
+    given = [one for name in _BY_SOMEBODY for one in list_in(row, name) if isinstance(one, dict)]
+    done = sorted(
+        (one for one in given if not one.get("was_cancelled")), key=lambda o: not o.get("ground_truth")
+    )
+    if not done:
+        return None
+    reading.ignored.update("annotation beside the one that was taken" for _ in done[1:])
+    taken = next((one for one in done if one.get("ground_truth")), done[0])
+    return _text_in(row["data"]), list(_of_result(taken.get("result"), reading))
+
+
+def _text_in(data: Any) -> str:
+    """The field `text`, or the only one that is a text."""
+    fields = data if isinstance(data, dict) else {}
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    if "text" not in texts and len(texts) != 1:
+        what = f"`data` has {len(texts) or 'no'} texts, and none is called `text`"
+        raise RowError(what, "call the one that was annotated `text`")
+    return texts.get("text") or next(iter(texts.values()))
+
+
+def _of_result(result: Any, reading: Reading) -> Iterator[Marked]:
+    for one in result if isinstance(result, list) else ():
+        kind = one.get("type") if isinstance(one, dict) else None
+        if kind == "labels":
+            yield from _each_label([one.get("value")])
+        else:
+            reading.ignored[f"result of the type {kind!s:.20}"] += 1
+
+
+def _of_min(row: dict[str, Any]) -> Iterator[Marked]:
+    """The fields are called as the project calls its labels."""
+    for value in row.values():
+        if isinstance(value, list):
+            yield from _each_label(one for one in value if isinstance(one, dict) and "labels" in one)
+
+
+def _each_label(values: Iterable[Any]) -> Iterator[Marked]:
+    for value in values:
+        row = value if isinstance(value, dict) else {}
+        labels = row.get("labels")
+        for label in labels if isinstance(labels, list) else [None]:
+            yield Marked(row.get("start"), row.get("end"), label, row.get("text"))

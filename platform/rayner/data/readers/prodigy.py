@@ -1,0 +1,70 @@
+"""Prodigy: a text a line, with its spans, tokens and the annotator's answer.
+
+{"text": "...", "spans": [{"start": 0, "end": 3, "label": "PER"}], "tokens": [...], "answer": "accept"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rayner.data.readers import files
+from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.json_rows import first_object, objects_of
+from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
+from rayner.data.readers.typed_rows import RowError
+from rayner.data.schema import Span
+
+_FIELDS = {"text", "spans", "tokens", "answer"}
+_OF_TOOL = {
+    "_input_hash",
+    "_task_hash",
+    "_view_id",
+    "_is_binary",
+    "_timestamp",
+    "_annotator_id",
+    "_session_id",
+}
+
+
+def units(paths: Sequence[Path]) -> list[Unit]:
+    """One unit a file."""
+    return files.each_file("prodigy", paths)
+
+
+def matches(sample: Sample) -> bool:
+    """Whether the first object has a text, and spans or the hash of a task."""
+    row = first_object(sample)
+    return "text" in row and "mentions" not in row and ("spans" in row or "_task_hash" in row)
+
+
+def read(unit: Unit) -> Reading:
+    """The documents of a file; what was not accepted is left out and counted."""
+    reading = Reading()
+    for where, default_id, row in objects_of(unit, reading):
+        answer = row.get("answer", "accept")
+        if answer != "accept":
+            reading.ignored[f"row with the answer {answer!s:.20}"] += 1
+            continue
+        try:
+            text, spans, words = text_of(row), list_in(row, "spans"), _words(list_in(row, "tokens"))
+        except RowError as error:
+            reading.reject(where, error.what, error.hint)
+            continue
+        # Its own notes begin with an underscore.
+        reading.ignored.update(f"field {name}" for name in row.keys() - _FIELDS if name[:1] != "_")
+        add_marked(reading, where, default_id, text, map(_marked, spans), words)
+    return reading
+
+
+def _marked(span: Any) -> Marked:
+    row = span if isinstance(span, dict) else {}
+    return Marked(row.get("start"), row.get("end"), row.get("label"), row.get("text"))
+
+
+def _words(tokens: Sequence[Any]) -> list[Span] | None:
+    """None where one is no token: the words are found in the text then."""
+    spans = [(one.get("start"), one.get("end")) for one in tokens if isinstance(one, dict)]
+    found = [(start, end) for start, end in spans if type(start) is int and type(end) is int]
+    return found if found and len(found) == len(tokens) else None

@@ -1,0 +1,174 @@
+"""Readers of what annotation tools export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayner.data.readers import detect, read_corpus
+from rayner.data.readers.base import Reading
+from rayner.errors import CorpusError
+
+TEXT = "Ada \U0001f600 saw Oslo."
+PRODIGY = {
+    "text": TEXT,
+    "_task_hash": 5,
+    "spans": [
+        {"start": 0, "end": 3, "label": "PER", "token_start": 0},
+        {"start": 10, "end": 14, "label": "LOC"},
+    ],
+    "tokens": [
+        {"text": "Ada", "start": 0, "end": 3, "id": 0},
+        {"text": "saw", "start": 6, "end": 9, "id": 1},
+    ],
+    "answer": "accept",
+}
+DOCCANO = {"id": 7, "text": TEXT, "label": [[0, 3, "PER"], [10, 14, "LOC"]], "Comments": []}
+ENTITIES = [
+    {"id": 1, "label": "PER", "start_offset": 0, "end_offset": 3},
+    {"id": 2, "label": "LOC", "start_offset": 10, "end_offset": 14},
+]
+RELATIONS = {"id": 7, "text": TEXT, "entities": ENTITIES, "relations": [{"from_id": 1, "to_id": 2}]}
+# A browser counts the smiling face as two.
+MARKED = [
+    {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]},
+    {"start": 11, "end": 15, "text": "Oslo", "labels": ["LOC"]},
+]
+RESULT = [{"type": "labels", "id": str(number), "value": value} for number, value in enumerate(MARKED)]
+TASK = {"id": 7, "annotations": [{"id": 1, "result": RESULT, "was_cancelled": False}], "data": {"text": TEXT}}
+MIN = {"id": 7, "text": TEXT, "ner": MARKED, "annotator": 1, "annotation_id": 1, "lead_time": 2.5}
+GLINER = {"tokenized_text": ["Ada", "Lovelace", "saw", "Oslo"], "ner": [[3, 3, "LOC"], [0, 1, "PER"]]}
+
+
+def read(path: Path, *rows: Any, array: bool = False) -> Reading:
+    text = json.dumps(rows, indent=2) if array else "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text)
+    return read_corpus(path)
+
+
+@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize(
+    ("format", "row"),
+    [
+        ("prodigy", PRODIGY),
+        ("doccano", DOCCANO),
+        ("doccano", RELATIONS),
+        ("label_studio", TASK),
+        ("label_studio", MIN),
+    ],
+)
+def test_mentions_of_a_text(tmp_path: Path, format: str, row: dict[str, Any], array: bool) -> None:
+    reading = read(tmp_path / "export.json", row, row | {"id": 8}, array=array)
+    assert detect(tmp_path / "export.json") == format
+    assert not reading.rejects
+    first, _ = reading.documents
+    assert first.text == TEXT
+    assert first.document_id == ("export:1" if format == "prodigy" else "7")
+    assert [(m.start, m.end, m.type) for m in first.mentions] == [(0, 3, "PER"), (10, 14, "LOC")]
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_gliner_counts_words_to_the_last(tmp_path: Path, array: bool) -> None:
+    (document,) = read(tmp_path / "pile.json", GLINER, array=array).documents
+    found = [(document.text[m.start : m.end], m.type) for m in document.mentions]
+    assert found == [("Ada Lovelace", "PER"), ("Oslo", "LOC")]
+    assert document.words == ((0, 3), (4, 12), (13, 16), (17, 21))
+
+
+def test_only_what_was_accepted_is_read_of_prodigy(tmp_path: Path) -> None:
+    answers = [PRODIGY | {"answer": answer} for answer in ("reject", "accept", "ignore")]
+    reading = read(tmp_path / "a.jsonl", *answers, {"text": TEXT, "meta": {"source": "x"}})
+    assert len(reading.documents) == 2
+    assert reading.documents[0].words == ((0, 3), (6, 9))
+    assert reading.documents[1].words is None
+    ignored = {"row with the answer reject": 1, "row with the answer ignore": 1, "field meta": 1}
+    assert reading.ignored == ignored
+
+
+def test_offsets_of_a_browser_are_told(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.json", TASK, array=True).repaired == {"offsets that count UTF-16 units": 1}
+
+
+def test_one_annotation_of_each_task_is_taken(tmp_path: Path) -> None:
+    own = {"id": 1, "result": RESULT[:1]}
+    cancelled, truth = own | {"was_cancelled": True}, {"result": RESULT, "ground_truth": True}
+    other = {"type": "choices", "value": {"choices": ["good"]}}
+    rows = [
+        TASK | {"annotations": [own, truth]},
+        TASK | {"id": 8, "annotations": [cancelled, {"result": [*RESULT[:1], other]}]},
+        TASK | {"id": 9, "annotations": [cancelled], "predictions": [{"result": RESULT}]},
+        TASK | {"id": 10, "annotations": []},
+    ]
+    reading = read(tmp_path / "a.json", *rows, array=True)
+    assert [(d.document_id, len(d.mentions)) for d in reading.documents] == [("7", 2), ("8", 1)]
+    assert reading.ignored == {
+        "annotation beside the one that was taken": 1,
+        "result of the type choices": 1,
+        "task that nobody annotated": 2,
+    }
+
+
+def test_the_only_text_of_a_task_may_have_any_name(tmp_path: Path) -> None:
+    (document,) = read(
+        tmp_path / "a.json", TASK | {"data": {"body": TEXT, "year": 1843}}, array=True
+    ).documents
+    assert (document.text, len(document.mentions)) == (TEXT, 2)
+
+
+def test_a_task_longer_than_what_is_looked_at_is_known(tmp_path: Path) -> None:
+    long = TASK | {"data": {"text": TEXT + "x" * 100_000}}
+    assert len(read(tmp_path / "a.json", long, array=True).documents) == 1
+    assert detect(tmp_path / "a.json") == "label_studio"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "what"),
+    [
+        (PRODIGY, PRODIGY | {"text": 3}, "no field `text` with a text"),
+        (PRODIGY, PRODIGY | {"spans": {}}, "`spans` is no list"),
+        (PRODIGY, PRODIGY | {"spans": ["PER"]}, "no mention: from None to None of the type None"),
+        (PRODIGY, PRODIGY | {"spans": [{"start": 10, "end": 99, "label": "LOC"}]}, "outside the text"),
+        (DOCCANO, DOCCANO | {"label": "good"}, "`label` is no list"),
+        (DOCCANO, DOCCANO | {"label": [[0, 3]]}, "no mention"),
+        (DOCCANO, DOCCANO | {"label": [[0, 3, 1]]}, "no mention: from 0 to 3 of the type 1"),
+        (DOCCANO, DOCCANO | {"label": [[True, 3, "PER"]]}, "no mention: from True"),
+        (TASK, TASK | {"data": {"a": "x", "b": "y"}}, "`data` has 2 texts, and none is called `text`"),
+        (TASK, TASK | {"data": "x"}, "`data` has no texts"),
+        (TASK, TASK | {"annotations": 3}, "`annotations` is no list"),
+        (TASK, TASK | {"annotations": [{"result": [RESULT[0] | {"value": None}]}]}, "no mention"),
+        (MIN, MIN | {"ner": [MARKED[0] | {"start": 4}]}, "hold ''"),
+        (MIN, MIN | {"ner": [MARKED[0] | {"start": -3}]}, "'Ada'"),
+        (GLINER, GLINER | {"ner": [[0, 4, "PER"]]}, "a mention of the words 0 to 5 of 4"),
+        (GLINER, GLINER | {"ner": [[0, "1", "PER"]]}, "a mention of the words 0 to '1' of 4"),
+        (GLINER, GLINER | {"ner": {"PER": [0, 1]}}, "`ner` is no list"),
+        (GLINER, GLINER | {"ner": [[0, 1]]}, "is no mention"),
+        (GLINER, GLINER | {"tokenized_text": []}, "a row without words"),
+        (GLINER, [GLINER], "not a JSON object"),
+    ],
+)
+@pytest.mark.parametrize("array", [False, True])
+def test_what_is_wrong_is_told_by_its_place(
+    tmp_path: Path, good: Any, bad: Any, what: str, array: bool
+) -> None:
+    bad = bad | {"id": 8} if isinstance(bad, dict) else bad
+    reading = read(tmp_path / "a.json", good, bad, array=array)
+    assert len(reading.documents[0].mentions) == 2
+    (reject,) = reading.rejects
+    assert what in reject.what
+    assert reject.where == f"{tmp_path / 'a.json'}" + (": object 2" if array else ":2")
+    assert reject.hint
+
+
+def test_an_array_that_is_cut_off_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" + json.dumps(TASK) + ",\n{")
+    with pytest.raises(CorpusError, match=r"a\.json:2: not JSON"):
+        read_corpus(tmp_path / "a.json")
+
+
+def test_rows_of_ours_and_of_classes_are_none_of_a_tool(tmp_path: Path) -> None:
+    ours = {"text": TEXT, "mentions": [], "spans": [], "label": []}
+    assert len(read(tmp_path / "a.jsonl", ours, {"text": TEXT, "label": "good"}).documents) == 2
+    assert detect(tmp_path / "a.jsonl") == "jsonl"
