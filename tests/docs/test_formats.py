@@ -69,6 +69,6 @@ def test_a_sample_of_a_dictionary_is_read(tmp_path: Path) -> None:
 
 
 def test_every_format_has_a_sample() -> None:
-    are_no_text = {"parquet", "huggingface"}
+    are_no_text = {"parquet", "huggingface", "docbin"}
     assert {format for format, _ in samples("reader")} == set(FORMATS) - are_no_text
     assert {format for format, _ in samples("kb")} == set(KNOWLEDGE_BASES) - {"parquet"}

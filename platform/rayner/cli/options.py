@@ -134,6 +134,7 @@ CorpusFormatName = Literal[
     "auto",
     "huggingface",
     "parquet",
+    "docbin",
     "bioc",
     "ufet",
     "figer",

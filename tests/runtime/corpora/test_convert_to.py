@@ -137,6 +137,13 @@ def test_docbin(documents: list[Document]) -> None:
                 # White space before the first one is a sentence of spaCy.
                 leading = document.sentences[0][0] > 0
                 assert starts[leading:] == [start for start, _ in document.sentences]
+        for found, document in zip(read_corpus(path).documents, documents, strict=True):
+            own = {(m.start, m.end, m.type, m.entity_id) for m in document.mentions}
+            same = ("document_id", "text", "language", "group", "annotated_types")
+            assert [getattr(found, name) for name in same] == [getattr(document, name) for name in same]
+            assert {(m.start, m.end, m.type, m.entity_id) for m in found.mentions} == own
+            assert len(found.mentions) == len(own)
+            assert document.sentences is not None or found.sentences is None
 
 
 @pytest.mark.parametrize(

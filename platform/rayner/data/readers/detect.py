@@ -41,6 +41,7 @@ _TEXT_SUFFIXES = (
 _OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
+    "docbin": (".spacy",),
     **dict.fromkeys(_OF_JSON, (".jsonl", ".ndjson", ".json")),
     "bioc": (".xml", ".bioc", ".json"),
     "brat": (".ann", ".txt"),

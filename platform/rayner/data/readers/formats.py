@@ -9,6 +9,7 @@ from rayner.data.readers import (
     brat,
     columns,
     coreference,
+    docbin,
     doccano,
     figer,
     gliner,
@@ -35,7 +36,7 @@ def _format(module: ModuleType) -> Format:
 FORMATS: dict[str, Format] = {
     module.__name__.rpartition(".")[2]: _format(module)
     for module in (
-        *(huggingface, parquet, bioc, ufet, figer, label_studio, prodigy, doccano, gliner),
+        *(huggingface, parquet, docbin, bioc, ufet, figer, label_studio, prodigy, doccano, gliner),
         *(jsonl, brat, livingner, ontonotes_fet, pubtator),
         *(coreference, litbank, columns, text),
     )

@@ -30,7 +30,8 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether the first object is a task with its data, or a row of JSON-MIN."""
     row = first_object(sample)
-    return ("data" in row and any(name in row for name in _BY_SOMEBODY)) or row.keys() >= {"text", *_OF_MIN}
+    is_task = "data" in row and any(name in row for name in (*_BY_SOMEBODY, "predictions"))
+    return is_task or row.keys() >= {"text", *_OF_MIN}
 
 
 def read(unit: Unit) -> Reading:

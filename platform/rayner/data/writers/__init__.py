@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rayner.data.schema import Document
+from rayner.data.spacy_docs import load_spacy
 from rayner.data.writers.base import Loss, Written
 from rayner.data.writers.bioc import write_bioc, write_bioc_json
 from rayner.data.writers.brat import write_brat
-from rayner.data.writers.docbin import load_spacy, write_docbin
+from rayner.data.writers.docbin import write_docbin
 from rayner.data.writers.iob2 import write_iob2
 from rayner.data.writers.jsonl import write_jsonl
 from rayner.data.writers.parquet import write_parquet

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rayner.data.schema import Document, Span
+from rayner.data.spacy_docs import SPANS, load_spacy
 from rayner.data.words import are_in_order, find_words
 from rayner.data.writers.base import Losses, Written
 from rayner.data.writers.iob2 import outermost
-from rayner.errors import InputError
 from rayner.files.whole import whole_file
 
 TOKENS = 1 << 19
 """Of a file, after which the next one begins: a DocBin is made and read in memory."""
-SPANS = "sc"
-"""Where spaCy's span categorizer looks for spans."""
 _ATTRIBUTES = ("ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START")
 _KEPT = ("words", "sentences", "language", "group", "annotated_types", "entity_id")
 
@@ -41,20 +39,6 @@ def write_docbin(documents: Iterable[Document], folder: str | PathLike[str]) -> 
             docs.to_disk(partial)
         written.paths.append(path)
     return written
-
-
-def load_spacy() -> Any:
-    """The module `spacy.tokens`.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        import_module("spacy.vocab")
-        return import_module("spacy.tokens")
-    except ImportError as error:
-        hint = "pip install 'rayner[spacy]'"
-        raise InputError("--to docbin", f"needs spaCy, which cannot be imported ({error})", hint) from None
 
 
 def _files(spacy: Any, documents: Iterable[Document], written: Written) -> Iterator[Any]:
