@@ -159,7 +159,7 @@ ScoredFormat = Annotated[
     typer.Option(help="The format of the corpus; auto detects it."),
 ]
 KnowledgeBaseFormat = Annotated[
-    Literal["auto", "parquet", "obo", "esappmod", "jsonl", "ctd", "biosyn", "columns", "pairs"],
+    Literal["auto", "parquet", "obo", "esappmod", "jsonl", "ctd", "umls", "biosyn", "columns", "pairs"],
     typer.Option(help="The format of the input; auto detects it."),
 ]
 

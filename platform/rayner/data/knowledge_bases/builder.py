@@ -110,6 +110,14 @@ class Builder:
         entry.parents.update(dict.fromkeys(filter(None, (parent.strip() for parent in parents))))
         entry.other_ids.update(dict.fromkeys(filter(None, (other.strip() for other in other_ids))))
 
+    def add_type(self, entity_id: str, type: str) -> None:
+        """Give an entity that a row before named a type, if it has none."""
+        entry = self.entries.get(entity_id.strip())
+        if entry is None:
+            self._ignore("type of an entity without a name")
+        else:
+            self._join(entry, None, [], type, None)
+
     def finish(self, max_aliases: int | None = None) -> tuple[list[Entity], list[str]]:
         """The entities in the order of their first rows, and where these stand.
 
