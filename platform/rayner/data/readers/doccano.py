@@ -12,7 +12,7 @@ from typing import Any
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.json_rows import first_object, objects_of
+from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
 from rayner.data.readers.typed_rows import RowError
 
@@ -42,9 +42,7 @@ def read(unit: Unit) -> Reading:
             continue
         others = row.keys() - {"id", "text", *_LABELS}
         reading.ignored.update(f"field {name}" for name in others if row[name])
-        id_ = row.get("id")
-        document_id = str(id_) if isinstance(id_, str | int) and id_ != "" else default_id
-        add_marked(reading, where, document_id, text, map(_marked, labels))
+        add_marked(reading, where, id_of(row, default_id), text, map(_marked, labels))
     return reading
 
 

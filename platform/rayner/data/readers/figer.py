@@ -13,8 +13,7 @@ from typing import Any
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.json_rows import has_fields, read_rows
-from rayner.data.readers.typed_rows import RowError, check_words, strings, typed
-from rayner.data.readers.wordtext import join_words
+from rayner.data.readers.typed_rows import RowError, check_words, sentence_of, strings, typed
 from rayner.data.schema import Document, Mention, Span
 
 _FIELDS = {"tokens", "mentions", "fileid", "senid"}
@@ -36,12 +35,7 @@ def read(unit: Unit) -> Reading:
 
 
 def _document(row: dict[str, Any], default_id: str) -> Document:
-    tokens, mentions = strings(row, "tokens"), row.get("mentions")
-    if not tokens:
-        raise RowError("a row without words", "remove it")
-    if not isinstance(mentions, list):
-        raise RowError("`mentions` is no list", 'write "mentions": [{"start": 0, "end": 1, "labels": []}]')
-    text, words, _ = join_words([tokens])
+    text, words, mentions = sentence_of(row, "tokens", "mentions", '{"start": 0, "end": 1, "labels": []}')
     found = in_order([_mention(mention, words) for mention in mentions])
     given = row.get("fileid")
     id_ = f"{given}:{row.get('senid', '')}".rstrip(":") if given else default_id

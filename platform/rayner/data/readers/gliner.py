@@ -11,9 +11,8 @@ from typing import Any
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
-from rayner.data.readers.json_rows import first_object, read_rows
-from rayner.data.readers.typed_rows import RowError, check_words, strings
-from rayner.data.readers.wordtext import join_words
+from rayner.data.readers.json_rows import first_object, id_of, read_rows
+from rayner.data.readers.typed_rows import RowError, check_words, sentence_of
 from rayner.data.schema import Document, Mention, Span
 
 _FIELDS = {"id", "tokenized_text", "ner"}
@@ -35,15 +34,9 @@ def read(unit: Unit) -> Reading:
 
 
 def _document(row: dict[str, Any], default_id: str) -> Document:
-    words, given = strings(row, "tokenized_text"), row.get("ner")
-    if not words:
-        raise RowError("a row without words", "remove it")
-    if not isinstance(given, list):
-        raise RowError("`ner` is no list", 'write "ner": [[0, 1, "person"]]')
-    text, spans, _ = join_words([words])
-    found = in_order([_mention(one, spans) for one in given])
-    id_ = row.get("id")
-    return Document(str(id_) if isinstance(id_, str | int) else default_id, text, found, spans)
+    text, words, given = sentence_of(row, "tokenized_text", "ner", '[0, 1, "person"]')
+    found = in_order([_mention(one, words) for one in given])
+    return Document(id_of(row, default_id), text, found, words)
 
 
 def _mention(given: Any, words: Sequence[Span]) -> Mention:

@@ -70,6 +70,12 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
             reading.reject(where, "not a JSON object", ONE_A_LINE)
 
 
+def id_of(row: Mapping[str, Any], default_id: str) -> str:
+    """The `id` of a row, a string or a number."""
+    value = row.get("id")
+    return str(value) if isinstance(value, str | int) and value != "" else default_id
+
+
 def read_rows(
     unit: Unit, fields: Collection[str], document: Callable[[dict[str, Any], str], Document]
 ) -> Reading:

@@ -1,4 +1,4 @@
-"""What readers of typed mentions share: rows of words, in which mentions have any number of fine types."""
+"""What readers of rows of words share, in which mentions may have any number of fine types."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rayner.data.fine_types import UNTYPED, as_types
 from rayner.data.readers.base import is_encodable
+from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Mention, Span
 
 
@@ -30,6 +31,27 @@ def strings(row: dict[str, Any], field: str) -> list[str]:
     if not all(v.strip() and is_encodable(v) for v in value):
         raise RowError(f"`{field}` holds a blank string or half a surrogate pair", "leave it out")
     return value
+
+
+def sentence_of(
+    row: dict[str, Any], tokens: str, mentions: str, example: str
+) -> tuple[str, tuple[Span, ...], list[Any]]:
+    """The text of a row of words, the words in it, and what the row gives as its mentions.
+
+    Args:
+        tokens, mentions: the fields.
+        example: a mention, for whoever has to correct the row.
+
+    Raises:
+        RowError: the fields hold something else.
+    """
+    words, given = strings(row, tokens), row.get(mentions)
+    if not words:
+        raise RowError("a row without words", "remove it")
+    if not isinstance(given, list):
+        raise RowError(f"`{mentions}` is no list", f'write "{mentions}": [{example}]')
+    text, spans, _ = join_words([words])
+    return text, spans, given
 
 
 def typed(words: Sequence[Span], first: int, after: int, names: Sequence[str], head: int | None) -> Mention:
