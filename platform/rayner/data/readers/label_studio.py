@@ -56,9 +56,7 @@ def read(unit: Unit) -> Reading:
 def _task(row: dict[str, Any], reading: Reading) -> tuple[str, list[Marked]] | None:
     """The text and what is marked in it; None of a task that nobody annotated."""
     given = [one for name in _BY_SOMEBODY for one in list_in(row, name) if isinstance(one, dict)]
-    done = sorted(
-        (one for one in given if not one.get("was_cancelled")), key=lambda o: not o.get("ground_truth")
-    )
+    done = [one for one in given if not one.get("was_cancelled")]
     if not done:
         return None
     reading.ignored.update("annotation beside the one that was taken" for _ in done[1:])
