@@ -177,12 +177,11 @@ class RecognizerRecipe(DocumentRecipe):
 
     def without_effect(self) -> Mapping[str, str]:
         """As `Settings.without_effect`."""
-        of_thresholds = ("loss.beta", "loss.threshold_in_denominator")
-        tuned = dict.fromkeys(of_thresholds, "model.threshold is tuned")
-        return {
-            **({} if self.absent else {"model.absent_per_step": "absent has no types"}),
-            **(tuned if self.model.threshold == "tuned" else {}),
-        }
+        found = {} if self.absent else {"model.absent_per_step": "absent has no types"}
+        if self.model.threshold == "tuned":
+            of_thresholds = ("loss.beta", "loss.threshold_in_denominator")
+            found |= dict.fromkeys(of_thresholds, "model.threshold is tuned")
+        return found
 
     @model_validator(mode="after")
     def _right_is_known(self) -> RecognizerRecipe:
