@@ -70,6 +70,18 @@ def test_examples_come_back_in_the_order_asked(tmp_path: Path, cache_bytes: int)
     assert found.fetch([]) == []
 
 
+def test_a_column_is_read_alone(tmp_path: Path) -> None:
+    examples = rows(700)
+    write(tmp_path, examples[:300], [], examples[300:310], examples[310:])
+    found = ExampleSet(tmp_path)
+    asked = [699, 0, 305, 305, 128, 127, *np.random.default_rng(1).permutation(700)]
+    for name in ("text", "maybe"):
+        assert found.column(name, asked) == [examples[i][name] for i in asked]
+    assert found.column("size", np.array([299, 311])) == [299, 311]
+    assert found.column("size", []) == []
+    assert not found._row_groups
+
+
 def test_the_cache_stays_within_its_bound(tmp_path: Path) -> None:
     write(tmp_path, rows(1000))
     found = ExampleSet(tmp_path, 60_000)

@@ -90,6 +90,10 @@ class Examples(Protocol):
         """The examples with these numbers."""
         ...
 
+    def column(self, name: str, indices: np.ndarray) -> Sequence[Any]:
+        """The values of a column in the examples with these numbers."""
+        ...
+
 
 class Size(NamedTuple):
     """The words that a batch covers, its tokens, and its places: tokens and padding."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,38 @@ from safetensors.torch import load_file
 
 from rayner.errors import RecipeError
 from rayner.losses.distances import Distance, distances
+from rayner.retrieval import exact
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer.neighbours import hard_neighbours
+from tests import other_device
 from tests.tasks.standardizer.small_names import small_recipe
+
+CPU = torch.device("cpu")
+VECTORS = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+
+
+def of_device(distance: Distance) -> tuple[set[str], np.ndarray]:
+    """Where the product is done, and what comes of it."""
+    other_device.register()
+    devices, nearest = set[str](), exact.nearest
+
+    def noted(*given: torch.Tensor, **rest: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        devices.update(tensor.device.type for tensor in given if isinstance(tensor, torch.Tensor))
+        return nearest(*given, **rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "nearest", noted)
+        return devices, hard_neighbours(VECTORS, distance, 5, torch.device(other_device.NAME, 0)).numpy()
+
+
+@pytest.mark.parametrize("distance", ["cosine", "squared_euclidean"])
+def test_neighbours_are_looked_for_where_the_model_is(distance: Distance) -> None:
+    # In a process of its own: torch keeps a device that it was told of for good.
+    with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
+        devices, found = pool.submit(of_device, distance).result()
+    assert devices == {other_device.NAME}
+    np.testing.assert_array_equal(found, hard_neighbours(VECTORS, distance, 5, CPU).numpy())
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "squared_euclidean"])
@@ -25,13 +55,13 @@ def test_the_nearest_others_are_found(distance: Distance, rows: int, count: int,
     vectors = np.random.default_rng(seed).normal(size=(rows, 3)).astype(np.float32)
     apart = distances(torch.from_numpy(vectors), torch.from_numpy(vectors), distance)
     expected = apart.fill_diagonal_(torch.inf).sort(1).indices[:, : min(count, rows - 1)]
-    found = hard_neighbours(vectors, distance, count)
+    found = hard_neighbours(vectors, distance, count, CPU)
     assert found.dtype == torch.int32
     torch.testing.assert_close(apart.gather(1, found.long()), apart.gather(1, expected), rtol=0, atol=1e-5)
 
 
 def test_entities_of_equal_names_are_no_neighbours_of_themselves() -> None:
-    found = hard_neighbours(np.ones((9, 4), np.float32), "cosine", 2)
+    found = hard_neighbours(np.ones((9, 4), np.float32), "cosine", 2, CPU)
     assert found.shape == (9, 2)
     assert (found != torch.arange(9)[:, None]).all()
 

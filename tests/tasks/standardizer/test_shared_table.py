@@ -30,8 +30,9 @@ class Names:
     lengths = np.full(len(NAMES), 5)
     groups = np.array([f"{number:04}" for number in range(len(NAMES))])
 
-    def fetch(self, indices: np.ndarray) -> list[dict[str, str]]:
-        return [{"text": NAMES[index]} for index in indices]
+    def column(self, name: str, indices: np.ndarray) -> list[str]:
+        assert name == "text"
+        return [NAMES[index] for index in indices]
 
 
 def small_task(folder: Path) -> StandardizerTask:

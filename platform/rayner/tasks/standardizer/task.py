@@ -125,9 +125,9 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         _, first = np.unique(group_codes(examples.groups), return_index=True)
         if len(first) < 2:
             return None
-        names = [example["text"] for example in examples.fetch(first)]
-        vectors = self._encode_shared(model, names)
-        return {"neighbours": hard_neighbours(vectors, self.recipe.loss.learned_distance, count)}
+        vectors = self._encode_shared(model, examples.column("text", first))
+        device = next(model.parameters()).device
+        return {"neighbours": hard_neighbours(vectors, self.recipe.loss.learned_distance, count, device)}
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> NameBatch:
         """Strings, some of them written otherwise, by length."""
