@@ -13,7 +13,7 @@ from rayner.data.schema import Entity
 from rayner.errors import CorpusError, InputError, KnowledgeBaseError, RecipeError
 from rayner.runtime.linking.knowledge_bases import convert
 from rayner.tasks.registry import load_recipe, parse_recipe
-from rayner.tasks.standardizer.strings import EntityStrings, hold_out, load_entity_strings
+from rayner.tasks.standardizer.strings import EntityStrings, hold_out, load_entity_strings, with_mentions
 from tests.tasks.standardizer.small_names import ENTITIES, small_recipe, write
 
 
@@ -129,6 +129,13 @@ def test_a_name_of_two_entities_is_not_learned(tmp_path: Path) -> None:
         ("5", "Door", ()),
     ]
     assert [e.name for e in found.indexed] == [row["name"] for row in rows]
+
+
+def test_entities_that_no_mention_names_are_not_copied() -> None:
+    entities = [Entity("1", "Portal", ("Gate",)), Entity("2", "Door", ("Gate",))]
+    found = with_mentions(entities, [MentionString("Portal", ("1",)), MentionString("Entry", ("2",))])
+    assert found[0] is entities[0]
+    assert found[1] == Entity("2", "Door", ("Gate", "Entry"))
 
 
 @pytest.mark.parametrize("converted", [None, "medic.parquet", "medic.jsonl"])

@@ -209,7 +209,7 @@ def with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString])
     for entity in entities:
         aliases = dict.fromkeys((*entity.aliases, *texts[entity.entity_id]))
         aliases.pop(entity.name, None)
-        found.append(replace(entity, aliases=tuple(aliases)))
+        found.append(_named(entity, entity.name, tuple(aliases)))
     return found
 
 
@@ -227,10 +227,16 @@ def _unshared(entities: Sequence[Entity]) -> list[Entity]:
         names = [entity.name, *aliases] if named[entity.name.casefold()] == 1 else aliases
         dropped += 1 + len(entity.aliases) - len(names)
         if names:
-            kept.append(replace(entity, name=names[0], aliases=tuple(names[1:])))
+            kept.append(_named(entity, names[0], tuple(names[1:])))
     if dropped:
         log.info("%d strings mean several entities, and are not learned from", dropped)
     return kept
+
+
+def _named(entity: Entity, name: str, aliases: tuple[str, ...]) -> Entity:
+    # Of a large knowledge base, most entities stay as they are: copies would be most of its memory.
+    same = (name, aliases) == (entity.name, entity.aliases)
+    return entity if same else replace(entity, name=name, aliases=aliases)
 
 
 def require_learnable(strings: EntityStrings) -> None:
