@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.metrics.linking_errors import categorize_answers, category_of, edits, summarize_answer_errors
+from rayner.metrics.linking import seen_among
+from rayner.metrics.linking_errors import (
+    categorize_answers,
+    category_of,
+    edits,
+    summarize_answer_errors,
+    telling_texts,
+)
 from tests.metrics.given_answers import Found, Given, Gold
 
 NAMES = {
@@ -94,6 +101,29 @@ def test_mistakes_about_nil_have_categories_of_their_own():
         ("judged_nil", "Java", None),
         ("nil_linked", None, "Lava"),
         ("acronym", "Netscape Enterprise Server", None),
+    ]
+
+
+PARTS = st.sampled_from(["Java", "JAVA", "jvaa", "ee", "8", "-"])
+TEXTS = st.lists(st.lists(PARTS, max_size=3).map(" ".join))
+
+
+@given(mentions=TEXTS, texts=TEXTS)
+def test_few_texts_tell_of_mentions_what_all_tell(mentions: list[str], texts: list[str]):
+    gold = [Gold(text, ("java",)) for text in mentions]
+    answers = [Given("lava", 0.5, (Found("lava", "Lava"),))] * len(gold)
+    few = telling_texts(gold, texts)
+    assert list(seen_among(gold, few)) == list(seen_among(gold, texts))
+    assert categorize_answers(gold, answers, NAMES, few) == categorize_answers(gold, answers, NAMES, texts)
+    assert len(few) <= len({text.casefold() for text in mentions}) + len({"java", "jvaa", "ee", "8"})
+
+
+def test_texts_that_tell_nothing_new_are_not_kept():
+    gold = [Gold("big java", ()), Gold("Small", ())]
+    assert telling_texts(gold, ["Java SE", "x", "java EE", " SMALL", "small big", "small"]) == [
+        "Java SE",
+        " SMALL",
+        "small big",
     ]
 
 

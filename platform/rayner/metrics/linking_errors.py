@@ -77,6 +77,21 @@ def categorize_answers(
     return errors
 
 
+def telling_texts(gold: Sequence[GoldMention], texts: Iterable[str]) -> list[str]:
+    """The few of the texts by which `categorize_answers` and `seen_among` find of the mentions what they find
+    by all of them."""
+    folded = {fold(mention.text) for mention in gold}
+    words = {word for mention in gold for word in _words(mention.text)}
+    kept = []
+    for text in texts:
+        new, whole = words.intersection(_words(text)), fold(text)
+        if new or whole in folded:
+            words -= new
+            folded.discard(whole)
+            kept.append(text)
+    return kept
+
+
 def summarize_answer_errors(errors: Sequence[AnswerError], examples: int = 8) -> dict[str, Any]:
     """Counts and examples by category, those of the paper first.
 

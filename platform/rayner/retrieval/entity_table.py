@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, islice, pairwise, starmap
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ import pyarrow as pa
 from rayner.data.schema import ENTITY_SCHEMA, Entity
 
 _ROWS = 8192
+_MOST_FOUND = 4
+
+T = TypeVar("T")
 
 
 class EntityTable(Sequence[Entity]):
@@ -23,6 +26,7 @@ class EntityTable(Sequence[Entity]):
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
+        self._found: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -74,6 +78,14 @@ class EntityTable(Sequence[Entity]):
             yield from rows["name"].to_pylist()
             if aliases:
                 yield from rows["aliases"].combine_chunks().flatten().to_pylist()
+
+    def once(self, key: Hashable, find: Callable[[EntityTable], T]) -> T:
+        """What is found in the table, and kept for the next times that the key is asked for."""
+        if key not in self._found:
+            while len(self._found) >= _MOST_FOUND:
+                self._found.pop(next(iter(self._found)))
+            self._found[key] = find(self)
+        return self._found[key]
 
     def where(self, kept: np.ndarray) -> EntityTable:
         """The entities in the mask [E]."""

@@ -15,6 +15,7 @@ from rayner.metrics.nil import NIL, RIGHT, WRONG, NilCalibration, evidence, fit_
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
+from rayner.tasks.standardizer.telling_names import telling_names
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def calibrate(
         reranked: whether `search` gives what a re-ranker says of candidates, which is evidence too.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
-    unseen = linked & ~seen_among(mentions, index.entities.texts(index.settings.aliases))
+    unseen = linked & ~seen_among(mentions, telling_names(index.entities, mentions, index.settings.aliases))
     if reason := _impossible(index, linked):
         log.warning("NIL is not calibrated: %s", reason)
         return None

@@ -30,6 +30,7 @@ from rayner.metrics.nil import (
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.tasks.standardizer.nil_mentions import evidence_of
 from rayner.tasks.standardizer.reranker import Query, Reranker
+from rayner.tasks.standardizer.telling_names import telling_names
 
 if TYPE_CHECKING:
     from rayner.retrieval.entity_index import EntityIndex
@@ -238,8 +239,8 @@ class Standardizer:
         entities, aliases = self.index.entities, self.index.settings.aliases
         right = entities.of_ids(dict.fromkeys(id_ for mention in gold for id_ in mention.entity_ids))
         names = {entity.entity_id: (entity.name, *entity.aliases) for entity in right}
-        errors = categorize_answers(gold, predicted, names, entities.texts(aliases=True))
-        scores = score_linking(gold, predicted, entities.texts(aliases))
+        errors = categorize_answers(gold, predicted, names, telling_names(entities, gold, aliases=True))
+        scores = score_linking(gold, predicted, telling_names(entities, gold, aliases))
         return {**scores, "errors": summarize_answer_errors(errors)}
 
     def _readings(self, text: str) -> list[tuple[str, ...]]:
