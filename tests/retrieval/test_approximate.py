@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
-from rayner.retrieval import build, dense
+from rayner.retrieval import build, dense, exact
 from rayner.retrieval.approximate import build_approximate, measure_recall
 from rayner.retrieval.build import build_index, index_with, text_side, without_entities
 from rayner.retrieval.dense import DenseSide
-from rayner.retrieval.kmeans import kmeans
+from rayner.retrieval.kmeans import ROUNDS, kmeans
 
 
 def clustered(rows: int, normalized: bool) -> np.ndarray:
@@ -132,3 +133,17 @@ def test_centroids_lie_in_the_clusters() -> None:
     assert found.shape == (16, 4)
     assert torch.cdist(found, middles).amin(1).max() < 1
     assert torch.isfinite(kmeans(torch.zeros(5, 3), 5)).all()
+
+
+def test_the_lists_are_the_same_whoever_assigns_the_vectors() -> None:
+    vectors, shared = clustered(3000, True), list[int]()
+
+    def backwards(rows: Tensor, parts: Sequence[np.ndarray], work: Callable[[np.ndarray], Tensor]) -> None:
+        shared.append(len(rows))
+        exact.alone(rows, parts[::-1], work)
+
+    one = build_approximate(vectors, "ivf", 0.95, True)
+    other = build_approximate(vectors, "ivf", 0.95, True, backwards)
+    assert shared == [3000] * (ROUNDS + 1) + [1024]
+    assert (one.effort, one.recall) == (other.effort, other.recall)
+    np.testing.assert_array_equal(one.nearest(vectors[:50], 10), other.nearest(vectors[:50], 10))

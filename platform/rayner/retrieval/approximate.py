@@ -63,7 +63,9 @@ class Approximate:
         return self.index.search(queries, min(k, self.index.ntotal), params=options)[1]
 
 
-def build_approximate(vectors: np.ndarray, kind: Kind, recall: float, normalized: bool) -> Approximate:
+def build_approximate(
+    vectors: np.ndarray, kind: Kind, recall: float, normalized: bool, share: exact.Share = exact.alone
+) -> Approximate:
     """Build the structure, then raise its effort until it finds the share `recall` of true neighbours.
 
     Recall is measured on copies of vectors that are moved by half their length in a random direction, as a
@@ -71,12 +73,13 @@ def build_approximate(vectors: np.ndarray, kind: Kind, recall: float, normalized
 
     Args:
         vectors: [M, D] float32; queries are of length 1 where they are `normalized`.
+        share: how products of matrices are done; who shares them has the same vectors and gets the same.
     """
-    index = _lists(vectors) if kind == "ivf" else _graph(vectors)
+    index = _lists(vectors, share) if kind == "ivf" else _graph(vectors)
     queries = _queries(vectors, normalized)
     table = torch.as_tensor(vectors)
-    _, rows = exact.nearest(queries, table, exact.half_squares(table), NEIGHBOURS)
-    true, asked = rows.numpy(), queries.numpy()
+    true = exact.nearest_rows(queries, table, exact.half_squares(table), NEIGHBOURS, share).numpy()
+    asked = queries.numpy()
     most = index.nlist if kind == "ivf" else min(_MOST_CANDIDATES, len(vectors))
     effort = 1 if kind == "ivf" else 16
     while True:
@@ -116,24 +119,23 @@ def _checked() -> Any:
     return load_faiss()
 
 
-def _lists(vectors: np.ndarray) -> Any:
+def _lists(vectors: np.ndarray, share: exact.Share) -> Any:
     faiss = load_faiss()
     rows, size = vectors.shape
     lists = max(1, min(2 ** round(math.log2(2 * math.sqrt(rows))), rows))
     table = torch.as_tensor(vectors)
-    centroids = kmeans(table, lists)
+    centroids = kmeans(table, lists, share)
     quantizer = faiss.IndexFlatL2(size)
     quantizer.add(centroids.numpy())
     kind = faiss.ScalarQuantizer.QT_fp16
     index = faiss.IndexIVFScalarQuantizer(quantizer, size, lists, kind, faiss.METRIC_L2, False)
     index.is_trained = True
-    half = exact.half_squares(centroids)
+    # FAISS assigns vectors to lists without BLAS; the product of matrices is ten times as fast.
+    nearest = exact.nearest_rows(table, centroids, exact.half_squares(centroids), 1, share).numpy()[:, 0]
     for begin in range(0, rows, _BLOCK):
         block = np.ascontiguousarray(vectors[begin : begin + _BLOCK])
-        # FAISS assigns vectors to lists without BLAS; the product of matrices is ten times as fast.
-        nearest = exact.nearest(torch.as_tensor(block), centroids, half, 1)[1].numpy()[:, 0].copy()
-        ids = np.arange(begin, begin + len(block))
-        index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(nearest))
+        of_block, ids = nearest[begin : begin + _BLOCK].copy(), np.arange(begin, begin + len(block))
+        index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(of_block))
     return index
 
 

@@ -15,6 +15,7 @@ from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
 from rayner.losses.distances import Distance
+from rayner.retrieval import exact
 from rayner.retrieval.approximate import Approximate, build_approximate
 from rayner.retrieval.dense import DenseSide, as_vectors
 from rayner.retrieval.entity_index import EntityIndex, scores_all
@@ -70,13 +71,19 @@ def text_side(entities: Sequence[Entity], settings: IndexSettings) -> TextSide:
 
 
 def index_with(
-    side: TextSide, encode: Encode, settings: IndexSettings, distance: Distance, beside: torch.device
+    side: TextSide,
+    encode: Encode,
+    settings: IndexSettings,
+    distance: Distance,
+    beside: torch.device,
+    share: exact.Share = exact.alone,
 ) -> EntityIndex:
     """As `build_index`, of which `side` was made with the same settings; searched beside a model, not stored.
 
     Args:
         beside: where the model is. On a GPU that has room for the vectors, search is exact: no approximate
             structure is made for it.
+        share: as of `build_approximate`, of workers that all call this.
 
     Raises:
         InputError: vectors that are not finite.
@@ -86,7 +93,10 @@ def index_with(
     dense = DenseSide(vectors, distance)
     dense.search_beside(beside)
     if dense.device == "cpu":
-        dense.approximate = _approximate(vectors, settings, distance)
+        # GPUs of several workers may differ in what room they have.
+        dense.approximate = _approximate(
+            vectors, settings, distance, exact.alone if beside.type == "cuda" else share
+        )
     return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings)
 
 
@@ -178,13 +188,14 @@ def _with_vectors(
     return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings, origin)
 
 
-def _approximate(vectors: np.ndarray, settings: IndexSettings, distance: Distance) -> Approximate | None:
+def _approximate(
+    vectors: np.ndarray, settings: IndexSettings, distance: Distance, share: exact.Share = exact.alone
+) -> Approximate | None:
     kind = settings.search
     if kind == "exact" or (kind == "auto" and len(vectors) <= MOST_EXACT):
         return None
-    return build_approximate(
-        vectors, "ivf" if kind == "auto" else kind, settings.recall, distance == "cosine"
-    )
+    kind = "ivf" if kind == "auto" else kind
+    return build_approximate(vectors, kind, settings.recall, distance == "cosine", share)
 
 
 def _ids(ids: Sequence[str]) -> str:

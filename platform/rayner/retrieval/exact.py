@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
 ROWS = 65_536
 QUERIES = 256
 _GROUP = 32
+
+Share = Callable[[Tensor, Sequence[np.ndarray], Callable[[np.ndarray], Tensor]], None]
+"""Fills rows, those of each part with what a function makes of it: here, or several processes together."""
 
 
 def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
@@ -28,6 +34,22 @@ def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) ->
     if not parts:
         return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.long, device=queries.device)
     return torch.cat([values for values, _ in parts]), torch.cat([rows for _, rows in parts])
+
+
+def alone(rows: Tensor, parts: Sequence[np.ndarray], work: Callable[[np.ndarray], Tensor]) -> None:
+    """Fill the rows in this process."""
+    for part in parts:
+        rows[part] = work(part)
+
+
+def nearest_rows(
+    queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int, share: Share = alone
+) -> Tensor:
+    """The row numbers [Q, k] of `nearest`, batch by batch; all on the CPU."""
+    found = torch.empty(len(queries), min(k, len(vectors)), dtype=torch.long)
+    parts = np.split(np.arange(len(queries)), range(QUERIES, len(queries), QUERIES))
+    share(found, parts, lambda part: nearest(queries[part], vectors, offsets, k)[1])
+    return found
 
 
 def half_squares(vectors: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ class Names:
 
 
 def small_task(folder: Path) -> StandardizerTask:
-    values = small_recipe(folder / f"recipe{rank()}", groups={"neighbours": 5})
+    values = small_recipe(folder / f"recipe{rank()}", groups={"neighbours": 5}, index={"search": "ivf"})
     return StandardizerTask(parse_recipe(values, "recipe"))  # type: ignore[arg-type]
 
 
@@ -68,7 +68,18 @@ def make_table(out: Path) -> None:
         state = task.prepare_epoch(model, Names(), 0)
     assert state is not None
     torch.save((state["neighbours"], torch.from_numpy(kept[0])), out / f"{world_size()}-{rank()}.pt")
-    (out / f"{world_size()}-{rank()}.json").write_text(json.dumps({"read": read, "asked": asked}))
+    counted: dict[str, Any] = {"read": dict(read), "asked": list(asked)}
+    asked.clear()
+    task._encode_shared = encode  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(exact, "nearest", searching)
+        # The few names are several batches then.
+        patch.setattr(exact, "QUERIES", 4)
+        index = task._build_index(model)
+    assert index.dense.approximate is not None
+    lists = index.dense.approximate.nearest(index.dense.vectors, 5).tolist()
+    counted |= {"assigned": sum(asked), "lists": lists}
+    (out / f"{world_size()}-{rank()}.json").write_text(json.dumps(counted))
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +118,13 @@ def test_each_entity_is_looked_for_by_one_worker(made: Any) -> None:
     one, first, second = (made(*worker)[2]["asked"] for worker in ((1, 0), (2, 0), (2, 1)))
     assert one == [256, 47]
     assert (first, second) == ([256], [47])
+
+
+def test_two_workers_make_the_lists_of_one_and_each_a_part_of_them(made: Any) -> None:
+    one, first, second = (made(*worker)[2] for worker in ((1, 0), (2, 0), (2, 1)))
+    assert first["lists"] == second["lists"] == one["lists"]
+    assert first["assigned"] + second["assigned"] == one["assigned"]
+    assert min(first["assigned"], second["assigned"]) > 0.3 * one["assigned"]
 
 
 def fail_on_one(out: Path, what: str) -> None:

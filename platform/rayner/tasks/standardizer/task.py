@@ -32,7 +32,7 @@ from rayner.tasks.checkpoint_files import Place
 from rayner.tasks.context_rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
-from rayner.tasks.sharing import from_first
+from rayner.tasks.sharing import fill, from_first
 from rayner.tasks.standardizer.chunks import Chunk, NameBatch, by_length, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
 from rayner.tasks.standardizer.entity_units import EntityRange, units_of
@@ -328,6 +328,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             self.recipe.index,
             self.recipe.loss.learned_distance,
             next(model.parameters()).device,
+            fill,
         )
 
     def _encode_shared(self, model: nn.Module, texts: Sequence[str]) -> np.ndarray:
