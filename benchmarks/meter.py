@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 _REPEATS_ON_GPU = 10
+_STATUS = Path("/proc/self/status")
 
 
 class Meter:
@@ -50,17 +51,22 @@ class Meter:
             before = torch.cuda.memory_allocated()
             step()
             return (torch.cuda.max_memory_allocated() - before) / 2**20
-        status = Path("/proc/self/status")
-        if not status.is_file():
-            return float("nan")
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)  # else the step grows into what earlier ones left behind
-        Path("/proc/self/clear_refs").write_text("5")  # makes the peak start from what is resident now
-        before = _kibibytes(status, "VmRSS")
+        before = resident_mb("VmRSS", anew=True)
         step()
-        return (_kibibytes(status, "VmHWM") - before) / 1024
+        return resident_mb("VmHWM") - before
 
 
-def _kibibytes(status: Path, key: str) -> int:
-    line = next(line for line in status.read_text().splitlines() if line.startswith(key))
-    return int(line.split()[1])
+def resident_mb(key: str, anew: bool = False) -> float:
+    """What of this process is resident now (`VmRSS`), or was at most (`VmHWM`); no number but on Linux.
+
+    Args:
+        anew: whether the peak starts from now.
+    """
+    if not _STATUS.is_file():
+        return float("nan")
+    if anew:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # else what comes grows into what earlier steps left behind
+        Path("/proc/self/clear_refs").write_text("5")
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(key))
+    return int(line.split()[1]) / 1024
