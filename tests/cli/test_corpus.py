@@ -194,6 +194,17 @@ def test_resolve_writes_stories_and_names_an_unknown_resolver(run, tmp_path):
     assert f" a recipe with task: chains and corpus.train: [{tmp_path / 'out'}]" in printed
 
 
+@pytest.mark.parametrize("arguments", [["convert"], ["resolve", "--resolver", "rules", "--heads", "rule"]])
+def test_the_place_of_the_rejects_is_beside_their_number(run, tmp_path, arguments):
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "Emma slept. She woke."}\n{"text": 1}\n', encoding="utf-8")
+    out = tmp_path / "out"
+    status, printed, err = run("corpus", *arguments, texts, "--out", out, "--workers", 0)
+    assert status == 0, err
+    assert f" 1 ({out / 'rejects.jsonl'})\n" in printed
+    assert (out / "rejects.jsonl").read_text(encoding="utf-8").count("\n") == 1
+
+
 def test_rank_orders_documents_by_what_a_checkpoint_does_not_know(run, examples, trained, tmp_path):
     arguments = ["corpus", "rank", examples / "dev.jsonl", "--checkpoint", trained / "best"]
     status, printed, err = run(*arguments, "--out", tmp_path / "ranked", "--json")

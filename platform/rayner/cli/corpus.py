@@ -52,7 +52,7 @@ def convert(
 
         counts = convert(inputs, out, format, workers, fresh, to)
     following = [] if to == "docbin" else [command("rayner", "corpus", "check", out)]
-    print_result(counts, as_json, lambda counts: print_summary(counts, following))
+    print_result(counts, as_json, lambda counts: print_summary(_with_place(counts, out), following))
 
 
 @app.command()
@@ -120,7 +120,7 @@ def label(
     def show(counts: dict[str, Any]) -> None:
         if "per_type" in counts:
             print_metrics(counts, "Labels against the corpus's own mentions")
-        print_summary(counts, [command("rayner", "corpus", "check", out)])
+        print_summary(_with_place(counts, out), [command("rayner", "corpus", "check", out)])
 
     print_result(counts, as_json, show)
 
@@ -256,9 +256,8 @@ def contexts(
     def show(result: dict[str, Any]) -> None:
         if result.get("texts"):
             print(f"{result['texts']} texts would leave for {result['host']}; give --send to send them")
-        print_summary(
-            result, [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
-        )
+        following = [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
+        print_summary(result if result.get("texts") else _with_place(result, out), following)
 
     print_result(result, as_json, show)
 
@@ -295,7 +294,7 @@ def resolve(
 
         counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
     following = [f"a recipe with task: chains and corpus.train: [{out}]"]
-    print_result(counts, as_json, lambda counts: print_summary(counts, following))
+    print_result(counts, as_json, lambda counts: print_summary(_with_place(counts, out), following))
 
 
 @app.command()
@@ -334,6 +333,15 @@ def rank(
         for row in result.pop("first"):
             name = visible(row["document_id"], True)
             print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({row['words']} words)")
-        print_summary(result if out is None else {**result, "ranking": with_uris(str(out / "ranking.jsonl"))})
+        if out is not None:
+            result = {**_with_place(result, out), "ranking": with_uris(str(out / "ranking.jsonl"))}
+        print_summary(result)
 
     print_result(result, as_json, show)
+
+
+def _with_place(counts: dict[str, Any], out: Path) -> dict[str, Any]:
+    """The counts, with the file of the rejects beside their number."""
+    if not counts.get("rejected"):
+        return counts
+    return {**counts, "rejected": f"{counts['rejected']} ({with_uris(str(out / 'rejects.jsonl'))})"}
