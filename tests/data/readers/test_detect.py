@@ -121,7 +121,10 @@ def test_files_of_another_kind_are_named_where_they_are_left_aside(
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
     assert len(find_units([tmp_path / "labelled", tmp_path / "raw"])) == 1
-    assert f"left aside, as no jsonl: {tmp_path / 'raw/b.txt'}" in caplog.text
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path / 'raw'}: nothing of this folder is read; left aside, as no jsonl: "
+        f"{tmp_path / 'raw/b.txt'}; name it in a command of its own"
+    ]
     caplog.clear()
     find_units([tmp_path / "labelled", tmp_path / "raw"])
     assert not caplog.text, "said once"

@@ -47,9 +47,17 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     """
     groups = _groups(paths, format)
     for name, group in groups.items():
-        if aside := other_files(group, name):
-            more = f" and {len(aside) - 1} more files" if len(aside) > 1 else ""
-            warn_once(log, f"left aside, as no {name}: {with_uris(str(aside[0]))}{more}")
+        aside = set(other_files(group, name))
+        for listing in group:
+            left = [path for path in listing.files if path in aside]
+            if not left:
+                continue
+            more = f" and {len(left) - 1} more files" if len(left) > 1 else ""
+            told = f"left aside, as no {name}: {with_uris(str(left[0]))}{more}"
+            if len(left) == len(listing.files):
+                folder = with_uris(str(listing.path))
+                told = f"{folder}: nothing of this folder is read; {told}; name it in a command of its own"
+            warn_once(log, told)
     return _units(groups)
 
 
