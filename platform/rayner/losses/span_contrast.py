@@ -61,7 +61,7 @@ def span_contrast(
     The negatives of a type are all candidates of the window but its mentions and what is excluded; all
     mentions of a window and type share them. With `thresholded`, `start_threshold`, `end_threshold` and
     `span_threshold` say how far the negatives lie below the threshold (the second term of equations 8 and 9,
-    with the threshold itself in its denominator, as published); they are zero without.
+    with the threshold itself in its denominator, as in the published code); they are zero without.
     `settings.threshold_in_denominator` counts the threshold among the negatives of a mention too. A mention
     wider than the scored widths counts by its start and end. With `settings.boundary_smoothing` the target of
     a mention is spread: that part of it is shared by those of its negatives whose start or end is one word
