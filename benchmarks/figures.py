@@ -208,7 +208,7 @@ def measured(
     """Rows of a file from those that a benchmark prints.
 
     What has a unit is a figure, fractions becoming percentages; `KEY_deviation` and `KEY_interval` join it;
-    strings and numbers without a unit are labels, and all else is left out.
+    strings and numbers without a unit are labels, a bool is one of yes or no, and all else is left out.
 
     Args:
         n: how many measurements a row is of.
@@ -235,7 +235,7 @@ def measured(
                     **{name: _rounded(v, unit) for name, v in about.items() if v is not None},
                 )
             elif key not in joined and isinstance(value, str | int | float):
-                made[key] = value
+                made[key] = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
         table.append(made)
     return tuple(table)
 

@@ -92,6 +92,11 @@ def test_the_quick_start_has_a_table_of_each_part() -> None:
     assert seconds == {"seconds": Figure(value=12.5, unit="s")}
 
 
+def test_what_is_true_or_false_is_told_in_words() -> None:
+    rows = measured([{"made": True, "p50": 1}, {"made": False, "p50": 2}], {"p50": "ms"})
+    assert [row["made"] for row in rows] == ["yes", "no"]
+
+
 def test_the_seeds_of_early_stopping_are_a_series() -> None:
     (row,) = measured([{"scheduler": "asha", "seeds": [0.872, 0.85], "deviation": 0.0156}], sweep_cost.UNITS)
     assert row["seeds"] == Figure(value=(87.2, 85.0), unit="%")
