@@ -88,6 +88,14 @@ def test_only_what_was_accepted_is_read_of_prodigy(tmp_path: Path) -> None:
     assert reading.ignored == ignored
 
 
+@pytest.mark.parametrize("token", ["Ada", {"start": 0}, {"start": 3, "end": 999}, {"start": True, "end": 3}])
+def test_tokens_that_are_none_are_found_in_the_text(tmp_path: Path, token: Any) -> None:
+    row = PRODIGY | {"tokens": [*PRODIGY["tokens"], token]}
+    (document,) = read(tmp_path / "a.jsonl", row).documents
+    assert document.words is None
+    assert len(document.mentions) == 2
+
+
 def test_offsets_of_a_browser_are_told(tmp_path: Path) -> None:
     assert read(tmp_path / "a.json", TASK, array=True).repaired == {"offsets that count UTF-16 units": 1}
 
@@ -140,6 +148,8 @@ def test_a_task_longer_than_what_is_looked_at_is_known(tmp_path: Path) -> None:
         (TASK, TASK | {"annotations": 3}, "`annotations` is no list"),
         (TASK, TASK | {"annotations": [{"result": [RESULT[0] | {"value": None}]}]}, "no mention"),
         (MIN, MIN | {"ner": [MARKED[0] | {"start": 4}]}, "hold ''"),
+        (MIN, MIN | {"ner": [MARKED[0] | {"labels": []}]}, "no mention: from 0 to 3 of the type None"),
+        (MIN, MIN | {"text": "\ud800 " + TEXT}, "half a surrogate pair"),
         (MIN, MIN | {"ner": [MARKED[0] | {"start": -3}]}, "'Ada'"),
         (GLINER, GLINER | {"ner": [[0, 4, "PER"]]}, "a mention of the words 0 to 5 of 4"),
         (GLINER, GLINER | {"ner": [[0, "1", "PER"]]}, "a mention of the words 0 to '1' of 4"),

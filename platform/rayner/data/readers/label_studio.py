@@ -94,5 +94,5 @@ def _each_label(values: Iterable[Any]) -> Iterator[Marked]:
     for value in values:
         row = value if isinstance(value, dict) else {}
         labels = row.get("labels")
-        for label in labels if isinstance(labels, list) else [None]:
+        for label in labels if labels and isinstance(labels, list) else [None]:
             yield Marked(row.get("start"), row.get("end"), label, row.get("text"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rayner.data.readers.base import Reading, in_order
+from rayner.data.readers.base import Reading, in_order, is_encodable
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document, Mention, Span
@@ -46,7 +46,9 @@ def add_marked(
     words: Sequence[Span] | None = None,
 ) -> None:
     """Take a document with its mentions; what is none becomes a reject."""
-    found = [_mention(one, text, where, document_id, reading) for one in marked]
+    # What no file can hold is rejected whole below; half a surrogate pair has no place to count to.
+    readable = marked if is_encodable(text) else ()
+    found = [_mention(one, text, where, document_id, reading) for one in readable]
     mentions = in_order([mention for mention in found if mention is not None])
     reading.add(Document(document_id, text, mentions, None if words is None else tuple(words)), where)
 

@@ -48,7 +48,8 @@ def read(unit: Unit) -> Reading:
             reading.ignored[f"row with the answer {answer!s:.20}"] += 1
             continue
         try:
-            text, spans, words = text_of(row), list_in(row, "spans"), _words(list_in(row, "tokens"))
+            text, spans = text_of(row), list_in(row, "spans")
+            words = _words(list_in(row, "tokens"), len(text))
         except RowError as error:
             reading.reject(where, error.what, error.hint)
             continue
@@ -63,8 +64,12 @@ def _marked(span: Any) -> Marked:
     return Marked(row.get("start"), row.get("end"), row.get("label"), row.get("text"))
 
 
-def _words(tokens: Sequence[Any]) -> list[Span] | None:
-    """None where one is no token: the words are found in the text then."""
-    spans = [(one.get("start"), one.get("end")) for one in tokens if isinstance(one, dict)]
-    found = [(start, end) for start, end in spans if type(start) is int and type(end) is int]
-    return found if found and len(found) == len(tokens) else None
+def _words(tokens: Sequence[Any], size: int) -> list[Span] | None:
+    """None where one is no token of a text of that size: the words are found in the text then."""
+    found = []
+    for token in tokens:
+        start, end = (token.get("start"), token.get("end")) if isinstance(token, dict) else (None, None)
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end <= size:
+            return None
+        found.append((start, end))
+    return found or None
