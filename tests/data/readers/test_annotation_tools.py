@@ -119,6 +119,11 @@ def test_one_annotation_of_each_task_is_taken(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_of_which_nothing_is_taken_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"no documents in it, less .*: row with the answer reject \(2\)"):
+        read(tmp_path / "a.jsonl", *[PRODIGY | {"answer": "reject"}] * 2)
+
+
 def test_the_only_text_of_a_task_may_have_any_name(tmp_path: Path) -> None:
     (document,) = read(
         tmp_path / "a.json", TASK | {"data": {"body": TEXT, "year": 1843}}, array=True

@@ -92,7 +92,9 @@ def read_unmerged(unit: Unit) -> Reading:
         reading = Reading()
         reading.reject(error.where, error.what, error.hint)
     if not reading.documents and not reading.rejects and unit.span is None:
-        reading.reject(unit.paths[0], "no documents in it", "remove it, or restore its content")
+        aside = "; ".join(f"{reason} ({count})" for reason, count in sorted(reading.ignored.items()))
+        what = f"no documents in it, less what is left out: {aside}" if aside else "no documents in it"
+        reading.reject(unit.paths[0], what, "remove it, or restore its content")
     return reading
 
 
