@@ -381,6 +381,6 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
 
 def test_what_documents_have_no_place_for_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "Ann", "entities": [[0, 3, "PER"]]}\n')
+    path.write_text('{"text": "Ann", "tags": [[0, 3, "PER"]]}\n')
     convert([path], tmp_path / "out", workers=0)
-    assert "left out, as documents have no place for it: field entities (1)" in caplog.text
+    assert "left out, as documents have no place for it: field tags (1)" in caplog.text

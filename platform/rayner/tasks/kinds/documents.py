@@ -19,7 +19,6 @@ from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.schema import Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
-from rayner.errors import CorpusError
 from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
@@ -83,15 +82,11 @@ class Documents:
         mapper: ParallelMap = map,
     ) -> GoldItems:
         """As `documents_of`, in any format that `corpus convert` reads. Mentions of types that are not looked
-        for do not count; the log says so.
-
-        Raises:
-            CorpusError: no document has a mention, so that there is nothing to score answers against.
-        """
+        for do not count; the log says so, and where there is no mention at all."""
         documents = documents_of(paths, format, recipe, mapper)
         if not documents.found.mentions:
-            what, hint = "no mentions to score against", "name an annotated corpus"
-            raise CorpusError(", ".join(map(str, paths)), what, hint)
+            named = ", ".join(map(str, paths))
+            log.warning("%s: no mentions to score against; name an annotated corpus", named)
         _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
         return GoldItems(documents, {})
 
