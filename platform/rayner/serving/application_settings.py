@@ -28,7 +28,7 @@ class ServedBaseSettings(Settings):
     index: Annotated[str, Field(min_length=1)]
     """The folder of `rayner index build`."""
     standardizer: Annotated[str, Field(min_length=1)]
-    """The checkpoint that built it, or a pipeline file with it."""
+    """The checkpoint that built it, or a pipeline file, of which only that checkpoint is taken."""
     types: tuple[str, ...] = ()
     """The types whose mentions are linked to it; empty is all."""
 

@@ -88,7 +88,10 @@ def test_only_what_was_accepted_is_read_of_prodigy(tmp_path: Path) -> None:
     assert reading.ignored == ignored
 
 
-@pytest.mark.parametrize("token", ["Ada", {"start": 0}, {"start": 3, "end": 999}, {"start": True, "end": 3}])
+@pytest.mark.parametrize(
+    "token",
+    ["Ada", {"start": 0}, {"start": 3, "end": 999}, {"start": True, "end": 3}, {"start": 0, "end": 3}],
+)
 def test_tokens_that_are_none_are_found_in_the_text(tmp_path: Path, token: Any) -> None:
     row = PRODIGY | {"tokens": [*PRODIGY["tokens"], token]}
     (document,) = read(tmp_path / "a.jsonl", row).documents
@@ -131,10 +134,61 @@ def test_the_only_text_of_a_task_may_have_any_name(tmp_path: Path) -> None:
     assert (document.text, len(document.mentions)) == (TEXT, 2)
 
 
-def test_a_task_longer_than_what_is_looked_at_is_known(tmp_path: Path) -> None:
-    long = TASK | {"data": {"text": TEXT + "x" * 100_000}}
-    assert len(read(tmp_path / "a.json", long, array=True).documents) == 1
-    assert detect(tmp_path / "a.json") == "label_studio"
+@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize(
+    ("format", "row"), [("label_studio", TASK), ("prodigy", PRODIGY), ("doccano", DOCCANO)]
+)
+def test_a_row_longer_than_what_is_looked_at_is_known(
+    tmp_path: Path, format: str, row: dict[str, Any], array: bool
+) -> None:
+    # The text comes first, and what tells the format behind it.
+    long: dict[str, Any] = {"text": TEXT + "x" * 100_000}
+    long = {"data": long} if "data" in row else long
+    long |= {name: value for name, value in row.items() if name not in long}
+    (document,) = read(tmp_path / "a.json", long, array=array).documents
+    assert detect(tmp_path / "a.json") == format
+    assert len(document.mentions) == 2
+
+
+def test_rows_of_ours_keep_their_fields_whatever_else_they_have(tmp_path: Path) -> None:
+    row = {"document_id": "d", "text": "Ada", "group": "book"}
+    for name, other in (("a", {"spans": []}), ("b", {"label": []}), ("c", {"label": [[0, 3, "PER"]]})):
+        (document,) = read(tmp_path / f"{name}.jsonl", row | other).documents
+        assert (document.document_id, document.group) == ("d", "book")
+
+
+def test_offsets_of_one_text_count_alike(tmp_path: Path) -> None:
+    """Where units and characters hold the same words, the other mentions of the text tell."""
+    text = "\U0001f600\U0001f600aaaa bb"
+    regions = [
+        {"start": 4, "end": 6, "text": "aa", "labels": ["A"]},
+        {"start": 9, "end": 11, "text": "bb", "labels": ["B"]},
+    ]
+    (document,) = read(tmp_path / "a.json", MIN | {"text": text, "ner": regions}, array=True).documents
+    assert [(m.start, m.end) for m in document.mentions] == [(2, 4), (7, 9)]
+
+
+def test_what_is_marked_twice_is_one_mention(tmp_path: Path) -> None:
+    reading = read(tmp_path / "a.jsonl", DOCCANO | {"entities": ENTITIES})
+    assert len(reading.documents[0].mentions) == 2
+    assert reading.repaired == {"mention given twice": 2}
+
+
+def test_an_empty_text_of_a_task_is_its_text(tmp_path: Path) -> None:
+    task = TASK | {"data": {"ref": "doc-77", "text": ""}, "annotations": [{"result": []}]}
+    (document,) = read(tmp_path / "a.json", task, array=True).documents
+    assert document.text == ""
+
+
+def test_other_fields_of_json_min_are_counted(tmp_path: Path) -> None:
+    row = MIN | {"sentiment": "pos", "created_at": "2023", "tags": ["x"], "note": ""}
+    assert read(tmp_path / "a.json", row, array=True).ignored == {"field sentiment": 1, "field tags": 1}
+
+
+def test_a_number_too_long_to_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"text": "a", "spans": []}, {"text": ' + "1" * 5000 + "}]")
+    with pytest.raises(CorpusError, match=r"a\.json: not JSON that can be read"):
+        read_corpus(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(
@@ -151,11 +205,15 @@ def test_a_task_longer_than_what_is_looked_at_is_known(tmp_path: Path) -> None:
         (TASK, TASK | {"data": {"a": "x", "b": "y"}}, "`data` has 2 texts, and none is called `text`"),
         (TASK, TASK | {"data": "x"}, "`data` has no texts"),
         (TASK, TASK | {"annotations": 3}, "`annotations` is no list"),
+        (TASK, TASK | {"annotations": [12]}, "an annotation that is no object"),
+        (TASK, TASK | {"annotations": [{"result": "x"}]}, "`result` is no list"),
         (TASK, TASK | {"annotations": [{"result": [RESULT[0] | {"value": None}]}]}, "no mention"),
         (MIN, MIN | {"ner": [MARKED[0] | {"start": 4}]}, "hold ''"),
         (MIN, MIN | {"ner": [MARKED[0] | {"labels": []}]}, "no mention: from 0 to 3 of the type None"),
         (MIN, MIN | {"text": "\ud800 " + TEXT}, "half a surrogate pair"),
         (MIN, MIN | {"ner": [MARKED[0] | {"start": -3}]}, "'Ada'"),
+        (MIN, MIN | {"ner": [MARKED[0] | {"end": -4}]}, "'Ada'"),
+        (MIN, MIN | {"ner": [{"start": 0, "end": 3, "text": "Ada"}]}, "no mention"),
         (GLINER, GLINER | {"ner": [[0, 4, "PER"]]}, "a mention of the words 0 to 5 of 4"),
         (GLINER, GLINER | {"ner": [[0, "1", "PER"]]}, "a mention of the words 0 to '1' of 4"),
         (GLINER, GLINER | {"ner": {"PER": [0, 1]}}, "`ner` is no list"),

@@ -13,7 +13,7 @@ from typing import Any
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
-from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
+from rayner.data.readers.marked_spans import Marked, add_marked, is_ours, list_in, text_of
 from rayner.data.readers.typed_rows import RowError
 
 _LABELS = ("label", "labels", "entities")
@@ -27,8 +27,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether the first object has a text and a list of labels."""
     row = first_object(sample)
-    is_ours = "mentions" in row or "entity_types" in row
-    return "text" in row and not is_ours and any(_is_labels(row.get(name)) for name in _LABELS)
+    return "text" in row and not is_ours(row) and any(_is_labels(row.get(name)) for name in _LABELS)
 
 
 def read(unit: Unit) -> Reading:

@@ -158,15 +158,15 @@ def split_lines(text: str) -> list[str]:
     return [line[:-1] if line.endswith("\r") else line for line in lines]
 
 
-def sample(path: Path) -> Sample:
-    """The lines at the start of a file, whatever its encoding; none of a file that is not given.
+def sample(path: Path, size: int = SAMPLE_BYTES) -> Sample:
+    """The lines in the first bytes of a file, whatever its encoding; none of a file that is not given.
 
     Raises:
         StorageError: it cannot be read now.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(SAMPLE_BYTES)
+            data = file.read(size)
     except (OSError, EOFError, zlib.error) as error:
         given = not isinstance(error, NOT_GIVEN)
         if given and (failure := storage_error(str(path), "cannot be read", error)):
@@ -174,7 +174,7 @@ def sample(path: Path) -> Sample:
         return Sample(path, ())
     text = data.decode(errors="replace").removeprefix("\ufeff")
     lines = split_lines(text)
-    return Sample(path, tuple(lines[:-1] if len(data) == SAMPLE_BYTES and len(lines) > 1 else lines))
+    return Sample(path, tuple(lines[:-1] if len(data) == size and len(lines) > 1 else lines))
 
 
 def suffix(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +13,8 @@ from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 
-_KEY = re.compile(r'"([^"\\]+)"\s*:')
+LONG_BYTES = 1 << 24
+"""Of a file whose first object is longer than a sample, what is looked at."""
 
 
 def has_fields(sample: Sample, *names: str) -> bool:
@@ -23,23 +23,25 @@ def has_fields(sample: Sample, *names: str) -> bool:
 
 
 def first_object(sample: Sample) -> Mapping[str, Any]:
-    """The first line, or the first element of an array; empty where it is no JSON object.
+    """The first line, or the first element of an array; empty where it is no JSON object."""
+    found = _first_object(sample)
+    if found is None and (len(sample.lines) == 1 or is_array(sample.lines)):
+        found = _first_object(files.sample(sample.path, LONG_BYTES))
+    return found or {}
 
-    Of an element that goes on behind the sample all keys that are seen, with None.
-    """
+
+def _first_object(sample: Sample) -> dict[str, Any] | None:
+    """None where it is no JSON, perhaps because it goes on behind the sample."""
+    text = next((line for line in sample.lines if line.strip()), "")
     if is_array(sample.lines):
-        text = "\n".join(sample.lines)
-        try:
-            row, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-        except (ValueError, RecursionError):
-            row = dict.fromkeys(_KEY.findall(text))
-    else:
-        line = next((line for line in sample.lines if line.strip()), "")
-        try:
-            row = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
-            row = None
-    return row if isinstance(row, dict) else {}
+        text = "\n".join(sample.lines).partition("[")[2].lstrip()
+    if not text.startswith("{"):
+        return {}
+    try:
+        row, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return row
 
 
 def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -60,6 +62,8 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "restore the file") from None
+    except ValueError as error:
+        raise CorpusError(path, f"not JSON that can be read ({error})", "correct it") from None
     except RecursionError:
         raise CorpusError(path, "JSON nested too deeply", "correct it") from None
     for number, row in enumerate(rows, 1):
@@ -73,7 +77,7 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
 def id_of(row: Mapping[str, Any], default_id: str) -> str:
     """The `id` of a row, a string or a number."""
     value = row.get("id")
-    return str(value) if isinstance(value, str | int) and value != "" else default_id
+    return str(value) if type(value) in (str, int) and value != "" else default_id
 
 
 def read_rows(

@@ -42,7 +42,7 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     for where, default_id, row in objects_of(unit, reading):
         try:
-            found = _task(row, reading) if "data" in row else (text_of(row), list(_of_min(row)))
+            found = _task(row, reading) if "data" in row else (text_of(row), list(_of_min(row, reading)))
         except RowError as error:
             reading.reject(where, error.what, error.hint)
             continue
@@ -55,13 +55,15 @@ def read(unit: Unit) -> Reading:
 
 def _task(row: dict[str, Any], reading: Reading) -> tuple[str, list[Marked]] | None:
     """The text and what is marked in it; None of a task that nobody annotated."""
-    given = [one for name in _BY_SOMEBODY for one in list_in(row, name) if isinstance(one, dict)]
+    given = [one for name in _BY_SOMEBODY for one in list_in(row, name)]
+    if not all(isinstance(one, dict) for one in given):
+        raise RowError("an annotation that is no object", "restore the task")
     done = [one for one in given if not one.get("was_cancelled")]
     if not done:
         return None
     reading.ignored.update("annotation beside the one that was taken" for _ in done[1:])
     taken = next((one for one in done if one.get("ground_truth")), done[0])
-    return _text_in(row["data"]), list(_of_result(taken.get("result"), reading))
+    return _text_in(row["data"]), list(_of_result(list_in(taken, "result"), reading))
 
 
 def _text_in(data: Any) -> str:
@@ -71,11 +73,11 @@ def _text_in(data: Any) -> str:
     if "text" not in texts and len(texts) != 1:
         what = f"`data` has {len(texts) or 'no'} texts, and none is called `text`"
         raise RowError(what, "call the one that was annotated `text`")
-    return texts.get("text") or next(iter(texts.values()))
+    return texts["text"] if "text" in texts else next(iter(texts.values()))
 
 
-def _of_result(result: Any, reading: Reading) -> Iterator[Marked]:
-    for one in result if isinstance(result, list) else ():
+def _of_result(result: Sequence[Any], reading: Reading) -> Iterator[Marked]:
+    for one in result:
         kind = one.get("type") if isinstance(one, dict) else None
         if kind == "labels":
             yield from _each_label([one.get("value")])
@@ -83,11 +85,14 @@ def _of_result(result: Any, reading: Reading) -> Iterator[Marked]:
             reading.ignored[f"result of the type {kind!s:.20}"] += 1
 
 
-def _of_min(row: dict[str, Any]) -> Iterator[Marked]:
+def _of_min(row: dict[str, Any], reading: Reading) -> Iterator[Marked]:
     """The fields are called as the project calls its labels."""
-    for value in row.values():
-        if isinstance(value, list):
-            yield from _each_label(one for one in value if isinstance(one, dict) and "labels" in one)
+    for name, value in row.items():
+        regions = value if isinstance(value, list) else []
+        if regions and all(isinstance(one, dict) and ("start" in one or "labels" in one) for one in regions):
+            yield from _each_label(regions)
+        elif name not in _OF_MIN | {"id", "text", "created_at", "updated_at"} and value:
+            reading.ignored[f"field {name}"] += 1
 
 
 def _each_label(values: Iterable[Any]) -> Iterator[Marked]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rayner.data.readers.base import Reading, in_order, is_encodable
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document, Mention, Span
+
+_OURS = {"document_id", "mentions", "entity_types", "words", "sentences", "group", "annotated_types"}
 
 
 class Marked(NamedTuple):
@@ -37,6 +41,11 @@ def list_in(row: dict[str, Any], field: str) -> list[Any]:
     return value or []
 
 
+def is_ours(row: Mapping[str, Any]) -> bool:
+    """Whether a row has fields of our own rows of documents, or of BINDER's."""
+    return not _OURS.isdisjoint(row)
+
+
 def add_marked(
     reading: Reading,
     where: str,
@@ -45,31 +54,58 @@ def add_marked(
     marked: Iterable[Marked],
     words: Sequence[Span] | None = None,
 ) -> None:
-    """Take a document with its mentions; what is none becomes a reject."""
+    """Take a document with its mentions; what is none becomes a reject.
+
+    Offsets that hold a marked text only if they count units of UTF-16, as a browser does, are read so, and
+    with them all of the document.
+    """
     # What no file can hold is rejected whole below; half a surrogate pair has no place to count to.
-    readable = marked if is_encodable(text) else ()
-    found = [_mention(one, text, where, document_id, reading) for one in readable]
-    mentions = in_order([mention for mention in found if mention is not None])
+    given = list(marked) if is_encodable(text) else []
+    places = _unit_places(text) if given else None
+    spans = [_of_units(one, text, places) for one in given]
+    if not any(
+        span and text[one.start : one.end] != one.surface for one, span in zip(given, spans, strict=True)
+    ):
+        spans = [None] * len(given)
+    each = zip(given, spans, strict=True)
+    found = [_mention(one, span, text, where, document_id, reading) for one, span in each]
+    mentions = in_order([mention for mention in dict.fromkeys(found) if mention is not None])
+    twice = sum(mention is not None for mention in found) - len(mentions)
+    reading.repaired.update({"mention given twice": twice} if twice else {})
     reading.add(Document(document_id, text, mentions, None if words is None else tuple(words)), where)
 
 
-def _mention(given: Marked, text: str, where: str, document_id: str, reading: Reading) -> Mention | None:
+def _mention(
+    given: Marked, span: Span | None, text: str, where: str, document_id: str, reading: Reading
+) -> Mention | None:
     start, end, type_, surface = given
-    if type(start) is not int or type(end) is not int or not isinstance(type_, str):
+    if not _has_offsets(given) or not isinstance(type_, str):
         what = f"no mention: from {start!r:.20} to {end!r:.20} of the type {type_!r:.40}"
         reading.reject(where, what, "a start, an end and a type are wanted", document_id)
         return None
+    if span is not None:
+        reading.repaired.update(["offsets that count UTF-16 units"] if span != (start, end) else [])
+        return Mention(*span, type_)
     if not isinstance(surface, str) or holds(text, start, end, surface, reading):
         return Mention(start, end, type_)
-    # A browser counts so.
-    first, after = (_characters(text, place) for place in (start, end))
-    if start >= 0 and surface and text[first:after] == surface:
-        reading.repaired["offsets that count UTF-16 units"] += 1
-        return Mention(first, after, type_)
     reading.reject(where, *explain(text, start, end, surface), document_id)
     return None
 
 
-def _characters(text: str, units: int) -> int:
-    """How many characters the first so many units of UTF-16 are."""
-    return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", errors="replace"))
+def _has_offsets(given: Marked) -> bool:
+    return type(given.start) is int and type(given.end) is int
+
+
+def _of_units(given: Marked, text: str, places: np.ndarray | None) -> Span | None:
+    """The characters of a stretch that counts units of UTF-16, if they are the text that was marked."""
+    start, end, _, surface = given
+    if places is None or not _has_offsets(given) or not 0 <= start < end <= places[-1]:
+        return None
+    first, after = np.searchsorted(places, (start, end)).tolist()
+    return (first, after) if text[first:after] == surface else None
+
+
+def _unit_places(text: str) -> np.ndarray | None:
+    """The unit of UTF-16 before each character, and that of the end; None where units are characters."""
+    wide = np.frombuffer(text.encode("utf-32-le"), np.uint32) > 0xFFFF
+    return np.append(0, np.cumsum(1 + wide)) if wide.any() else None

@@ -11,21 +11,13 @@ from typing import Any
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.json_rows import first_object, objects_of
-from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
+from rayner.data.readers.json_rows import first_object, id_of, objects_of
+from rayner.data.readers.marked_spans import Marked, add_marked, is_ours, list_in, text_of
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Span
+from rayner.data.words import are_in_order
 
-_FIELDS = {"text", "spans", "tokens", "answer"}
-_OF_TOOL = {
-    "_input_hash",
-    "_task_hash",
-    "_view_id",
-    "_is_binary",
-    "_timestamp",
-    "_annotator_id",
-    "_session_id",
-}
+_FIELDS = {"id", "text", "spans", "tokens", "answer"}
 
 
 def units(paths: Sequence[Path]) -> list[Unit]:
@@ -36,14 +28,14 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether the first object has a text, and spans or the hash of a task."""
     row = first_object(sample)
-    return "text" in row and "mentions" not in row and ("spans" in row or "_task_hash" in row)
+    return "text" in row and not is_ours(row) and ("spans" in row or "_task_hash" in row)
 
 
 def read(unit: Unit) -> Reading:
     """The documents of a file; what was not accepted is left out and counted."""
     reading = Reading()
     for where, default_id, row in objects_of(unit, reading):
-        answer = row.get("answer", "accept")
+        answer = row.get("answer") or "accept"
         if answer != "accept":
             reading.ignored[f"row with the answer {answer!s:.20}"] += 1
             continue
@@ -55,7 +47,7 @@ def read(unit: Unit) -> Reading:
             continue
         # Its own notes begin with an underscore.
         reading.ignored.update(f"field {name}" for name in row.keys() - _FIELDS if name[:1] != "_")
-        add_marked(reading, where, default_id, text, map(_marked, spans), words)
+        add_marked(reading, where, id_of(row, default_id), text, map(_marked, spans), words)
     return reading
 
 
@@ -65,11 +57,11 @@ def _marked(span: Any) -> Marked:
 
 
 def _words(tokens: Sequence[Any], size: int) -> list[Span] | None:
-    """None where one is no token of a text of that size: the words are found in the text then."""
+    """None where they are not tokens of a text of that size, in order: words are found in the text then."""
     found = []
     for token in tokens:
         start, end = (token.get("start"), token.get("end")) if isinstance(token, dict) else (None, None)
-        if type(start) is not int or type(end) is not int or not 0 <= start <= end <= size:
+        if type(start) is not int or type(end) is not int or not 0 <= start < end <= size:
             return None
         found.append((start, end))
-    return found or None
+    return found if found and are_in_order(found) else None
