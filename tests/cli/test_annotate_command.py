@@ -118,7 +118,7 @@ def test_with_an_index_mentions_are_linked_in_the_same_pass(
     status, _, err = run(capsys, piped(types=["LOCATION"]), *rest, "--fresh")
     assert (status, "links the type 'LOCATION', which no stage before it finds" in err) == (2, True), err
     status, _, err = run(capsys, standardizer, *rest, "--fresh")
-    assert (status, "a standardizer does not find mentions in documents" in err) == (2, True), err
+    assert (status, "task standardizer does not find mentions in documents" in err) == (2, True), err
 
 
 def test_types_that_were_never_learned_are_named_with_their_threshold(

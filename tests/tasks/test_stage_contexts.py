@@ -109,7 +109,7 @@ def test_the_version_tells_them_apart_and_the_checkpoint_stays_as_it_is(folder: 
             [{"checkpoint": "own", "context": {"count": True}}],
             r"stages\.0\.context: count: true is no number",
         ),
-        ([{"checkpoint": "ranker", "context": {}}, {"checkpoint": "own"}], "a ranker reads no contexts"),
+        ([{"checkpoint": "ranker", "context": {}}, {"checkpoint": "own"}], "task ranker reads no contexts"),
         ([{"checkpoint": "ranker"}, {"checkpoint": "own", "context": {}}], "both a stage of contexts and"),
         (
             [{"checkpoint": "ranker", "methods": ["bm25", "bm25"]}, {"checkpoint": "given"}],

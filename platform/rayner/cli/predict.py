@@ -75,7 +75,7 @@ def predict(
         is_standardizer = not settings.is_file and settings.stages[0].record.stage == "entities"
         if not is_standardizer and not settings.finds_mentions:
             record = settings.stages[0].record
-            what = f"a {record.name} finds nothing in a text by itself"
+            what = f"task {record.name} finds nothing in a text by itself"
             hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
             folder = settings.stages[0].checkpoint
             for command in commands_for(record.kind.card(read_recipe(folder)), str(folder)):

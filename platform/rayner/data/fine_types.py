@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rayner.data.schema import UNKNOWN, Mention
+from rayner.data.schema import UNKNOWN, UNTYPED, Mention
 
-UNTYPED = "mention"
-"""The type of mentions whose format knows no types."""
 SEPARATOR = "/"
 
 

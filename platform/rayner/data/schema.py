@@ -12,6 +12,8 @@ import pyarrow as pa
 Span = tuple[int, int]
 UNKNOWN = "?"
 """The type of a mention of which nobody knows whether it is one, or of which type: no negative of any."""
+UNTYPED = "mention"
+"""The type of a mention whose source knows no types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,8 @@ MENTION_TYPE = pa.struct(
     ]
 )
 
+_MENTION_FIELDS = {field.name for field in MENTION_TYPE}
+
 DOCUMENT_SCHEMA = pa.schema(
     [
         pa.field("document_id", pa.string(), nullable=False),
@@ -263,7 +267,7 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
     return Mention(
         start=row["start"],
         end=row["end"],
-        type=row["type"],
+        type=_type(row),
         entity_id=row.get("entity_id"),
         chain=row.get("chain"),
         head=None if head is None else (head["start"], head["end"]),
@@ -275,6 +279,13 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
         uncertainty=_number(row.get("uncertainty")),
         name=row.get("name"),
     )
+
+
+def _type(row: dict[str, Any]) -> str:
+    """The type of a row's mention, which may have none, unless a field of another name may mean it."""
+    if row.get("type") is None and row.keys() <= _MENTION_FIELDS:
+        return UNTYPED
+    return row["type"]
 
 
 def _candidate_row(candidate: Candidate) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from rayner.data.fine_types import SEPARATOR, UNTYPED, as_types
+from rayner.data.fine_types import SEPARATOR, as_types
 from rayner.data.knowledge_bases import read_knowledge_base
 from rayner.data.readers import read_corpus
-from rayner.data.schema import Document, Entity, Mention, document_to_row
+from rayner.data.schema import UNTYPED, Document, Entity, Mention, document_to_row
 from rayner.files.whole import write_json_lines
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from rayner.data.fine_types import UNTYPED
 from rayner.data.mention_strings import name_of
-from rayner.data.schema import Document, Mention, context_to_row
+from rayner.data.schema import UNTYPED, Document, Mention, context_to_row
 from rayner.errors import InputError
 from rayner.serving.schemas import (
     AnnotateReply,

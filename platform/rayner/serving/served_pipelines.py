@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rayner.config.base import AskedPrecision
-from rayner.data.fine_types import UNTYPED
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNTYPED, Document, Mention
 from rayner.errors import CheckpointError
 from rayner.serving.knowledge import Choice, ServedKnowledgeBase, serve_knowledge_base
 from rayner.serving.model_schemas import ModelOut, StageOut
@@ -131,7 +130,7 @@ def pipeline_settings(path: str, precision: AskedPrecision = None) -> PipelineSe
     """
     settings = read_pipeline(path, precision=precision)
     if not {"mentions", "types"} & {stage.record.stage for stage in settings.stages}:
-        what = f"a {settings.stages[0].record.name} neither finds nor types mentions in documents"
+        what = f"task {settings.stages[0].record.name} neither finds nor types mentions in documents"
         raise CheckpointError(path, what, "name a recognizer, a tagger or a typer, or a pipeline file")
     return settings
 

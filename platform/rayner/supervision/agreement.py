@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
-from rayner.data.readers.base import UNTYPED
-from rayner.data.schema import Document, Mention, Span
+from rayner.data.schema import UNTYPED, Document, Mention, Span
 from rayner.data.words import words_of
 from rayner.errors import CorpusError
 from rayner.supervision.heads import head_of

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from rayner.config.coreference import CoreferenceRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.readers.base import UNTYPED
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNTYPED, Document, Mention
 from rayner.data.sentences import sentences_of
 from rayner.data.windows import SubWords, locate
 from rayner.errors import CorpusError, RecipeError

@@ -77,7 +77,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         settings = settings.model_copy(update={"ranker": str(ranker)})
     windows = getattr(recipe, "windows", None)
     if "context" not in type(recipe).model_fields or windows is None:
-        raise RecipeError(where, f"a {recipe.task} reads no contexts", "leave it out")
+        raise RecipeError(where, f"task {recipe.task} reads no contexts", "leave it out")
     if not _windows(windows, settings, where).context:
         what = "asks for contexts, for which the checkpoint has no room (windows.context is 0)"
         raise RecipeError(where, what, "train it with windows.context, or give a `budget`")

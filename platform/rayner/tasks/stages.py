@@ -336,7 +336,7 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if not record.answers:
         raise nothing_to_answer(checkpoint, record)
     if record.stage is None:
-        raise RecipeError(where, f"a {recipe.task} is no stage of a pipeline", "leave it out")
+        raise RecipeError(where, f"task {recipe.task} is no stage of a pipeline", "leave it out")
     try:
         others = {k: v for k, v in value.items() if k not in ("checkpoint", "context")}
         options = record.options.of(others, recipe.task)

@@ -13,6 +13,7 @@ import pytest
 from rayner.data.readers import read_corpus
 from rayner.data.schema import (
     MENTION_TYPE,
+    UNTYPED,
     Candidate,
     Document,
     Mention,
@@ -40,6 +41,17 @@ def test_binder_rows(tmp_path: Path) -> None:
     assert [(m.start, m.end, m.type) for m in document.mentions] == [(0, 3, "PER")]
 
 
+def test_a_mention_may_have_no_type(tmp_path: Path) -> None:
+    rows = [{"start": 0, "end": 3}, {"start": 4, "end": 7, "type": None, "entity_id": "Q1"}]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "Ann ran", "mentions": rows}) + "\n")
+    spans = [{"start": 0, "end": 3}, {"start": 4, "end": 7}]
+    table = pa.table({"document_id": ["a"], "text": ["Ann ran"], "mentions": [spans]})
+    pq.write_table(table, tmp_path / "b.parquet")
+    for name in ("a.jsonl", "b.parquet"):
+        (document,) = read_corpus(tmp_path / name).documents
+        assert [(m.start, m.end, m.type) for m in document.mentions] == [(0, 3, UNTYPED), (4, 7, UNTYPED)]
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -53,6 +65,8 @@ def test_binder_rows(tmp_path: Path) -> None:
         '{"text": "a\\ud800"}',
         '{"text": "a", "mentions": [{"start": 0}]}',
         '{"text": "a", "mentions": 5}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "label": "X"}]}',
+        '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": null, "label": "X"}]}',
         '{"text": "a", "mentions": [{"start": "0", "end": 1, "type": "X"}]}',
         '{"text": "a", "mentions": [{"start": 0, "end": 1, "type": 3}]}',
         '{"text": "a", "words": [{"start": 0, "end": 9}]}',

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rayner.data.fine_types import UNTYPED, as_types
-from rayner.data.schema import Document, Mention, document_to_row
+from rayner.data.fine_types import as_types
+from rayner.data.schema import UNTYPED, Document, Mention, document_to_row
 from rayner.errors import RecipeError
 from rayner.runtime.corpora.check import check
 from rayner.tasks.registry import parse_recipe

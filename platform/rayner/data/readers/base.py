@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rayner.data.fine_types import UNTYPED as UNTYPED
 from rayner.data.schema import Document, Mention
 from rayner.files.uris import with_uris
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rayner.data.readers import files
-from rayner.data.readers.base import UNTYPED, Reading, Sample, Unit, in_order
+from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNTYPED, Document, Mention
 
 _BEGIN = re.compile(r"#\s*begin document\s*(?:\((?P<id>.*)\); part (?P<part>\d+)|(?P<plain>.*))")
 _BRACKET = re.compile(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rayner.data.fine_types import UNTYPED, as_types
+from rayner.data.fine_types import as_types
 from rayner.data.readers.base import is_encodable
 from rayner.data.readers.wordtext import join_words
-from rayner.data.schema import Mention, Span
+from rayner.data.schema import UNTYPED, Mention, Span
 
 
 class RowError(ValueError):

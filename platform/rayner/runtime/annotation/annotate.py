@@ -104,7 +104,7 @@ def annotate(
     asked_pool.check()
     source = read_pipeline(model, options, precision) if isinstance(model, str | Path) else model
     if isinstance(source, PipelineSettings) and not source.answers_documents:
-        what = f"a {source.stages[0].record.name} does not find mentions in documents"
+        what = f"task {source.stages[0].record.name} does not find mentions in documents"
         raise CheckpointError(str(model), what, "name a recognizer or a tagger, or a pipeline file")
     asked_precision = getattr(source, "precision", None)
     # What is asked for is told apart from the model; what that comes to is decided later, once.
