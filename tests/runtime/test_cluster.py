@@ -1,8 +1,9 @@
-"""What a Ray of this machine says on the screen: nothing."""
+"""A Ray of this machine: what it says on the screen, which is nothing, and how a command ends with it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,22 @@ def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(ray, "init", slow)
     with pytest.raises(RaynerError, match="did not start on this machine within 30 s; try again"):
         ensure_ray()
+
+
+def test_sigterm_is_as_ctrl_c_once_ray_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def started(**_: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", started)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for address in ("", "ray://somewhere"):
+            monkeypatch.setenv("RAY_ADDRESS", address)
+            ensure_ray()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -6,6 +6,8 @@ import contextlib
 import logging
 import math
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +49,7 @@ def ensure_ray() -> None:
     if address := os.environ.get("RAY_ADDRESS"):
         # The nodes have the package from the job's runtime environment or their own installation.
         ray.init(address=address, logging_level=logging.WARNING)
+        _terminated_as_interrupted()
         return
     logging.getLogger(_TOKENS).addFilter(_asks_for_something)
     for name, value in _ON_ONE_MACHINE.items():
@@ -63,6 +66,16 @@ def ensure_ray() -> None:
                 raise
             hint = "try again when this machine has less to do"
             raise RaynerError(f"Ray did not start on this machine within 30 s; {hint}") from error
+    _terminated_as_interrupted()
+
+
+def _terminated_as_interrupted() -> None:
+    """SIGTERM (of `ray job stop`, systemd, Kubernetes) ends a command in the way of Ctrl-C.
+
+    Ray's own handlers, which it has put in place by now, print frames of C++ and may abort the process.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _asks_for_something(record: logging.LogRecord) -> bool:

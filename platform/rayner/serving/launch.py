@@ -182,7 +182,6 @@ class Served:
                 log.warning("Ray Serve has not removed the application %s in a minute", self.name)
         self._started = False
         if self._own_ray:
-            serve.shutdown()
             ray.shutdown()
 
     def _placed(self, settings: ServeSettings) -> ServeSettings:
