@@ -7,7 +7,9 @@ import re
 
 import pytest
 
+from rayner.runtime.reports.page_parts import NAMES
 from rayner.runtime.reports.report import report
+from rayner.tasks.registry import tasks
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,8 @@ def test_a_part_that_was_held_out_is_named(tmp_path, section):
     page = report(run).read_text()
     assert f"{section}, dev" in page
     assert "25% of those of train" in page
+
+
+def test_every_f1_of_a_task_is_written_as_people_write_it():
+    scores = {metric for task in tasks().values() for metric in task.metrics if metric.endswith("f1")}
+    assert {"muc_f1", "f1"} <= scores <= NAMES.keys()
