@@ -34,12 +34,14 @@ def test_json_lines_keep_the_place_of_what_cannot_be_read(tmp_path: Path):
     assert "not JSON" in (found[4].fault or "")
 
 
-def test_json_that_no_text_or_no_stack_can_hold_is_a_fault_of_its_row(tmp_path: Path):
-    content = '{"mention": "\\ud800 x"}\n' + "[" * 100_000 + '\n{"mention": "nginx"}\n'
+@pytest.mark.parametrize("second", ["[" * 100_000, f'{{"id": {"1" * 5000}}}'], ids=["deep", "long"])
+def test_json_that_no_text_stack_or_number_can_hold_is_a_fault_of_its_row(tmp_path: Path, second: str):
+    content = '{"mention": "\\ud800 x"}\n' + second + '\n{"mention": "nginx"}\n'
     found = rows(tmp_path / "m.jsonl", content)
     assert [row.text for row in found] == [None, None, "nginx"]
     assert "half a surrogate pair" in (found[0].fault or "")
     assert "not JSON" in (found[1].fault or "")
+    assert rows(tmp_path / "one.json", second)[0].fault
 
 
 @pytest.mark.parametrize("indent", [None, 2])

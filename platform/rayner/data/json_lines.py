@@ -60,18 +60,29 @@ def json_objects(
             reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(value, list) else hint)
 
 
+def whole_json(text: str, path: Path, error: type[InputError]) -> Any:
+    """The value of a file that is one.
+
+    Raises:
+        InputError: of the given type; the text is no JSON, or cannot be read as such.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as wrong:
+        raise error(f"{path}:{wrong.lineno}", f"not JSON ({wrong.msg})", "correct it") from None
+    except ValueError as wrong:
+        raise error(str(path), f"not JSON that can be read ({wrong})", "correct it") from None
+    except RecursionError:
+        raise error(str(path), "JSON nested too deeply", "correct it") from None
+
+
 def rows_under_data(text: str, path: Path, error: type[InputError]) -> dict[str, Any]:
     """The rows of `{"data": {"0": {...}}}`, the form of papers/002, by their keys.
 
     Raises:
         InputError: of the given type; the text is none of that.
     """
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as wrong:
-        raise error(f"{path}:{wrong.lineno}", f"not JSON ({wrong.msg})", "correct it") from None
-    except RecursionError:
-        raise error(str(path), "JSON nested too deeply", "correct it") from None
+    data = whole_json(text, path, error)
     rows = data.get("data") if isinstance(data, dict) else None
     if not isinstance(rows, dict):
         raise error(str(path), 'no object "data"', 'write {"data": {"0": {...}}}')

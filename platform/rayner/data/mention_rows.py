@@ -81,12 +81,12 @@ def _array(text: str, lines: Sequence[str], path: Path) -> list[Any] | None:
     first = next((line for line in lines if line.strip()), "")
     try:
         value = json.loads(text)
-    except RecursionError:
-        return None
     except json.JSONDecodeError as error:
         # A first line that is whole makes JSON lines, whatever the others are.
         if first.strip() in ("[", "{") or (first.lstrip().startswith("[") and not _is_json(first)):
             raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", hint) from None
+        return None
+    except (ValueError, RecursionError):
         return None
     if isinstance(value, list):
         return value

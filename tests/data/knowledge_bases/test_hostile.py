@@ -37,6 +37,12 @@ def test_an_empty_file(error, name, content):
     assert str(error(name, content))
 
 
+@pytest.mark.parametrize("number", ["[" * 100_000, "1" * 5000], ids=["deep", "long"])
+def test_json_that_python_cannot_read(error, number):
+    found = error("a.json", b'{"data": {"0": {"entity_id": %s}}}' % number.encode(), format="esappmod")
+    assert "JSON" in found.what
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.tsv"])
 def test_another_encoding_names_the_line(error, name):
     found = error(name, "id\tname\n1\tGicht\n2\tFußpilz\n".encode("latin-1"))

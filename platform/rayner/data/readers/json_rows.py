@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from rayner.data.json_lines import ONE_A_LINE, is_array, json_objects
+from rayner.data.json_lines import ONE_A_LINE, is_array, json_objects, whole_json
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.typed_rows import RowError
@@ -58,14 +58,7 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
         for number, where, row in json_objects(enumerate(files.split_lines(text), 1), path, reading.reject):
             yield where, f"{unit.name}:{number}", row
         return
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "restore the file") from None
-    except ValueError as error:
-        raise CorpusError(path, f"not JSON that can be read ({error})", "correct it") from None
-    except RecursionError:
-        raise CorpusError(path, "JSON nested too deeply", "correct it") from None
+    rows = whole_json(text, path, CorpusError)
     for number, row in enumerate(rows, 1):
         where = f"{path}: object {number}"
         if isinstance(row, dict):

@@ -46,7 +46,7 @@ def type_inputs(
                 raise RecipeError(
                     f"types: {settings.name}",
                     f"has a description of {len(ids)} sub-words",
-                    f"keep it under {max_length - 2}",
+                    f"keep it to {max_length - 2}",
                 )
             rows.append(np.array(ids))
             anchors.append(anchor)
