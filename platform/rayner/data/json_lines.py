@@ -60,7 +60,7 @@ def json_objects(
             reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(value, list) else hint)
 
 
-def whole_json(text: str, path: Path, error: type[InputError]) -> Any:
+def whole_json(text: str, path: str | Path, error: type[InputError]) -> Any:
     """The value of a file that is one.
 
     Raises:
