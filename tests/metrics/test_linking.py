@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc, label_ranking_average_precision_score, precision_score, recall_score
 
-from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points, score_linking
+from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points, score_linking, seen_among
 from rayner.metrics.linking_intervals import linking_intervals
 from tests.metrics.given_answers import Found, Given, Gold, answer
 
@@ -85,6 +85,7 @@ def test_seen_and_unseen_strings_are_apart():
     assert (scores["seen"]["top1"], scores["unseen"]["top1"], scores["top1"]) == (0.5, 1.0, 2 / 3)
     assert (scores["seen"]["nil_auc"], scores["seen"]["nil_recall"]) == (None, None)
     assert scores["accuracy"] == 0.75
+    assert seen_among([Gold("breast\ncancer", ())], ["Breast  Cancer"]).all()
 
 
 def test_top_is_of_candidates_and_nil_of_answers():

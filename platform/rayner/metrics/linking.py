@@ -116,7 +116,7 @@ def score_linking(
 
 
 def seen_among(gold: Sequence[GoldMention], known: Iterable[str]) -> np.ndarray:
-    """Which mentions equal a known string, ignoring case and outer space: [N] booleans."""
+    """Which mentions equal a known string, ignoring case and how their words are spaced: [N] booleans."""
     texts = [fold(mention.text) for mention in gold]
     # Of many known strings, none but these few are kept.
     found = set(texts).intersection(map(fold, known))
@@ -124,8 +124,8 @@ def seen_among(gold: Sequence[GoldMention], known: Iterable[str]) -> np.ndarray:
 
 
 def fold(text: str) -> str:
-    """The string without case and outer space."""
-    return text.strip().casefold()
+    """The string without case, its words parted by single spaces."""
+    return " ".join(text.split()).casefold()
 
 
 def roc_points(judged: Judged, points: int = 200) -> list[dict[str, float]]:

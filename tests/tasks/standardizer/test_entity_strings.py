@@ -47,6 +47,16 @@ def test_held_out_strings_are_in_nothing_that_is_learned_or_indexed(tmp_path: Pa
     assert strings_of(values).dev == found.dev
 
 
+def test_how_words_are_spaced_makes_no_other_string(tmp_path: Path) -> None:
+    values = small_recipe(tmp_path)
+    rows = [{"mention": "information\u00a0 Server\nfor Internet", "entity_id": "1"}]
+    values["mentions"]["train"].append(str(write(tmp_path / "spaced.jsonl", rows)))
+    found = strings_of(values)
+    assert list(found.learned) == list(found.indexed) == list(strings_of(small_recipe(tmp_path)).learned)
+    mentions = [MentionString("a  b", ("1",)), MentionString("c", ("1",))]
+    assert hold_out(mentions, [Entity("1", "x", ("a b",))], 0.999) == mentions[1:]
+
+
 def test_strings_are_held_out_whatever_the_others_are() -> None:
     entities = [Entity("1", "x"), Entity("2", "y")]
     mentions = [MentionString(f"mention {i}", ("1",)) for i in range(200)]

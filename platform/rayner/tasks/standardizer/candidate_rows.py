@@ -81,11 +81,11 @@ def candidate_rows(
 
 def _queries(strings: EntityStrings, aliases: bool) -> dict[Query, dict[str, None]]:
     """What is asked, with the entities that are right; no string of dev is among it."""
-    held_out = {_key(mention.text) for mention in strings.dev}
+    held_out = {fold(mention.text) for mention in strings.dev}
     asked: dict[Query, dict[str, None]] = {}
 
     def add(text: str, sentence: str | None, ids: Sequence[str]) -> None:
-        if unanswerable(text) is None and _key(text) not in held_out:
+        if unanswerable(text) is None and fold(text) not in held_out:
             asked.setdefault(Query(" ".join(text.split()), sentence), {}).update(dict.fromkeys(ids))
 
     for mention in strings.mentions:
@@ -115,7 +115,7 @@ def _rows(
             entity_text(index.entities[index.entities.numbers[entity_id]], matched),
             entity_id in right,
             (query.text,),
-            group=_key(query.text),
+            group=fold(query.text),
         )
         for entity_id, matched in pairs
     ]
@@ -123,8 +123,4 @@ def _rows(
 
 
 def _fold_of(text: str) -> int:
-    return zlib.crc32(_key(text).encode()) % FOLDS
-
-
-def _key(text: str) -> str:
-    return fold(" ".join(text.split()))
+    return zlib.crc32(fold(text).encode()) % FOLDS

@@ -14,6 +14,7 @@ import numpy as np
 from rayner.data.mention_strings import MentionString
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.metrics.earlier_nil import EarlierNil
+from rayner.metrics.linking import fold
 from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
@@ -58,7 +59,7 @@ class Fitted:
         exclude: Sequence[Sequence[str]] | None = None,
     ) -> list[list[Found]]:
         """As `EntityIndex.search`, each text by what was fitted without it."""
-        number = np.array([self.fold_of.get(_key(text), -1) for text in texts], np.int64)
+        number = np.array([self.fold_of.get(fold(text), -1) for text in texts], np.int64)
         found: list[list[Found]] = [[] for _ in texts]
         for one in np.unique(number).tolist():
             rows = np.flatnonzero(number == one).tolist()
@@ -72,7 +73,7 @@ class Fitted:
     def reranker_of(self, text: str) -> RankerWeights:
         """That by which the candidates of a text are re-ranked: fitted without it, where that is kept."""
         assert self.reranker is not None
-        number = self.fold_of.get(_key(text), -1) if self.reranker_without else -1
+        number = self.fold_of.get(fold(text), -1) if self.reranker_without else -1
         return self.reranker if number < 0 else self.reranker_without[number]
 
     def save(self, folder: Path) -> None:
@@ -156,7 +157,7 @@ def fit_reranker(
     sentence_of = {mention.text: mention.sentence for mention in mentions}
     of_folds = fitted.fold_of
     linked = [
-        i for i, m in enumerate(mentions) if m.entity_ids and (not of_folds or _key(m.text) in of_folds)
+        i for i, m in enumerate(mentions) if m.entity_ids and (not of_folds or fold(m.text) in of_folds)
     ]
     texts = [mentions[i].text for i in linked]
     found = fitted.search_held_out(index, texts, vectors[linked], reranker.candidates)
@@ -166,7 +167,7 @@ def fit_reranker(
     ]
     told = [row for row, of in enumerate(right) if of.any() and not of.all()]
 
-    strings = len({_key(texts[row]) for row in told})
+    strings = len({fold(texts[row]) for row in told})
     if strings < FEWEST:
         what = (
             f"{strings} held-out mentions have both a right and a wrong candidate, of {FEWEST} to fit it on"
@@ -184,7 +185,7 @@ def fit_reranker(
     ]
 
     def weights(without: int | None = None) -> RankerWeights:
-        rows = [row for row in told if fitted.fold_of[_key(texts[row])] != without]
+        rows = [row for row in told if fitted.fold_of[fold(texts[row])] != without]
         given_rows = np.concatenate([given[row] for row in rows])
         model = _logistic(given_rows, np.concatenate([right[row] for row in rows]))
         # Where neither tells right from wrong, the order stays.
@@ -211,7 +212,7 @@ def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors
     found = index.search(texts, vectors[linked], _COMPARED, plain.weight) if linked else []
     right = [np.array([f.entity_id in ids for f in of], bool) for of, ids in zip(found, gold, strict=True)]
     told = [i for i, of in enumerate(right) if of.any() and not of.all()]
-    strings = list(dict.fromkeys(_key(texts[i]) for i in told))
+    strings = list(dict.fromkeys(fold(texts[i]) for i in told))
     if len(strings) < FEWEST:
         return plain
     sides = [np.array([(f.dense, f.lexical) for f in found[i]]).T for i in told]
@@ -220,7 +221,7 @@ def _fit_combiner(index: EntityIndex, mentions: Sequence[MentionString], vectors
     fold_of = dict(zip(strings, drawn.tolist(), strict=True))
 
     def fitted(without: int | None = None) -> Combiner | None:
-        rows = [row for row, i in enumerate(told) if fold_of[_key(texts[i])] != without]
+        rows = [row for row, i in enumerate(told) if fold_of[fold(texts[i])] != without]
         model = _logistic(
             np.concatenate([given[row] for row in rows]), np.concatenate([right[told[row]] for row in rows])
         )
@@ -264,7 +265,3 @@ def _logistic(given: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float] 
             return weights, float(model.intercept_[0])
         used = np.delete(used, model.coef_[0].argmin())
     return None
-
-
-def _key(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -18,6 +18,7 @@ from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
 from rayner.data.string_hashes import fraction_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
+from rayner.metrics.linking import fold
 from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.names import names_of
 
@@ -65,8 +66,8 @@ def load_entity_strings(recipe: StandardizerRecipe, sentences: bool = False) -> 
         dev = _distinct(_mentions(settings.dev, settings, known, DEV, sentences))
     else:
         dev = hold_out(mentions, base.entities, settings.dev_fraction)
-    held_out = {mention.text.casefold() for mention in dev}
-    kept = [m for m in mentions if m.text.casefold() not in held_out]
+    held_out = {fold(mention.text) for mention in dev}
+    kept = [m for m in mentions if fold(m.text) not in held_out]
     names = _names_of(base.entities, recipe.aliases)
     learned = _unshared(with_mentions(names, [m for m in kept if len(m.entity_ids) == 1]))
     indexed = with_mentions(base.entities, _aliases(kept, settings) if settings.are_aliases else [])
@@ -80,7 +81,7 @@ def load_entity_strings(recipe: StandardizerRecipe, sentences: bool = False) -> 
 def hold_out(
     mentions: Sequence[MentionString], entities: Iterable[Entity], fraction: float
 ) -> list[MentionString]:
-    """A fraction of the distinct strings, case ignored, that are no name and no alias of any entity.
+    """A fraction of the distinct strings that are no name of any entity, case and spacing ignored.
 
     Which they are depends on each string alone, so that they stay out when others are added.
 
@@ -89,8 +90,8 @@ def hold_out(
     """
     if not fraction:
         return []
-    indexed = {name.casefold() for entity in entities for name in (entity.name, *entity.aliases)}
-    strange = [m for m in mentions if m.text.casefold() not in indexed]
+    indexed = {fold(name) for entity in entities for name in (entity.name, *entity.aliases)}
+    strange = [m for m in mentions if fold(m.text) not in indexed]
     chosen = _distinct(m for m in strange if fraction_of(m.text.casefold()) < fraction)
     if not chosen:
         what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
