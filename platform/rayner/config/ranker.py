@@ -56,7 +56,8 @@ class PairTraining(TrainingSettings):
 
 
 class RankerRecipe(BaseRecipe):
-    """papers/001: how much a context helps to read a sentence, from 0 to 1."""
+    """papers/001: how much a context helps to read a sentence, from 0 to 1. Published are 3 epochs, as by
+    default, at a learning rate of 2e-5."""
 
     task: Literal["ranker"]
     pairs: PairSettings

@@ -90,7 +90,7 @@ class NameEncoderSettings(Settings):
 
 
 class GroupSettings(Settings):
-    """Groups of names of an entity (papers/002, section 3.2)."""
+    """Groups of names of an entity (papers/002, section 3.3.3)."""
 
     group_size: Annotated[int, Field(ge=2)] = 10
     """Names in a group."""
@@ -190,7 +190,8 @@ class ContrastiveTraining(TrainingSettings):
 class StandardizerRecipe(BaseRecipe):
     """papers/002: a mention and the names of its entity lie close together. Published are other settings than
     the defaults: `model.pooling` cls and `model.normalize` false, `loss.mining` hybrid, `loss.distance`
-    euclidean and `loss.margin` 2, 200 epochs at a learning rate of 1e-5, and no augmentation."""
+    euclidean and `loss.margin` 2, 200 epochs at a learning rate of 1e-5, and no augmentation; candidates are
+    found by vectors alone, here by n-grams too."""
 
     task: Literal["standardizer"]
     knowledge_base: KnowledgeBaseSettings

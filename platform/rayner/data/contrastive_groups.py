@@ -1,4 +1,4 @@
-"""The steps of an epoch over groups of names of entities, as a pure function (papers/002, section 3.2)."""
+"""The steps of an epoch over groups of names of entities, as a pure function (papers/002, section 3.3.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One vector for a name (papers/002, section 3.1)."""
+"""One vector for a name (papers/002, section 3.4)."""
 
 from __future__ import annotations
 
