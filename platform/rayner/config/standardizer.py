@@ -109,10 +109,11 @@ class MiningSettings(Settings):
     mining: Literal[
         "batch_all", "batch_hard", "hybrid", "infonce", "multi_similarity", "marginal_likelihood"
     ] = "batch_all"
-    """Which triplets count; `hybrid` is batch_all for the first half of the epochs, then batch_hard.
-    `infonce` takes cosines over the `temperature`, whatever the distance; so does `multi_similarity` (Wang et
-    al. 2019), whose `margin` chooses the pairs, and `marginal_likelihood` (Sung et al. 2020), which needs
-    `groups.neighbours`: of the names in a step, the nearest `candidates` count."""
+    """Which triplets count; `hybrid` is batch_all for the first half of the epochs, whose evaluations
+    `training.patience` does not count, then batch_hard. `infonce` takes cosines over the `temperature`,
+    whatever the distance; so does `multi_similarity` (Wang et al. 2019), whose `margin` chooses the pairs,
+    and `marginal_likelihood` (Sung et al. 2020), which needs `groups.neighbours`: of the names in a step, the
+    nearest `candidates` count."""
     distance: Literal["cosine", "euclidean", "squared_euclidean"] = "cosine"
     """What is made small between names of an entity."""
     margin: Rate = 0.2

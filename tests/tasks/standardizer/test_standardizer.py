@@ -251,6 +251,15 @@ def test_the_hybrid_schedule_takes_all_triplets_then_the_hardest(tmp_path: Path)
     assert [objective("hybrid", epoch, 3) for epoch in range(3)] == [soft, soft, hard]
 
 
+def test_patience_does_not_end_a_hybrid_training_before_the_hardest_triplets(tmp_path: Path) -> None:
+    def first_counted(mining: str, epochs: int) -> int:
+        values = small_recipe(tmp_path, loss={"mining": mining}, training={"epochs": epochs})
+        return task_of(values).patience_epoch
+
+    assert [first_counted("hybrid", epochs) for epochs in (2, 3, 4)] == [2, 3, 3]
+    assert first_counted("batch_hard", 4) == 1
+
+
 def test_options_of_documents_are_refused() -> None:
     with pytest.raises(InputError, match=r"shift: is no option of a standardizer; its options are index"):
         StandardizerOptions.of({"shift": 1.0}, "standardizer")

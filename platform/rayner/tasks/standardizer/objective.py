@@ -14,6 +14,11 @@ from rayner.losses.triplet import batch_all, batch_hard
 from rayner.tasks.base import Progress
 
 
+def easy_epochs(epochs: int) -> int:
+    """In how many of the epochs `hybrid` takes all triplets, before the hardest: the first half."""
+    return -(-epochs // 2)
+
+
 def contrast(
     settings: MiningSettings,
     anchors: Tensor,
@@ -33,7 +38,8 @@ def contrast(
     if settings.mining == "multi_similarity":
         scales = (settings.base, settings.positive_scale, settings.negative_scale)
         return multi_similarity(anchors, candidates, found, settings.margin, *scales)
-    second_half = 2 * progress.epoch >= progress.epochs
-    hard = settings.mining == "batch_hard" or (settings.mining == "hybrid" and second_half)
+    hard = settings.mining == "batch_hard" or (
+        settings.mining == "hybrid" and progress.epoch >= easy_epochs(progress.epochs)
+    )
     mine = batch_hard if hard else batch_all
     return mine(distances(anchors, candidates, settings.distance), found, settings.margin)

@@ -40,7 +40,7 @@ from rayner.tasks.standardizer.examples import name_examples, varied
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
-from rayner.tasks.standardizer.objective import contrast
+from rayner.tasks.standardizer.objective import contrast, easy_epochs
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import Encode, Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
@@ -56,6 +56,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def __init__(self, recipe: StandardizerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
+        if recipe.loss.mining == "hybrid":
+            self.patience_epoch = easy_epochs(recipe.training.epochs) + 1
         self.fitted = Fitted()
         self.reranker: Path | None = None
         """The checkpoint of the ranker that reads candidates again; None without one."""
