@@ -105,7 +105,7 @@ def add_reranker(
 
     Returns:
         `retrieval` and `ranker`, the weights of both; `before` and `after`, metrics of the held-out mentions,
-        each judged by what was fitted without its string; `out`, `seconds`.
+        each ranked by what was fitted without its string (NIL is judged by all of them); `out`, `seconds`.
 
     Raises:
         CheckpointError: no checkpoint of a standardizer or of a ranker, or a ranker that gives no numbers.

@@ -199,8 +199,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         self.fitted = fit_reranker(index, dev, vectors, self._reranker(model, index, unfitted))
 
     def scorer(self, model: nn.Module) -> Standardizer:
-        """As `predictor`, but each mention of dev is asked by what was fitted without it; what `fit` has
-        encoded is not encoded again."""
+        """As `predictor`, but candidates of a mention of dev are ranked by what was fitted without it (NIL is
+        judged by what all of dev gave). What `fit` has encoded is not encoded again."""
         known, self._encoded = self._encoded, {}
 
         def encode(texts: Sequence[str]) -> np.ndarray:
