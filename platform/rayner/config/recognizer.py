@@ -52,7 +52,8 @@ class BiEncoderSettings(Settings):
         unread = ("encoders", "train_type_encoder") if self.type_encoding == "atomic" else ()
         texts_are_one = self.type_encoding in ("atomic", "keyword")
         why = f"model.type_encoding is {self.type_encoding}"
-        return dict.fromkeys([*unread, *(("descriptions",) if texts_are_one else ())], why)
+        found = dict.fromkeys([*unread, *(("descriptions",) if texts_are_one else ())], why)
+        return found if self.dropout else {**found, "span_dropout": "model.dropout is 0"}
 
 
 class ContrastSettings(Settings):
@@ -77,6 +78,10 @@ class ContrastSettings(Settings):
     r_drop: Annotated[float, Field(ge=0)] = 0
     """Weight of the difference of what two passes with different dropout decide about spans (Liang et al.
     2021). With it each step takes two passes, twice the time; 0: one."""
+
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        return {} if self.span_weight else {"boundary_smoothing": "loss.span_weight is 0"}
 
     @model_validator(mode="after")
     def _something_is_learned(self) -> ContrastSettings:
@@ -181,6 +186,10 @@ class RecognizerRecipe(DocumentRecipe):
         if self.model.threshold == "tuned":
             of_thresholds = ("loss.beta", "loss.threshold_in_denominator")
             found |= dict.fromkeys(of_thresholds, "model.threshold is tuned")
+        if self.added is not None:
+            found["loss.r_drop"] = "added types learn without dropout, so both passes are equal"
+        elif not self.model.dropout:
+            found["loss.r_drop"] = "model.dropout is 0, so both passes are equal"
         return found
 
     @model_validator(mode="after")
