@@ -19,7 +19,7 @@ from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.gaussian import neighbours
 from rayner.tasks.gaussian.neighbours import encoded
-from rayner.tasks.gaussian.task import GaussianTask
+from rayner.tasks.gaussian.task import GaussianOptions, GaussianTask
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
 from rayner.tasks.stages import load_pipeline, read_pipeline
@@ -235,6 +235,15 @@ def test_types_that_were_never_learned_are_found_by_a_handful_of_examples(
     )
     assert set(metrics["per_type"]) == {"DISH", "VESSEL"}
     assert metrics["f1"] == 1.0
+
+
+def test_a_support_is_read_where_and_as_the_model_was_loaded(checkpoint: Path, tmp_path: Path) -> None:
+    write_jsonl(corpus(SUPPORT), tmp_path / "support.jsonl")
+    loaded = load_checkpoint(checkpoint, "cpu", "bfloat16")
+    predictor = loaded.predictor(GaussianOptions(support=tmp_path / "support.jsonl"))
+    # By these its contexts, which a ranker may choose, are chosen too.
+    task = vars(predictor)["_task"]
+    assert (task.device, task.precision) == ("cpu", "bfloat16")
 
 
 def test_what_may_be_a_mention_is_no_neighbour(checkpoint: Path, tmp_path: Path) -> None:

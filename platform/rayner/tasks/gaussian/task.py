@@ -169,7 +169,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         names = dict.fromkeys(name for document in documents for name in _annotated(document))
         types = tuple(TypeSettings(name=name) for name in names)
         task = GaussianTask(self.recipe.model_copy(update={"types": types}), self.tokenizer)
-        task.checkpoint = self.checkpoint
+        task.checkpoint, task.device, task.precision = self.checkpoint, self.device, self.precision
         found = task._support(model, documents) if names else None
         if found is None:
             what = f"{path} has no mention, so that there is no type to look for"
