@@ -56,7 +56,7 @@ FIGURES: Mapping[str, Figure] = {
         (SENTENCES, "training.epochs=3"),
         f"{BINDER}:loss_weights",
         ("--grace", "1", "--reduction", "4"),
-        title="How much starts and ends weigh (papers/000, appendix A.1)",
+        title="How much starts and ends weigh (papers/000, appendix A.4)",
     ),
     "beta": Figure(
         NCBI,

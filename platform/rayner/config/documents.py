@@ -72,7 +72,7 @@ Types = Annotated[tuple[TypeSettings, ...], AfterValidator(_distinct)]
 
 
 class LabelSettings(Settings):
-    """How a dictionary's names are found in a text (papers/000, section 3.1: exact string matching)."""
+    """How a dictionary's names are found in a text (papers/000, section 3: exact string matching)."""
 
     case: Literal["exact", "ignore", "acronyms"] = "acronyms"
     """Whether case matters; `acronyms` ignores it except in short names all in capitals."""

@@ -327,7 +327,7 @@ def test_labels_are_the_same_whatever_the_workers(files: Path, tmp_path: Path, r
 
 
 def test_distant_labels_of_bc5cdr(corpora: Path, tmp_path: Path) -> None:
-    # What was measured, rounded down; papers/000 (section 3.1) counts differently, see docs/decisions.md.
+    # What was measured, rounded down; papers/000 (section 3) counts differently, see docs/decisions.md.
     train = corpora / "bc5cdr-pubtator" / "CDR_TrainingSet.PubTator.txt"
     scores = label(train, corpora / "autoner-bc5cdr" / "dict_core.txt", tmp_path)["per_type"]
     assert scores["Chemical"]["precision"] > 0.93

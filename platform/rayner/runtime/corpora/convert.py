@@ -109,7 +109,7 @@ def label(
     workers: int | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Label a corpus with the names of a dictionary (papers/000, section 3.1), in place of its own mentions.
+    """Label a corpus with the names of a dictionary (papers/000, section 3), in place of its own mentions.
 
     Args:
         default_type: the type of names for which the dictionary has none.
