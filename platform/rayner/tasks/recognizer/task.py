@@ -60,7 +60,8 @@ class RecognizerOptions(Options):
     """What a caller may ask of a recognizer; None means what the recipe says.
 
     `types`: those to look for, by description, also ones that were not learned. `shift` is added to every
-    threshold: a negative one finds more, a positive one less. `overlap`: whether mentions may be nested.
+    threshold of spans: a negative one finds more, a positive one less; those of starts and ends, which joint
+    decoding asks for, stay. `overlap`: whether mentions may be nested.
     """
 
     types: Types | None = None
