@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document, Mention, document_to_row
+from rayner.data.schema import Context, Document, Mention, document_to_row
 from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.models.mention_ranking import MentionRanking
 from rayner.runtime.evaluation.evaluate import evaluate
@@ -103,6 +104,16 @@ def test_examples_of_a_document_cover_each_mention_in_some_window(tmp_path: Path
     assert len(rows) > 2
     held = {number for row in rows for number in row["mentions"].reshape(-1, 3)[:, 2].tolist()}
     assert held == {1, 2, 3}
+
+
+def test_words_are_read_after_the_contexts_before_them(tmp_path: Path) -> None:
+    task = CoreferenceTask(recipe_of(tmp_path, windows={"length": 48, "overlap": 8, "context": 12}))
+    (alone,) = task.examples([story(0)])
+    contexts = (Context("Yes .", before=True), Context("No .", before=False))
+    (beside,) = task.examples([replace(story(0), contexts=contexts)])
+    assert len(beside["ids"]) > len(alone["ids"])
+    for ends in ("first", "last"):
+        assert beside["ids"][beside[ends]].tolist() == alone["ids"][alone[ends]].tolist()
 
 
 def test_two_models_are_two_resolvers(trained: Path, tmp_path: Path) -> None:

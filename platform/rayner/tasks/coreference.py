@@ -53,6 +53,7 @@ class CoreferenceBatch:
 class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     """Learns which spans are mentions, and with which mention before it each corefers."""
 
+    examples_version = 2
     metric = Metric("conll_f1")
     keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
@@ -101,8 +102,8 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
                 "document_id": document.document_id,
                 "ids": window.ids,
                 "length": len(window.ids) + SPECIAL_TOKENS,
-                "first": subwords.first[words] - window.span.begin,
-                "last": subwords.last[words] - window.span.begin,
+                "first": subwords.first[words] + window.place(0),
+                "last": subwords.last[words] + window.place(0),
                 "sentence": about["sentence"][words],
                 "spelling": about["spelling"][words],
                 "head_spelling": about["head_spelling"][words],
