@@ -97,11 +97,17 @@ def test_each_type_has_its_best_f1(given: list[tuple[dict[str, float], list[str]
         return 2 * both / max(1, sum(found) + sum(right))
 
     for name, threshold in zip(NAMES, thresholds, strict=True):
-        if any(name in s and name in names for s, names in given):
-            tried = [logit(s[name]) - 1e-9 for s, _ in given if name in s]
+        if any(s.get(name, 0.0) > FLOOR and name in names for s, names in given):
+            tried = [max(logit(s[name]) - 1e-9, logit(FLOOR)) for s, _ in given if name in s]
             assert f1(name, threshold) == pytest.approx(max(f1(name, t) for t in tried), abs=1e-9)
         else:
             assert threshold == 0
+
+
+def test_no_threshold_is_where_nobody_looked() -> None:
+    """Between two right answers far apart, half of the gap below the lower one is far below the floor."""
+    (threshold,) = tuned_per_type(typed([({"a": 0.05}, ["a"]), ({"a": 0.99}, ["a"])]), settings(), ["a"])
+    assert logit(FLOOR) <= threshold < logit(0.05)
 
 
 @pytest.mark.parametrize("always", [True, False])

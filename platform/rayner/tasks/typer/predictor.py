@@ -301,12 +301,14 @@ def tuned_threshold(mentions: Sequence[GoldScore], settings: TypeDecoding, known
 
 
 def tuned_per_type(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Sequence[str]) -> np.ndarray:
-    """[K] the logit of each type's threshold with its best F1 on dev; of types that dev lacks, `value`'s."""
+    """[K] the logit of each type's threshold with its best F1 on dev, from `FLOOR` on; of types of which dev
+    has none that is right there, `value`'s."""
     rows: list[tuple[str, float, bool]] = []
     support: dict[str, int] = {}
     for one in mentions:
         right = gold_types(one.mention)
-        rows += [(name, logit(s), name in right) for name, s in one.scored.items() if one.counts(name)]
+        shown = [(name, s) for name, s in one.scored.items() if s > FLOOR and one.counts(name)]
+        rows += [(name, logit(s), name in right) for name, s in shown]
         for name in right:
             support[name] = support.get(name, 0) + 1
     types, logits, right = zip(*rows, strict=True) if rows else ((), (), ())
@@ -314,4 +316,7 @@ def tuned_per_type(mentions: Sequence[GoldScore], settings: TypeDecoding, known:
     margins = np.asarray(logits, np.float64) - usual
     shifts = best_shifts(candidates_from_columns(types, margins, right, support))
     seen = {name for name, _, is_right in rows if is_right}
-    return np.array([usual + (shifts[name]["shift"] if name in seen else 0.0) for name in known])
+    # Below the lowest of these a shift goes half a gap further, where other mentions were not looked at.
+    return np.array(
+        [max(usual + shifts[name]["shift"], logit(FLOOR)) if name in seen else usual for name in known]
+    )
