@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
-from rayner.cli.printing import command, logs_on_stderr, percent, print_result, print_summary, visible
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible, with_percents
 from rayner.cli.tables import print_findings, print_metrics
 from rayner.errors import InputError
 from rayner.files.uris import with_uris
@@ -294,13 +294,8 @@ def resolve(
 
         counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
     following = [f"a recipe with task: chains and corpus.train: [{out}]"]
-
-    def show(counts: dict[str, Any]) -> None:
-        for name in ("agreement", "agreement_with_pronouns"):
-            counts = {**counts, name: {pair: f"{percent(rate)} %" for pair, rate in counts[name].items()}}
-        print_summary(_with_place(counts, out), following)
-
-    print_result(counts, as_json, show)
+    shown = _with_place(with_percents(counts, "agreement", "agreement_with_pronouns"), out)
+    print_result(counts, as_json, lambda _: print_summary(shown, following))
 
 
 @app.command()

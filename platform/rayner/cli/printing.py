@@ -63,6 +63,12 @@ def percents(interval: Sequence[float]) -> str:
     return f"{percent(low)} to {percent(high)}"
 
 
+def with_percents(facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The facts, of which those of these names are rates by what they are of, as percentages."""
+    shown = {name: {of: f"{percent(rate)} %" for of, rate in facts[name].items()} for name in names}
+    return {**facts, **shown}
+
+
 class _Visible(logging.Formatter):
     """Lines of a log, which name types and documents of whatever was read."""
 
