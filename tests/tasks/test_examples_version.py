@@ -21,7 +21,7 @@ EXAMPLES = {
     "gaussian": (4, "3e4091640d29fe28"),
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (1, "db12ebb7b02aae92"),
-    "coreference": (1, "544cc29eee022e97"),
+    "coreference": (2, "544cc29eee022e97"),
     "typer": (3, "1eaa4c21e36a2888"),
     "ranker": (1, "832386288a164b6c"),
 }

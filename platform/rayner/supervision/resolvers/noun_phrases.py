@@ -91,7 +91,7 @@ class Tokens:
         before = place - 1
         while before >= 0 and self.sentence[before] == self.sentence[place]:
             if self.texts[before][0].isalnum():
-                return self.texts[before] in _QUOTES
+                return False
             before -= 1
         return True
 
