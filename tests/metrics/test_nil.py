@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rayner.metrics.nil import (
     RIGHT,
     WRONG,
     NilCalibration,
+    Sample,
     evidence,
     fit_nil,
 )
@@ -126,6 +128,15 @@ def test_high_precision_and_high_recall_reach_what_they_aim_at(share: float):
     assert np.average(outcome[kept] == RIGHT, weights=weight[kept]) >= PRECISION
     right = outcome == RIGHT
     assert (odds[right] >= fitted.threshold("high_recall", share)).mean() >= RECALL
+
+
+def test_high_precision_counts_no_answer_below_accuracy():
+    odds = (*[-1.0] * 37, 1.0, 1.0, 2.0)
+    outcome = (*[RIGHT] * 37, WRONG, WRONG, RIGHT)
+    calibrated = fit_nil(*sample(100))
+    calibrated = replace(calibrated, sample=Sample(odds, odds, outcome, (1 / 40,) * 40))
+    assert calibrated.threshold("high_precision", 0.5) == 1.5
+    assert calibrated.threshold("high_precision", 0.9) == calibrated.threshold("accuracy", 0.9) > 2
 
 
 def test_without_nil_mentions_nothing_is_nil_and_with_nothing_else_all_is():

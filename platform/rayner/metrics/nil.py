@@ -143,9 +143,13 @@ class NilCalibration:
         if operating_point == "high_recall":
             kept = cuts[right >= RECALL * right[0] - 1e-12]
             return float(min(most_accurate, kept[-1]))
-        precision = right / np.maximum(_from(np.bincount(place, weight)), 1e-12)
+        above = np.searchsorted(distinct, most_accurate)
+        precision = (right / np.maximum(_from(np.bincount(place, weight)), 1e-12))[above:]
+        if not len(precision):
+            return most_accurate
         precise = np.flatnonzero(precision >= PRECISION)
-        return float(max(most_accurate, cuts[precise[0] if len(precise) else np.argmax(precision)]))
+        cut = cuts[above + (precise[0] if len(precise) else np.argmax(precision))]
+        return float(max(most_accurate, cut))
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
