@@ -28,6 +28,8 @@ def chains(text: str) -> list[list[str]]:
         ("Emma saw herself in the glass.", [["Emma", "herself"]]),
         ("The girls came. They sang.", [["The girls", "They"]]),
         ("Emma's mother came. Emma's mother sang.", [["Emma's mother"] * 2, ["Emma", "Emma"]]),
+        ("Emma's old mother came. Emma's mother sang.", [["Emma's old mother", "Emma's mother"], ["Emma"] * 2]),
+        ("Emma's mother came. Emma's old mother sang.", [["Emma"] * 2]),
         ("It is true that the ship sank.", []),
         ("“I am cold,” said Emma. “I am warm,” said Tom.", []),
     ],

@@ -204,7 +204,7 @@ def _parts(tokens: Tokens, name: Found) -> frozenset[str]:
 
 def _possessor(tokens: Tokens, phrase: Found) -> tuple[str, ...]:
     if phrase.determiner == "'s":
-        return tuple(tokens.lower[phrase.first : phrase.head])
+        return tuple(tokens.lower[phrase.first : _after_possessor(tokens, phrase)])
     return (phrase.determiner,) if phrase.determiner in PRONOUNS else ()
 
 
@@ -212,3 +212,7 @@ def _modifiers_fit(tokens: Tokens, before: Found, after: Found) -> bool:
     """Whether the later phrase says nothing that the earlier one has not said."""
     said = set(tokens.lower[before.first : before.head])
     return set(tokens.lower[after.first + 1 : after.head]) <= said
+
+
+def _after_possessor(tokens: Tokens, phrase: Found) -> int:
+    return next(place for place in range(phrase.first, phrase.head) if tokens.is_possessive(place))
