@@ -62,9 +62,9 @@ def test_a_batch_of_pairs_has_the_scores_of_a_plain_loop(folders: dict[str, Path
     pairs = [reranker.pair(reranker.subwords(one), reranker.subwords(other)) for one, other in PAIRS]
     with torch.inference_mode():
         scores = reranker(pairs)
-    expected = torch.tensor([by_hand(folders[name], *pair) for pair in PAIRS])
+    expected = torch.tensor([by_hand(folders[name], *pair) for pair in PAIRS], dtype=torch.float64)
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
-    assert scores.dtype == torch.float32
+    assert scores.dtype == torch.float64
     assert scores.min() >= 0
     assert scores.max() <= 1
     assert scores.std() > 1e-3, "all scores alike would prove nothing"
@@ -101,8 +101,18 @@ def test_in_bfloat16_scores_are_near_those_of_float32(folders: dict[str, Path], 
     pairs = [rerankers[0].pair(*map(rerankers[0].subwords, pair)) for pair in PAIRS]
     with torch.inference_mode():
         exact, rounded = (reranker(pairs) for reranker in rerankers)
-    assert rounded.dtype == torch.float32
+    assert rounded.dtype == torch.float64
     assert 0 < (exact - rounded).abs().max() < 0.05
+
+
+def test_high_scores_are_told_apart(folders: dict[str, Path]) -> None:
+    reranker = load_reranker(str(folders["one label"]))
+    before = reranker([reranker.pair(*map(reranker.subwords, pair)) for pair in PAIRS])
+    with torch.no_grad():
+        reranker.model.classifier.bias += 20
+    after = reranker([reranker.pair(*map(reranker.subwords, pair)) for pair in PAIRS])
+    assert after.argsort().equal(before.argsort())
+    assert len(after.unique()) == len(before.unique())
 
 
 def test_segments_are_those_of_the_tokenizer(folders: dict[str, Path]) -> None:

@@ -102,7 +102,7 @@ class PretrainedReranker(nn.Module, ABC):
         )
 
     def forward(self, pairs: Sequence[ReadPair]) -> Tensor:
-        """The scores [B] of pairs, in float32."""
+        """The scores [B] of pairs, in float64: in float32 all from a log odds of 17 on are 1."""
         device = self.model.device
         width = max(len(pair.ids) for pair in pairs)
         ids = np.full((len(pairs), width), self._padding)
@@ -166,7 +166,7 @@ class PretrainedCrossEncoder(PretrainedReranker):
         )
 
     def _scores(self, inputs: dict[str, Tensor]) -> Tensor:
-        logits = self.model(**inputs).logits.float()
+        logits = self.model(**inputs).logits.double()
         return logits[:, 0].sigmoid() if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
 
 
@@ -198,7 +198,7 @@ class PretrainedT5(PretrainedReranker):
     def _scores(self, inputs: dict[str, Tensor]) -> Tensor:
         start = torch.full_like(inputs["input_ids"][:, :1], self._start)
         logits = self.model(**inputs, decoder_input_ids=start, use_cache=False).logits
-        return logits[:, 0, self._answers].float().softmax(1)[:, 1]
+        return logits[:, 0, self._answers].double().softmax(1)[:, 1]
 
 
 def load_reranker(name: str) -> PretrainedReranker:

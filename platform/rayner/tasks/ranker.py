@@ -166,8 +166,8 @@ class Ranker(PairRanker[PairWindow]):
         return len(window.ids) + SPECIAL_TOKENS
 
     def scores(self, windows: Sequence[PairWindow]) -> Tensor:
-        """The score [B] of each pair."""
-        return self.log_odds(windows).sigmoid()
+        """The score [B] of each pair, in float64: in float32 all from a log odds of 17 on are 1."""
+        return self.log_odds(windows).double().sigmoid()
 
     @torch.inference_mode()
     def log_odds(self, windows: Sequence[PairWindow]) -> Tensor:
