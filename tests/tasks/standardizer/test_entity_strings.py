@@ -125,7 +125,7 @@ def test_a_name_of_two_entities_is_not_learned(tmp_path: Path) -> None:
     rows = [
         {"entity_id": "1", "name": "Portal", "aliases": ["Web Portal", "portal server"]},
         {"entity_id": "2", "name": "portal"},
-        {"entity_id": "3", "name": "PORTAL", "aliases": ["Shop"]},
+        {"entity_id": "3", "name": "PORTAL", "aliases": ["Shop", "portal  server"]},
         {"entity_id": "4", "name": "Gate", "aliases": ["gateway"]},
         {"entity_id": "5", "name": "Door", "aliases": ["gate"]},
     ]
@@ -133,7 +133,7 @@ def test_a_name_of_two_entities_is_not_learned(tmp_path: Path) -> None:
     del values["mentions"]
     found = strings_of(values)
     assert [(e.entity_id, e.name, e.aliases) for e in found.learned] == [
-        ("1", "Web Portal", ("portal server",)),
+        ("1", "Web Portal", ()),
         ("3", "Shop", ()),
         ("4", "Gate", ("gateway",)),
         ("5", "Door", ()),
@@ -247,7 +247,7 @@ def test_a_wrong_recipe_names_the_key(changes: dict[str, Any], message: str) -> 
 
 @pytest.mark.parametrize(
     ("recipe", "entities", "learned", "dev"),
-    [("standardizer_esappmod", 698, 689, 406), ("standardizer_ncbi", 11915, 11913, 122)],
+    [("standardizer_esappmod", 698, 689, 406), ("standardizer_ncbi", 11915, 11912, 122)],
 )
 def test_the_public_corpora(
     root: Path,

@@ -220,12 +220,12 @@ def _unshared(entities: Sequence[Entity]) -> list[Entity]:
     A name that others have as an alias stays with its entity alone. Of one that others have as their name, an
     alias takes the place; an entity without one has nothing to learn from.
     """
-    owners = Counter(name for e in entities for name in {n.casefold() for n in (e.name, *e.aliases)})
-    named = Counter(e.name.casefold() for e in entities)
+    owners = Counter(name for e in entities for name in {fold(n) for n in (e.name, *e.aliases)})
+    named = Counter(fold(e.name) for e in entities)
     kept, dropped = list[Entity](), 0
     for entity in entities:
-        aliases = [alias for alias in entity.aliases if owners[alias.casefold()] == 1]
-        names = [entity.name, *aliases] if named[entity.name.casefold()] == 1 else aliases
+        aliases = [alias for alias in entity.aliases if owners[fold(alias)] == 1]
+        names = [entity.name, *aliases] if named[fold(entity.name)] == 1 else aliases
         dropped += 1 + len(entity.aliases) - len(names)
         if names:
             kept.append(_named(entity, names[0], tuple(names[1:])))
