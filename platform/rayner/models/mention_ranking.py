@@ -65,7 +65,8 @@ class MentionRanking(nn.Module):
     """Scores spans as mentions and pairs of mentions as coreferent (Lee et al. 2017, section 3).
 
     As there, but that the head of a span is a word found by rule, not attention, and that a pair is described
-    by whether its heads and words are equal, in place of speaker and genre.
+    by whether its heads and words are equal, in place of speaker and genre. A window has 64 candidates at
+    least, however few its words, and no candidate has an antecedent that overlaps it.
 
     Args:
         text_encoder: encodes windows.
