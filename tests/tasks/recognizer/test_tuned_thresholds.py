@@ -9,6 +9,7 @@ import torch
 
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
+from rayner.errors import RecipeError
 from rayner.metrics.spans import score_spans
 from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
 from rayner.tasks.predict import predict
@@ -139,3 +140,15 @@ def test_what_was_not_annotated_tunes_nothing() -> None:
     partial = [replace(document, annotated_types=("PER",)) for document in corpus()]
     (scored,) = scored_spans(TASK, TASK.predictor(model), partial)
     assert set(scored.type.tolist()) == {TASK.names.index("PER")}
+
+
+def test_thresholds_that_nothing_trains_or_fits_are_refused() -> None:
+    loss = {"beta": 1, "threshold_in_denominator": False}
+    for threshold in ("dynamic", "learned"):
+        with pytest.raises(RecipeError, match=r"loss\.beta 1 with .* trains no threshold") as caught:
+            recognizer(model={"threshold": threshold}, loss=loss)
+        assert "\n" not in str(caught.value)
+    recognizer(loss={"beta": 1})
+    recognizer(model={"threshold": "tuned"}, loss=loss)
+    recognizer(calibration={"fraction": 0.1, "thresholds": True}, loss=loss)
+    recognizer(added={"checkpoint": "c", "version": "v", "types": ["LOC"]}, loss=loss)
