@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from rayner.losses.masked import masked_logsumexp
@@ -24,6 +25,15 @@ def test_without_any_cell_it_is_minus_infinity_and_passes_no_gradient() -> None:
     assert scores.grad is not None
     assert scores.grad[0].tolist() == [0, 0, 0]
     torch.testing.assert_close(scores.grad[1], scores[1].detach().softmax(0))
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_of_no_cells_at_all_too(rows: int) -> None:
+    scores = torch.zeros(rows, 0, requires_grad=True)
+    result = masked_logsumexp(scores, torch.zeros(rows, 0, dtype=torch.bool))
+    assert result.tolist() == [float("-inf")] * rows
+    result.sum().backward()
+    assert scores.grad is not None
 
 
 def test_masked_cells_do_not_leak_however_large() -> None:

@@ -25,7 +25,9 @@ class _MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
         exponentials = scores.masked_fill(~mask, float("-inf"))
-        top = exponentials.amax(-1, keepdim=True)
+        # Torch has no highest of no cells.
+        has_cells = scores.shape[-1] > 0
+        top = exponentials.amax(-1, True) if has_cells else scores.new_zeros(*scores.shape[:-1], 1)
         top.masked_fill_(top == float("-inf"), 0)
         exponentials.sub_(top).exp_()
         total = exponentials.sum(-1, keepdim=True)

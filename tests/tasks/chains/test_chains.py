@@ -204,6 +204,19 @@ def test_negatives_of_both_kinds_and_of_the_same_story(tmp_path: Path) -> None:
     assert losses["both"][0] == losses["both"][1] == losses["other_stories"][1] == losses["same_story"][0] > 0
 
 
+def test_a_step_whose_mentions_hold_no_word_has_no_contrast(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    blanks = tuple(Mention(at, at + 1, "mention", chain="1") for at in (3, 7))
+    rows = list(made.examples([Document("blank", "Ada saw the ship.", blanks)]))
+    output = made.forward(made.build(), made.collate(rows, [(1, 0, 0)]), START)
+    assert output.vectors is not None
+    assert output.keys is not None
+    own = torch.arange(len(output.vectors))
+    total, count = made.contrast(output.vectors, output.vectors, output.keys, own, START)["contrast"]
+    assert (total.item(), count.item()) == (0, 0)
+    total.backward()
+
+
 def test_without_a_weight_there_is_no_masked_language_modelling(tmp_path: Path) -> None:
     made = task(tmp_path, loss={"mlm_weight": 0.0}, masking={"token_rate": 1.0})
     rows = list(made.examples([story(1), story(2)]))
