@@ -15,6 +15,8 @@ from rayner.errors import RecipeError
 from rayner.losses.self_training import distillation, teacher_labels
 from rayner.models.precision import autocast
 from rayner.models.precision_choice import set_precision
+from rayner.runtime.training.learner import build_learner, take_step
+from rayner.runtime.training.steps import Step
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
 from rayner.tasks.registry import parse_recipe
@@ -63,6 +65,19 @@ def test_from_then_on_the_teacher_is_the_model_with_averaged_weights() -> None:
     torch.stack(list(sums.values())).sum().backward()
     assert all(weight.grad is None for weight in average.values())
     assert task.counts(batch, in_epoch(1, average))["teacher"] == len(batch.targets.gold)
+
+
+def test_it_teaches_in_a_step_without_a_mention_too() -> None:
+    task = recognizer(**{**SETTINGS, "training": {**SETTINGS["training"], "normalization": "step"}})
+    model, other = built(task).train(), built(task, seed=1).eval()
+    average = {name: p.detach().clone() for name, p in other.named_parameters()}
+    batch = collated(task, [marked("Nobody wrote anything in winter.")])
+    taught = task.forward(model, batch, in_epoch(1, average)).sums["teacher"].item()
+    learner = build_learner(task, model, None, torch.device("cpu"), "float32")
+    take_step(learner, Step([batch], tokens=0, held=0, sizes=[]), in_epoch(1, average))
+    parts = learner.meter.read()[1]
+    assert parts["teacher"] == pytest.approx(taught) != 0
+    assert parts["span"] == 0
 
 
 def test_a_teacher_in_bfloat16_keeps_no_gradient_from_the_student() -> None:

@@ -162,7 +162,10 @@ class Meter:
 
 
 def _factors(learner: Learner, step: Step, progress: Progress) -> dict[str, Tensor]:
-    """One over what the sum of each part is divided by; 0 where there is nothing to divide by."""
+    """One over what the sum of each part is divided by; 1 where there is nothing to divide by.
+
+    The sum is 0 there, but that of a teacher, which says something of spans where no mention is annotated.
+    """
     names = list(learner.task.weights)
     if learner.divisors is not None:
         counts = torch.tensor([learner.divisors[name] for name in names], dtype=torch.float64)
@@ -173,7 +176,7 @@ def _factors(learner: Learner, step: Step, progress: Progress) -> dict[str, Tens
     counts = counts.to(learner.device, non_blocking=True)
     if learner.divisors is None:
         sum_over_workers(counts)
-    return dict(zip(names, torch.where(counts > 0, 1 / counts, 0.0), strict=True))
+    return dict(zip(names, torch.where(counts > 0, 1 / counts, 1.0), strict=True))
 
 
 def _highest_over_workers(value: Tensor) -> int:
