@@ -12,10 +12,11 @@ import pytest
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document
 from rayner.errors import CheckpointError
+from rayner.metrics.score_calibration import MarginMap, ScoreCalibration
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
-from rayner.tasks.document_windows import gold_of
+from rayner.tasks.document_windows import Gold, gold_of
 from rayner.tasks.predict import predict
 from tests.tasks.small import built, corpus, marked, recognizer, tagger, trained
 
@@ -50,6 +51,22 @@ def test_the_probability_of_what_is_found_is_its_score(extractor: Checkpoint) ->
         assert scores == pytest.approx([m.score for m in words], rel=1e-4)
         compared += len(words)
     assert compared >= 3
+
+
+def test_with_a_calibration_and_lower_thresholds_too(tmp_path: Path) -> None:
+    task = recognizer(windows=WINDOWS)
+    task.calibration = ScoreCalibration(MarginMap((-1.0, 2.0), (-3.0, 0.5), 0.2, 0.1))
+    predictor: Any = task.predictor(trained(task, corpus(), 40)).shifted(-1.5)
+    document = corpus()[0]
+    (found,) = predict(predictor, [document])
+    (window,) = predictor.prepare(document)
+    index = {name: place for place, name in enumerate(predictor.names)}
+    gold, _ = gold_of(found, window.subwords, index, None)
+    assert len(gold) == len(found.mentions) > 0
+    (scores,) = predictor.gold_probabilities([window], [gold])
+    assert sorted(scores) == pytest.approx(sorted(m.score or 0 for m in found.mentions), rel=1e-4)
+    (too_wide,) = predictor.gold_probabilities([window], [[Gold(0, 0, 99)]])
+    assert too_wide == pytest.approx([0], abs=1e-6)
 
 
 def test_of_a_tag_for_each_word_the_product_counts() -> None:

@@ -149,9 +149,9 @@ class Recognizer:
     def gold_probabilities(
         self, windows: Sequence[TextWindow], gold: Sequence[Sequence[Gold]]
     ) -> list[list[float]]:
-        """The confidence that each window gives to its gold mentions, found or not; almost 0 to one that is
-        too wide."""
-        found = [[confidence(-math.inf)] * len(mentions) for mentions in gold]
+        """The score that each window gives to its gold mentions, found or not: as of found ones, whatever the
+        shift; almost 0 of one that is too wide."""
+        margins = [[-math.inf] * len(mentions) for mentions in gold]
         for first_type, scores in self.scores(windows)[0]:
             _, types, _, widest = scores.span.shape
             for row, (window, mentions) in enumerate(zip(windows, gold, strict=True)):
@@ -159,9 +159,11 @@ class Recognizer:
                     kind -= first_type
                     if 0 <= kind < types and last - first < widest:
                         score = scores.span[row, kind, window.place(first) + 1, last - first]
-                        margin = (score - scores.span_threshold[row, kind]).item() - self._shift
-                        found[row][number] = confidence(margin)
-        return found
+                        margins[row][number] = (score - scores.span_threshold[row, kind]).item()
+        return [
+            [self._score(self.names[one.type], margin) for one, margin in zip(*of_window, strict=True)]
+            for of_window in zip(gold, margins, strict=True)
+        ]
 
     @torch.inference_mode()
     def uncertainties(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
