@@ -25,9 +25,10 @@ def words(draw: st.DrawFn) -> list[tuple[int, set[int]]]:
     return found
 
 
-def keys_of(drawn: list[tuple[int, set[int]]], types: int = 3) -> torch.Tensor:
-    known = torch.tensor([[t in known for t in range(types)] for _, known in drawn])
-    return label_keys(torch.tensor([label for label, _ in drawn]), known)
+def keys_of(drawn: list[tuple[int, set[int]]], tokens: list[int] | None = None) -> torch.Tensor:
+    known = torch.tensor([[t in known for t in range(3)] for _, known in drawn])
+    numbers = torch.tensor(tokens or range(len(drawn)))
+    return label_keys(torch.tensor([label for label, _ in drawn]), known, numbers)
 
 
 def is_not(one: int, known: set[int], other: int) -> bool:
@@ -55,12 +56,28 @@ def test_where_all_types_are_annotated_labels_alone_decide(labels: list[int], da
     assert torch.equal(found.negative, wanted.negative)
 
 
+@given(words(), st.data())
+def test_a_word_of_two_windows_is_no_other_word(
+    drawn: list[tuple[int, set[int]]], data: st.DataObject
+) -> None:
+    shown = data.draw(st.lists(st.sampled_from(range(len(drawn))), min_size=1))
+    found = label_pairs(keys_of([drawn[w] for w in shown], shown), torch.arange(len(shown)), TYPES)
+    once = label_pairs(keys_of(drawn), torch.arange(len(drawn)), TYPES)
+    for a, one in enumerate(shown):
+        for b, other in enumerate(shown):
+            assert bool(found.positive[a, b]) == bool(once.positive[one, other])
+            assert bool(found.negative[a, b]) == bool(once.negative[one, other])
+    twice = label_pairs(keys_of([(1, {0}), (0, {0})], [7, 7]), torch.arange(2), TYPES)
+    assert not (twice.positive | twice.negative).any()
+
+
 def test_more_types_than_bits() -> None:
     types = 130
     known = torch.eye(types, dtype=torch.bool)
     labels = torch.arange(1, types + 1)
-    alone = label_pairs(label_keys(labels, known), torch.arange(types), torch.arange(-1, types).clamp_min(0))
+    own, of_labels = torch.arange(types), torch.arange(-1, types).clamp_min(0)
+    alone = label_pairs(label_keys(labels, known, own), own, of_labels)
     assert not alone.negative.any()
-    everything = label_keys(labels, torch.ones_like(known))
-    told = label_pairs(everything, torch.arange(types), torch.arange(-1, types).clamp_min(0))
+    everything = label_keys(labels, torch.ones_like(known), own)
+    told = label_pairs(everything, own, of_labels)
     assert torch.equal(told.negative, ~known)

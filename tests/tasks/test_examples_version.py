@@ -18,7 +18,7 @@ from tests.tasks.small_recipes import SMALL
 EXAMPLES = {
     "recognizer": (4, "c80ea4f96826f38f"),
     "tagger": (4, "3e4091640d29fe28"),
-    "gaussian": (4, "3e4091640d29fe28"),
+    "gaussian": (5, "8291b236921aba4b"),
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (1, "db12ebb7b02aae92"),
     "coreference": (2, "544cc29eee022e97"),

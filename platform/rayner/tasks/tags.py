@@ -60,6 +60,8 @@ class TagTask(DocumentTask[R]):
     examples_version = 4
     marks_neighbours = False
     """Whether examples say which words are in a mention or next to one."""
+    numbers_words = False
+    """Whether examples say which words of their document they hold."""
 
     def __init__(
         self, recipe: R, tokenizer: Tokenizer | None = None, scheme: Literal["BIO", "BIOES"] = "BIO"
@@ -75,7 +77,7 @@ class TagTask(DocumentTask[R]):
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """One row a window; `labels` holds the label of each word that starts in it, `near` whether the word
-        is in a mention or next to one."""
+        is in a mention or next to one, `words` its number in the document."""
         of_word = np.zeros(0, dtype=np.int32)
         for row, window, gold in self.rows(items):
             if window.index == 0:
@@ -88,6 +90,8 @@ class TagTask(DocumentTask[R]):
             row["labels"] = of_word[window.words]
             if self.marks_neighbours:
                 row["near"] = _near_mentions(of_word)[window.words]
+            if self.numbers_words:
+                row["words"] = window.words
             yield row
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TagBatch:

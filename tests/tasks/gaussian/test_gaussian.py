@@ -89,6 +89,19 @@ def test_a_step_without_a_pair_or_a_word_has_no_loss_and_no_gradient() -> None:
         assert all(p.grad is None or not p.grad.abs().any() for p in model.parameters())
 
 
+def test_a_word_of_two_windows_is_no_positive_of_itself() -> None:
+    task = gaussian(loss={"outside": "negatives"}, windows={"length": 12, "overlap": 5})
+    (document,) = corpus(["one two three four five six [PER:Ada] eight nine ten eleven twelve"])
+    twin = replace(document, document_id="twin")
+    model = built(task).eval()
+    for documents, anchors in (([document], 0), ([document, twin], 4)):
+        person = task.contrasted.index("I-PER")
+        keys = task.forward(model, collated(task, documents), PROGRESS).keys
+        assert keys is not None
+        assert int((keys[:, 0] == person).sum()) == 2 * len(documents)
+        assert contrasted(task, model, documents)[1] == anchors
+
+
 def test_types_that_were_not_annotated_are_left_out() -> None:
     task = gaussian()
     model = built(task).eval()
@@ -114,7 +127,7 @@ def test_several_corpora_of_other_types_and_languages_are_mixed(tmp_path: Path) 
     assert [d.annotated_types for d in documents] == [("PER",)] * 2 + [("LOC",)] * 2
     output = task.forward(built(task), collated(task, documents), PROGRESS)
     assert output.keys is not None
-    assert len(output.keys.unique(dim=0)) == 4  # persons, places, and what is outside in each corpus
+    assert len(output.keys[:, :-1].unique(dim=0)) == 4  # persons, places, and what is outside in each corpus
     with pytest.raises(RecipeError, match="annotated names 'two', which is neither in train nor in dev"):
         gaussian(corpus={"train": [str(one)], "annotated": {"two": ["PER"]}})
     with pytest.raises(RecipeError, match="'PRE' is no type of the recipe; did you mean 'PER'"):

@@ -19,6 +19,7 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.readers import find_units
 from rayner.data.schema import UNKNOWN, Document
+from rayner.data.string_hashes import number_of
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
@@ -63,8 +64,8 @@ class GaussianBatch(TagBatch):
 
     Attributes:
         taught: int64 [T] these words among all.
-        keys: int64 [T, k] the label of each and the types that its document was annotated for, by
-            `label_keys`.
+        keys: int64 [T, k] the label of each, the types that its document was annotated for and a number of
+            the word, by `label_keys`.
     """
 
     taught: Tensor
@@ -75,6 +76,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
     """Learns an encoder in which the Gaussians of words with equal labels lie close together."""
 
     weights: Mapping[str, float] = {"contrast": 1.0}
+    examples_version = 5
+    numbers_words = True
 
     def __init__(self, recipe: GaussianRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -102,13 +105,12 @@ class GaussianTask(TagTask[GaussianRecipe]):
         known = ~batch.unknown[:, 1 :: len(self.prefixes)]
         own_type = known.gather(1, self._type_of[labels][:, None])[:, 0]
         taught = torch.where(labels > 0, own_type, known.any(1)).nonzero()[:, 0]
-        keys = label_keys(labels[taught], known[taught])
+        keys = label_keys(labels[taught], known[taught], _numbers_of_words(examples)[taught])
         values = {field.name: getattr(batch, field.name) for field in fields(batch)}
         return GaussianBatch(**values, taught=taught, keys=keys)
 
     def forward(self, model: nn.Module, batch: GaussianBatch, progress: Progress) -> Output:
-        """The Gaussians of the words whose label is known, each with its label and with the types that its
-        document was annotated for."""
+        """The Gaussians of the words whose label is known, each with its keys."""
         found = model(batch.ids, batch.mask, batch.words)
         return Output({}, found.rows()[batch.taught], batch.keys)
 
@@ -216,6 +218,14 @@ class GaussianTask(TagTask[GaussianRecipe]):
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
         gaussians = found.rows().float().cpu()
         return Support(gaussians[batch.taught], batch.keys[:, 0], of_words[batch.taught])
+
+
+def _numbers_of_words(examples: Sequence[Mapping[str, Any]]) -> Tensor:
+    """int64 [N] of each word that starts in a window; of a word that several windows hold the same."""
+    # Far apart, as hashes are: the words of two documents have no number in common.
+    of_documents = [number_of(e["document_id"]) >> 1 for e in examples]
+    words = [np.asarray(e["words"], np.int64) for e in examples]
+    return torch.from_numpy(np.concatenate([n + w for n, w in zip(of_documents, words, strict=True)]))
 
 
 def _check_examples(path: Path, support: Support, labels: Sequence[str], names: Sequence[str]) -> None:
