@@ -166,6 +166,28 @@ def test_a_document_is_no_neighbour_of_itself() -> None:
     assert not of_group.mentions
 
 
+def test_a_dev_in_which_nothing_can_be_found_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    task = gaussian(support_words=3)
+    model = built(task).eval()
+    of_novel = [replace(document, group="a novel") for document in corpus()]
+    with torch.no_grad():
+        for _ in range(2):
+            task.fit(model, of_novel)
+        predictor = task.predictor(model)
+        assert predictor is not None
+        assert not any(document.mentions for document in predict(predictor, of_novel))
+        (told,) = caplog.messages
+        assert told.startswith("the development part is of one document or group, 'a novel'")
+        assert told.endswith("add documents of another to corpus.dev, or leave dev out")
+        caplog.clear()
+        task.fit(model, [*corpus()[:1], *of_novel])
+        (told,) = caplog.messages
+        assert "raise support_words above 3" in told
+        caplog.clear()
+        gaussian().fit(model, [*corpus()[:1], *of_novel])
+    assert not caplog.messages
+
+
 def test_neighbours_are_at_most_as_many_as_the_recipe_says() -> None:
     task = gaussian(support_words=10)
     with torch.no_grad():

@@ -18,8 +18,9 @@ from rayner.config.gaussian import GaussianRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.readers import find_units
-from rayner.data.schema import UNKNOWN, Document
+from rayner.data.schema import UNKNOWN, Document, story_of
 from rayner.data.string_hashes import number_of
+from rayner.data.warned_once import warn_once
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.losses.gaussian import Gaussians, gaussian_contrast
@@ -31,7 +32,7 @@ from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.gaussian.neighbours import Neighbours, Support, encoded, group_of
 from rayner.tasks.kinds.documents import documents_of
 from rayner.tasks.predictor_options import Options
-from rayner.tasks.sharing import shares
+from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.tags import TagBatch, TagTask
 from rayner.tasks.uncertainty import OfWords
 
@@ -130,6 +131,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def fit(self, model: nn.Module, dev: Sequence[Document]) -> None:
         """Take some documents of dev, chosen by the seed, as the neighbours that answers are taken from."""
         self.support = self._support(model, dev, self.recipe.support_words)
+        if self.support is not None and len(groups := self.support.groups.unique()) == 1:
+            from_first(lambda: self._tell_of_one_group(dev, int(groups)))
 
     def uncertainty(self, model: nn.Module) -> OfWords:
         """The differential entropy of each word's Gaussian in nats, the mean over its dimensions."""
@@ -163,6 +166,21 @@ class GaussianTask(TagTask[GaussianRecipe]):
         model = super().load(folder)
         self.support = Support.load(folder)
         return model
+
+    def _tell_of_one_group(self, dev: Sequence[Document], group: int) -> None:
+        """Warn that nothing is found in the group that all neighbours are of."""
+        stories = {story_of(document): group_of(document) for document in dev}
+        name = next(story for story, number in stories.items() if number == group)
+        if len(stories) == 1:
+            is_drawn = self.recipe.corpus.dev_fraction > 0
+            more = "raise corpus.dev_fraction" if is_drawn else "add documents of another to corpus.dev"
+            what = f"the development part is of one document or group, {name!r}, whose words are no "
+            what += "neighbours of each other: nothing is found in it, and best/ is the first; "
+            what += f"{more}, or leave dev out"
+        else:
+            what = f"all neighbours are of one document or group of the development part, {name!r}, in which "
+            what += f"nothing is then found; raise support_words above {self.recipe.support_words}"
+        warn_once(log, what)
 
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:
         """The neighbours of a task with the types of an annotated corpus."""
