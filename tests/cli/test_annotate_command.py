@@ -17,7 +17,7 @@ import rayner
 from rayner import cli
 from rayner.retrieval.index_folder import version_of_index
 from rayner.tasks.checkpoint import save_checkpoint
-from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder
+from tests.serving.checkpoints import PLACES, recognizer_folder, standardizer_folder, typer_folder
 from tests.tasks.small import corpus, recognizer, tagger, trained
 
 
@@ -147,6 +147,22 @@ def test_without_json_a_summary_and_a_next_command_that_shows_the_mentions(
     )
     assert shown.returncode == 0, shown.stderr
     assert "'start': " in shown.stdout
+
+
+def test_of_types_of_given_mentions_the_summary_has_the_most_frequent_fine_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rayner.cli.annotate.MOST_FINE_TYPES", 1)
+    folder, given = typer_folder(tmp_path / "typer"), tmp_path / "given.jsonl"
+    mentions = [{"start": 0, "end": 3}, {"start": 8, "end": 13}]
+    given.write_text(json.dumps({"text": "Ada met Byron in Paris.", "mentions": mentions}))
+    arguments = [folder, given, "--out", tmp_path / "out", "--workers", 0]
+    _, printed, _ = run(capsys, *arguments, "--json")
+    (most, count), *others = json.loads(printed)["fine_types"].items()
+    _, printed, _ = run(capsys, *arguments)
+    shown = dict(line.split(":", 1) for line in printed.splitlines())
+    assert shown["fine_types"].strip() == f"{most} {count}, {len(others)} more in --json"
+    assert "types" not in shown
 
 
 def test_what_the_user_can_correct_is_one_line_and_status_2(

@@ -10,6 +10,8 @@ import typer
 from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 
+MOST_FINE_TYPES = 10
+
 
 def annotate(
     checkpoint: Checkpoint,
@@ -89,6 +91,7 @@ def annotate(
     """Annotate whole corpora; continue where a killed run stopped. Rejects are listed in _rejects.jsonl."""
     with logs_on_stderr():
         from rayner.config.recipe_files import load_types
+        from rayner.data.schema import UNTYPED
         from rayner.runtime.annotation.annotate import Also, annotate
 
         also: dict[Also, bool] = {"jsonl": jsonl, "brat": brat, "contexts": contexts}
@@ -116,6 +119,12 @@ def annotate(
 
     def show(counts: dict[str, Any]) -> None:
         shown = {k: v for k, v in counts.items() if v or k in ("documents", "rejected", "mentions")}
+        if fine := counts.get("fine_types"):  # absent from outputs of before they were counted
+            most = [f"{name} {count}" for name, count in list(fine.items())[:MOST_FINE_TYPES]]
+            rest = len(fine) - len(most)
+            shown["fine_types"] = [*most, f"{rest:,} more in --json"] if rest else most
+            if counts["types"].keys() == {UNTYPED}:
+                del shown["types"]
         folder = json.dumps(out, ensure_ascii=False)  # double quotes: a shell takes the whole in single ones
         read = f'import pandas; print(*pandas.read_parquet({folder}).mentions.head(), sep="\\n")'
         print_summary(shown, [command("python", "-c", read)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rayner.runtime.annotation.annotate import annotate
@@ -19,3 +21,16 @@ def test_texts_without_mentions_in_them_are_told_of(tmp_path: Path, caplog: pyte
         caplog.clear()
         counts = annotate(folder, [tmp_path / f"{name}.jsonl"], tmp_path / name, workers=0)
         assert (counts["mentions"], said in caplog.text) == ((0, True) if name == "bare" else (1, False))
+
+
+def test_fine_types_are_counted_without_those_of_duplicates(tmp_path: Path) -> None:
+    folder, given, out = typer_folder(tmp_path / "typer"), tmp_path / "given", tmp_path / "out"
+    given.mkdir()
+    ada = {"document_id": "a", "text": "Ada slept.", "mentions": [{"start": 0, "end": 3}]}
+    bo = {"document_id": "b", "text": "Bo met Ada.", "mentions": [{"start": 7, "end": 10}]}
+    for name, rows in (("a", [ada]), ("b", [ada, bo])):
+        (given / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        counts = annotate(folder, [given], out, workers=0)
+        found = [mention for row in pq.read_table(out).to_pylist() for mention in row["mentions"]]
+        assert counts["types"] == {"mention": len(rows)}
+        assert counts["fine_types"] == Counter(fine["name"] for one in found for fine in one["types"]) != {}

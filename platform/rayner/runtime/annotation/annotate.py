@@ -90,10 +90,10 @@ def annotate(
         fresh: start over.
 
     Returns:
-        `documents, rejected, duplicates, mentions, linked, types, windows, words, new_types` (those never
-        learned, with how their threshold is had), `first_reject, model_version, words_per_second` (after
-        start-up, in this run), `startup_seconds, seconds, workers`, and `compute_precision` where it was
-        decided here.
+        `documents, rejected, duplicates, mentions, linked, types, fine_types` (mentions by each), `windows,
+        words, new_types` (those never learned, with how their threshold is had), `first_reject,
+        model_version, words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`,
+        and `compute_precision` where it was decided here.
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.

@@ -149,6 +149,7 @@ class BlockAnnotator:
     def _done(self, name: str, work: Work) -> Done:
         words = sum(count_words(document.text) for document in work.documents)
         self._write(name, work)
+        mentions = [mention for document in work.documents for mention in document.mentions]
         lost = sum(reject["lost"] == "document" for reject in work.rejects)
         sidecar = {
             "documents": len(work.documents),
@@ -156,8 +157,9 @@ class BlockAnnotator:
             "duplicates": work.duplicates,
             "windows": sum(work.windows),
             "words": words,
-            "mentions": Counter(m.type for document in work.documents for m in document.mentions),
-            "linked": sum(m.entity_id is not None for document in work.documents for m in document.mentions),
+            "mentions": Counter(m.type for m in mentions),
+            "fine_types": Counter(name for m in mentions for name, _ in m.types),
+            "linked": sum(m.entity_id is not None for m in mentions),
             "rejects": work.rejects,
         }
         self._output.write_json(self._output.sidecar(name), sidecar)

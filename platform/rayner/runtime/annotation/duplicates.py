@@ -64,6 +64,7 @@ def _decide(output: Output, name: str, lost: pa.Table) -> None:
     rows = lost["row"].to_pylist()
     table = _table(output, name, ["mentions", "windows"])
     entries = table.take(rows).to_pylist()
+    mentions = [mention for entry in entries for mention in entry["mentions"]]
     columns = [lost[column].to_pylist() for column in ("document_id", "source", "first_source")]
     rejects = [second(*found) for found in zip(*columns, strict=True)]
     found = {
@@ -72,8 +73,9 @@ def _decide(output: Output, name: str, lost: pa.Table) -> None:
         "of": table.num_rows,
         "documents": len(rows),
         "windows": sum(entry["windows"] for entry in entries),
-        "mentions": Counter(m["type"] for entry in entries for m in entry["mentions"]),
-        "linked": sum(m["entity_id"] is not None for entry in entries for m in entry["mentions"]),
+        "mentions": Counter(m["type"] for m in mentions),
+        "fine_types": Counter(fine["name"] for m in mentions for fine in m["types"] or ()),
+        "linked": sum(m["entity_id"] is not None for m in mentions),
         "rejects": [{**reject.to_row(), "lost": "document"} for reject in rejects],
     }
     output.write_json(decision(output, name), found)
