@@ -142,7 +142,8 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
     assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
     replaced("corpora.resolve", "resolve_texts", interrupt)
     status, _, told = run("corpus", "resolve", tmp_path, "--resolver", "rules", "--out", tmp_path / "chains")
-    assert (status, told) == (130, "error: interrupted; the same command continues from here\n")
+    hint = "the same command keeps the parts of the input that are done, and begins the others anew"
+    assert (status, told) == (130, f"error: interrupted; {hint}\n")
 
 
 def test_the_working_directory_does_not_matter(root, tmp_path):

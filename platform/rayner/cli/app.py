@@ -25,8 +25,12 @@ from rayner.cli.standardize import standardize
 from rayner.cli.train import train
 from rayner.cli.tune import tune
 
-_RESUMED = ("train", "tune", "annotate")
-_RESUMED_OF_CORPUS = ("convert", "label", "contexts", "resolve")
+_FROM_HERE = "the same command continues from here"
+_BY_PARTS = "the same command keeps the parts of the input that are done, and begins the others anew"
+_RESUMED = {
+    **{(name,): _FROM_HERE for name in ("train", "tune", "annotate")},
+    **{("corpus", name): _BY_PARTS for name in ("convert", "label", "contexts", "resolve")},
+}
 
 app = typer.Typer(
     help="Find, type and link the entities of texts; train every part of that on your own data.",
@@ -74,9 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with errors_as_status():
         status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:
-        is_resumed = arguments[0] in _RESUMED or (
-            arguments[0] == "corpus" and not {*arguments[1:2]}.isdisjoint(_RESUMED_OF_CORPUS)
-        )
-        hint = "; the same command continues from here" if is_resumed else ""
-        fail(f"interrupted{hint}", INTERRUPTED)
+        hint = _RESUMED.get(tuple(arguments[:1])) or _RESUMED.get(tuple(arguments[:2]))
+        fail("interrupted" + (f"; {hint}" if hint else ""), INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
