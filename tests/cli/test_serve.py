@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+_BEST = "checkpoint: RUN/best\n"
+
 
 @pytest.mark.parametrize(
     ("content", "named"),
@@ -12,6 +14,9 @@ import pytest
         ("checkpoint: /nowhere/best\n", "/nowhere/best"),
         ("checkpoint: [\n", "not valid YAML"),
         ("{}\n", "checkpoint"),
+        (f"{_BEST}num_replicas: 2\nautoscaling_config: {{}}\n", "yaml: num_replicas: is a key of Ray Serve"),
+        (f"{_BEST}replicas: {{autoscaling_config: {{}}}}\n", "replicas: {min: 1, max: 4}"),
+        ("applications: [{name: rayner}]\n", "deploy it to a cluster with `serve deploy`"),
     ],
 )
 def test_a_file_that_cannot_be_served_is_one_line_and_status_2(run, tmp_path, content, named):

@@ -217,6 +217,9 @@ class ServeSettings(ApplicationSettings, ModelSettings):
         )
 
 
+_OF_RAY = ("num_replicas", "autoscaling_config")
+
+
 def load_serve_settings(path: Path) -> ServeSettings:
     """The settings in a YAML file; its folders count from the working directory.
 
@@ -226,4 +229,12 @@ def load_serve_settings(path: Path) -> ServeSettings:
     values = read_yaml(path, "a configuration file of `rayner serve`")
     if not isinstance(values, dict):
         raise RecipeError(str(path), "not a mapping of keys to values", "write `checkpoint: RUN/best`")
+    if "applications" in values:
+        what = "is a configuration of Ray Serve itself, not of `rayner serve`"
+        raise RecipeError(str(path), what, "deploy it to a cluster with `serve deploy`, or name another file")
+    replicas = values.get("replicas")
+    for place, keys in (("", values), ("replicas.", replicas if isinstance(replicas, dict) else {})):
+        if given := [key for key in _OF_RAY if key in keys]:
+            hint = "write `replicas: {min: 1, max: 4}`, with min and max alike for a fixed number"
+            raise RecipeError(f"{path}: {place}{given[0]}", "is a key of Ray Serve's own files", hint)
     return parse_settings(ServeSettings, values, str(path))
