@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ray import tune
 
+from rayner.data import warned_once
 from rayner.errors import InputError
+from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.ray_tune import TrialResources, most_epochs, trial_resources
 from rayner.runtime.sweeps.space import Space
 from rayner.runtime.sweeps.sweep import _search
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
+from rayner.runtime.sweeps.trainable import trainable_of
 from rayner.tasks.registry import parse_recipe
 
 HEAD: dict[str, float] = {"CPU": 0}
@@ -106,3 +111,27 @@ def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.Mo
     # Trials that a kill cut short continue, though there are as many as are asked for.
     search(None, 3, launch)
     assert found == {"a", "b", "c", "never"}
+
+
+def test_a_trial_does_not_repeat_what_the_driver_said_of_the_data(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("rayner.test")
+
+    def another_process() -> None:
+        monkeypatch.setattr(warned_once, "_said", set())
+
+    def trains(*_: Any) -> None:
+        for message in ("train: 1 item left out", "train: 2 items left out"):
+            warned_once.warn_once(log, message)
+
+    monkeypatch.setattr("rayner.runtime.sweeps.trainable.run_trial", trains)
+    session = SimpleNamespace(report=lambda _: None)
+    monkeypatch.setattr("ray.tune.trainable.function_trainable.get_session", lambda: session)
+    another_process()
+    warned_once.warn_once(log, "train: 1 item left out")
+    trial: Any = trainable_of(plan)
+    another_process()
+    trial._trainable_func(None, {})
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["train: 1 item left out", "train: 2 items left out"]

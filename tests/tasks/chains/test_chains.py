@@ -287,3 +287,13 @@ def test_its_encoder_starts_a_tagger_and_it_answers_nobody(tmp_path: Path) -> No
     # Continued, it keeps its head.
     again: Any = train_task(parse_recipe(chains_recipe(tmp_path, encoder=str(best)), "recipe")).build()
     assert torch.equal(again.dense.weight, loaded.model.dense.weight)  # type: ignore[union-attr]
+
+
+def test_a_new_head_is_told_once_though_a_training_builds_its_model_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = task(tmp_path, encoder="random:24x1")
+    with caplog.at_level("INFO", "rayner"):
+        made.build()
+        made.build()
+    assert caplog.text.count("random:24x1 has no head for masked language modelling") == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import ScalingSettings
+from rayner.data.warned_once import leave_unsaid, said
 from rayner.errors import DivergedError, InputError, StorageError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication, TakenOverError
@@ -62,7 +63,11 @@ def trainable_of(plan: Plan, until: int | None = None) -> type:
     """What Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
     from ray.tune.trainable import wrap_function
 
+    told = said()
+
     def trainable(config: dict[str, Any]) -> None:
+        # Of the data, the driver has: each trial would repeat it.
+        leave_unsaid(told)
         run_trial(plan, settings_of(plan, config), _report_to_tune, until)
 
     class Trial(wrap_function(trainable)):

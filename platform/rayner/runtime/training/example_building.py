@@ -19,6 +19,7 @@ import pyarrow as pa
 import rayner
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import cut_shards, files_of_shard, finish, is_written, key_of, write_shard
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
 from rayner.files.fetching import is_there, local, local_root
 from rayner.files.folders import place_folder
@@ -95,8 +96,8 @@ def build_examples(
             _build(task, split, units, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
-        what = "%s: %d items or mentions left out or changed, see %s"
-        log.warning(what, split, rejected, folder / "rejects.jsonl")
+        rejects = folder / "rejects.jsonl"
+        warn_once(log, f"{split}: {rejected} items or mentions left out or changed, see {rejects}")
     return found
 
 

@@ -15,6 +15,7 @@ from rayner.config import ChainsRecipe
 from rayner.data import story_plans
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.losses.infonce import infonce
 from rayner.losses.masked_lm import masked_lm_loss
@@ -172,7 +173,9 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
             raise InputError(f"encoder: {recipe.encoder}", what, hint)
         model = MaskedLanguageModel(encoder, recipe.model.dropout)
         if self._loading is None and "mlm" in self.weights and not model.load_head(recipe.encoder):
-            log.info("%s has no head for masked language modelling: a new one learns", recipe.encoder)
+            # A training builds its model twice: the first time to see whether it can.
+            what = f"{recipe.encoder} has no head for masked language modelling: a new one learns"
+            warn_once(log, what, logging.INFO)
         return model
 
     def forward(self, model: nn.Module, batch: StoryBatch, progress: Progress) -> Output:
