@@ -107,6 +107,13 @@ def test_no_escape_sequence_of_a_name_is_in_a_table_or_a_summary(capsys):
         assert not {"\x1b", "\u202e"} & set(said)
 
 
+def test_without_a_candidate_there_is_no_probability_that_it_is_right():
+    answer = {"mention": "...", "entity_id": None, "name": None, "score": None, "probability": 0.0}
+    said = printed(answers_table([{**answer, "candidates": [], "reason": "only punctuation"}]))
+    assert "NIL: only punctuation" in said
+    assert "0.00" not in said
+
+
 def test_no_escape_sequence_of_a_name_is_in_a_log(capsys, monkeypatch):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with logs_on_stderr():

@@ -69,7 +69,7 @@ def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             _text(row["name"]) if linked else Text(f"NIL{why}", "dim"),
             _text(row["entity_id"] or ""),
             _number(row["score"]),
-            _number(row["probability"]),
+            _number(row["probability"] if row["candidates"] else None),
             _text(others[0] if others else ""),
         )
     return table

@@ -178,7 +178,7 @@ function found(answer) {
     : [element("strong", {}, name(answer.name)), " ", element("code", {}, name(answer.entity_id))];
   const rows = [
     ["Entity", element("span", {}, ...entity)],
-    typeof answer.probability === "number" &&
+    typeof answer.probability === "number" && answer.candidates.length &&
       ["First candidate is right with", `${(100 * answer.probability).toFixed(1)} %`],
     answer.margin !== null && ["Ahead of the next by", number(answer.margin)],
     answer.candidates.length && ["Candidates", candidates(answer.candidates)],

@@ -136,7 +136,7 @@ function detailOf(mention) {
     mention.margin !== null && ["Over the threshold by", number(mention.margin)],
     mention.types.length && ["Fine types", scores(mention.types.map(type => [[name(type.name)], type.score]))],
     mention.candidates && ["Entity", element("span", {}, ...entity(mention))],
-    typeof mention.probability === "number" &&
+    typeof mention.probability === "number" && mention.candidates?.length &&
       ["First candidate is right with", `${(100 * mention.probability).toFixed(1)} %`],
     mention.candidates?.length && ["Candidates", candidates(mention.candidates)],
     ...contexts(mention),
