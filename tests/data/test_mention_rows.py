@@ -71,7 +71,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
     content = 'id,mention\n1,"a, ""b""\nc"\n\n2\n3,d\n'
     assert rows(tmp_path / "m.csv", content) == [
         MentionRow(3, 'a, "b"\nc'),
-        MentionRow(5, None, "1 cells, none under `mention`"),
+        MentionRow(5, None, "1 cell, none under `mention`"),
         MentionRow(6, "d"),
     ]
     assert rows(tmp_path / "m.tsv", 'mention\tid\n5" gun\t1\n') == [MentionRow(2, '5" gun')]

@@ -95,7 +95,7 @@ def test_mentions_that_the_text_cannot_hold_are_said_to_be_unread(
         list(train_task(recipe).items("train"))
         list(train_task(recipe).items("train"))
     (message,) = [r.getMessage() for r in caplog.records if "cannot be read" in r.getMessage()]
-    assert "1 documents or mentions" in message
+    assert "1 document or mention" in message
     assert "train.jsonl:1: mention [60, 600) outside the text" in message
 
 

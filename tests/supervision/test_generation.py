@@ -51,12 +51,12 @@ def test_nothing_is_sent_unless_it_is_said(tmp_path: Path) -> None:
         given = generate(endpoint(url), ["a", "b", "a"], tmp_path / "ledger.jsonl")
         assert not asked.prompts
         host = url.removeprefix("http://").removesuffix("/v1")
-        assert str(given) == f"2 texts would leave for {host}; 0 are answered in the ledger"
+        assert str(given) == f"2 texts would leave for {host}; answered in the ledger: 0"
         assert given.answers == [None] * 3
         assert not list(tmp_path.iterdir())
         generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
         given = generate(endpoint(url), ["a", "b", "a"], tmp_path / "ledger.jsonl")
-        assert str(given) == f"1 texts would leave for {host}; 1 are answered in the ledger"
+        assert str(given) == f"1 text would leave for {host}; answered in the ledger: 1"
         assert given.answers == ["a!", None, "a!"]
 
 

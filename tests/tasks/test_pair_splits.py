@@ -42,9 +42,9 @@ def test_too_few_pairs_to_hold_some_out_are_told_by_the_key_that_asks_for_it(tmp
     assert "pairs.dev" in caught.value.hint
 
 
-@pytest.mark.parametrize(("relevant", "which"), [(True, "all"), (False, "none")])
+@pytest.mark.parametrize(("relevant", "which"), [(True, "only"), (False, "no")])
 def test_pairs_of_one_kind_teach_nothing(tmp_path: Path, relevant: bool, which: str) -> None:
-    with pytest.raises(CorpusError, match=f"{which} of its 3 pairs are relevant"):
+    with pytest.raises(CorpusError, match=f"{which} relevant ones among 3 pairs"):
         pair_units(pairs_in(tmp_path, [relevant] * 3), "train")
 
 

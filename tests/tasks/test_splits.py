@@ -64,4 +64,4 @@ def test_what_cannot_be_read_of_a_corpus_is_told_once(
     assert not caplog.text
     path.write_text('{"text": "Ulm"}\n{"text": 3}\n')
     assert document_units(corpus, "train", change_of(corpus, "train")).units
-    assert "1 documents or mentions cannot be read" in caplog.text
+    assert "cannot be read: 1 document or mention (`rayner corpus check" in caplog.text

@@ -10,6 +10,7 @@ import typer
 from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible, with_percents
 from rayner.cli.tables import print_findings, print_metrics
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.uris import with_uris
 
@@ -255,7 +256,8 @@ def contexts(
 
     def show(result: dict[str, Any]) -> None:
         if result.get("texts"):
-            print(f"{result['texts']} texts would leave for {result['host']}; give --send to send them")
+            texts = counted(result["texts"], "text")
+            print(f"{texts} would leave for {result['host']}; give --send to do so")
         following = [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
         print_summary(result if result.get("texts") else _with_place(result, out), following)
 
@@ -333,7 +335,7 @@ def rank(
     def show(result: dict[str, Any]) -> None:
         for row in result.pop("first"):
             name = visible(row["document_id"], True)
-            print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({row['words']} words)")
+            print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({counted(row['words'], 'word')})")
         if out is not None:
             result = {**_with_place(result, out), "ranking": with_uris(str(out / "ranking.jsonl"))}
         print_summary(result)

@@ -12,6 +12,7 @@ from rich.text import Text
 from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import percent, percents, print_summary, visible
+from rayner.counted import counted
 from rayner.metrics.shown import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
@@ -101,7 +102,8 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     table.add_row("all", *_row(metrics), style="bold")
     notes = []
     if left_out := len(per_type) - len(shown):
-        notes.append(f"the {len(shown)} types with most mentions; --json has the {left_out:,} others too")
+        others = counted(left_out, "other")
+        notes.append(f"the {len(shown)} types with most mentions; --json has {others} too")
     if interval := metrics.get("intervals", {}).get("f1"):
         notes.append(f"95 % interval of F1: {percents(interval)}")
     if (error := metrics.get("calibration_error")) is not None:

@@ -9,6 +9,7 @@ import typer
 
 from rayner.cli.options import Json, Overrides, given_output, given_path
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
+from rayner.counted import counted
 from rayner.metrics.shown import shown_score
 from rayner.runtime.run_folder import run_folder
 
@@ -143,7 +144,7 @@ def _doubt(result: dict[str, Any]) -> dict[str, str]:
         return {}
     low, high = (shown_score(_objective(result), value) for value in result["interval"])
     within = result["within_interval"]
-    others = f"{within or 'no'} other trial{'' if within == 1 else 's'}"
+    others = counted(within, "other trial") if within else "no other trials"
     hint = "; --folds tells more of them apart" if within else ""
     return {"its interval": f"{low} to {high} (95 %), with {others} in it{hint}"}
 

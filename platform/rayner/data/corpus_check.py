@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rayner.counted import counted
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import are_in_order
 from rayner.files.uris import with_uris
@@ -93,7 +94,7 @@ def document_findings(document: Document, place: Place, overlap: Overlap = "unkn
         yield place.finding("words", "error", what, "write each word once, in the order of the text")
     for mention in document.mentions:
         if not 0 <= mention.start < mention.end <= size:
-            what = f"{_at(mention)} outside the text of {size} characters"
+            what = f"{_at(mention)} outside the text of {counted(size, 'character')}"
             yield place.finding("offsets", "error", what, "count characters from 0, end exclusive")
         elif (surface := document.text[mention.start : mention.end]) != surface.strip():
             what = f"{_at(mention)} begins or ends in white space: {surface[:40]!r}"
@@ -174,7 +175,7 @@ def width_findings(
 
 def empty_split(split: str, documents: int) -> Finding:
     """What is wrong with a split without a mention."""
-    what = f"{documents} documents without a mention" if documents else "no documents"
+    what = f"{counted(documents, 'document')} without a mention" if documents else "no documents"
     return Finding("empty split", "error", split, what, "give it some", None, split)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rayner.counted import counted
 from rayner.errors import CorpusError, InputError
 
 
@@ -43,7 +44,7 @@ def csv_rows(lines: Sequence[str], delimiter: str, fault: Callable[[int, str], I
 
 def uneven(cells: int, columns: int, delimiter: str) -> tuple[str, str]:
     """What is wrong with a row of another number of cells than its header has, and what to do about it."""
-    what = f"{cells} cell{'s' * (cells != 1)} under {columns} columns"
+    what = f"{counted(cells, 'cell')} under {counted(columns, 'column')}"
     if delimiter == ",":
         return what, "fill the row up" if cells < columns else "quote a cell that holds a comma"
     # No quotes would help here: they are characters of the cell.

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rayner.counted import counted
 from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
@@ -121,7 +122,8 @@ def read_pairs(path: Path, reading: MentionReading) -> None:
         if not line.strip():
             continue
         if len(cells) < 3:
-            reading.reject(f"{path}:{number}", f"{len(cells)} columns", "write DOCUMENT<TAB>MENTION<TAB>ID")
+            what = counted(len(cells), "column")
+            reading.reject(f"{path}:{number}", what, "write DOCUMENT<TAB>MENTION<TAB>ID")
             continue
         if len(cells) > 3:
             reading.ignored["further column"] += 1

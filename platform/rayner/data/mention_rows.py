@@ -10,6 +10,7 @@ from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rayner.counted import counted
 from rayner.data.csv_rows import Row, csv_rows, unclosed
 from rayner.data.readers import files
 from rayner.data.readers.base import is_encodable
@@ -119,6 +120,6 @@ def _cells(rows: Iterator[Row], column: int) -> Iterator[MentionRow]:
         if not cells:
             continue
         if len(cells) <= column:
-            yield MentionRow(last, None, f"{len(cells)} cells, none under `{COLUMN}`")
+            yield MentionRow(last, None, f"{counted(len(cells), 'cell')}, none under `{COLUMN}`")
         else:
             yield MentionRow(last, cells[column])

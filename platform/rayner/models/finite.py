@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from rayner.counted import counted
 from rayner.errors import CheckpointError
 
 
@@ -26,5 +27,5 @@ def check_finite(weights: Mapping[str, Tensor], where: str | Path, unbounded: Co
             continue
         wrong = tensor.isnan() if name in unbounded else ~tensor.isfinite()
         if wrong.any():
-            what = f"{name} holds {int(wrong.sum())} values that are NaN or infinite, of {tensor.numel()}"
+            what = f"{name} is NaN or infinite in {int(wrong.sum())} of {counted(tensor.numel(), 'value')}"
             raise CheckpointError(str(where), what, "take another checkpoint, or train anew")

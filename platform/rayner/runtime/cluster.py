@@ -114,7 +114,8 @@ def share_of(resource: Literal["CPU", "GPU"], workers: int) -> float:
     there = ray.cluster_resources().get(resource, 1.0)
     if workers <= max(there, 1):
         return 1.0
-    log.info("%d workers share the %g %ss of this machine", workers, there, resource)
+    resources = f"{there:g} {resource}{'' if there == 1 else 's'}"
+    log.info("%d workers share the %s of this machine", workers, resources)
     return _share_of_gpus(int(there), workers) if resource == "GPU" else _in_rays_units(there / workers)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 import rayner
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.uris import uri_of
 from rayner.runtime.quickstart_files import (
@@ -142,7 +143,8 @@ def _write_parts(out: Path) -> None:
         given = EXAMPLES / f"{part}.jsonl"
         if part != "test":
             counts = convert([given], _corpus(out, part))
-            log.info("%s: %d documents, %d mentions", part, counts["documents"], counts["mentions"])
+            documents, mentions = (counted(counts[f"{noun}s"], noun) for noun in ("document", "mention"))
+            log.info("%s: %s, %s", part, documents, mentions)
         write_mentions(given, LINKED, _mentions(out, part))
         # Scores are of the linked mentions; to learn the others keeps a version from being some software.
         write_typed(given, fine_types, _typed(out, part), UNLINKED if part == "train" else ())
@@ -157,7 +159,7 @@ def _recognizer(out: Path, recipe: Any) -> tuple[dict[str, Any], dict[str, Any]]
     from rayner.runtime.training.train import train
 
     found = check([], recipe)
-    log.info("check: %d errors, %d warnings", found["errors"], found["warnings"])
+    log.info("check: %s, %s", counted(found["errors"], "error"), counted(found["warnings"], "warning"))
     trained = train(recipe, out / "run", fresh=False)
     return trained, evaluate(Path(trained["checkpoint"]), EXAMPLES / "test.jsonl")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from rayner.counted import counted
 from rayner.data.mention_strings import name_of
 from rayner.data.schema import UNTYPED, Document, Mention, context_to_row
 from rayner.errors import InputError
@@ -48,7 +49,8 @@ def marked_documents_of(given: Sequence[MarkedTextIn]) -> list[Document]:
     for index, text in enumerate(given):
         for number, mention in enumerate(text.mentions):
             if not mention.start < mention.end <= len(text.text):
-                what = f"{mention.start} to {mention.end} is no span of {len(text.text):,} characters"
+                size = counted(len(text.text), "character")
+                what = f"{mention.start} to {mention.end} is no span of {size}"
                 where = f"documents.{index}.mentions.{number}"
                 raise InputError(where, what, "count Unicode code points, the end exclusive")
     return [

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
+from rayner.counted import counted
 from rayner.data.schema import UNTYPED, Document, Mention, Span
 from rayner.data.words import words_of
 from rayner.errors import CorpusError
@@ -107,7 +108,8 @@ def _by_head(document: Document, name: str, chains: Chains, heads: Heads) -> dic
     for _, start, end, _ in listed:
         if not 0 <= start < end <= len(document.text):
             what = f"the resolver {name} found a mention at {start}-{end}"
-            raise CorpusError(document.document_id, what, f"its text has {len(document.text)} characters")
+            size = counted(len(document.text), "character")
+            raise CorpusError(document.document_id, what, f"its text has {size}")
     listed.sort(key=lambda one: (-one[0], one[1]))
     found: dict[Span, tuple[int, Span]] = {}
     spans = [(start, end) for _, start, end, _ in listed]

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx2
 
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.supervision.endpoint import Dropped, Endpoint, Pause, ask
 from rayner.supervision.ledger import Ledger
@@ -42,7 +43,7 @@ class Generation:
     def __str__(self) -> str:
         if waiting := self.counts["not sent"]:
             done = self.counts["from the ledger"]
-            return f"{waiting} texts would leave for {self.host}; {done} are answered in the ledger"
+            return f"{counted(waiting, 'text')} would leave for {self.host}; answered in the ledger: {done}"
         return f"{self.host}: " + ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from rayner.config import DocumentRecipe
+from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Encoder, Tokenizer
@@ -127,7 +128,7 @@ class DocumentTask(CorpusTask[R]):
             windows = self.windows_of(document)
             if not windows:
                 if document.mentions:
-                    what = f"{len(document.mentions)} mentions and no word"
+                    what = f"{counted(len(document.mentions), 'mention')} and no word"
                     raise CorpusError(document.document_id, what, "mark what holds a letter, digit or sign")
                 continue
             gold, rejects = gold_of(document, windows[0].subwords, type_index, self.max_width)

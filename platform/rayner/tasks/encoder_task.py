@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
+from rayner.counted import counted
 from rayner.data import batches
 from rayner.data.corpus_check import Finding
 from rayner.data.example_shards import fingerprint
@@ -308,7 +309,7 @@ def check_device(device: str | torch.device) -> None:
     except RuntimeError:
         raise InputError("device", f"{device!r} is none", hint) from None
     if named.type == "cuda" and (named.index or 0) >= (count := torch.cuda.device_count()):
-        raise InputError("device", f"{str(device)!r} is not here: torch sees {count} GPUs", hint)
+        raise InputError("device", f"{str(device)!r} is not here: torch sees {counted(count, 'GPU')}", hint)
 
 
 def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rayner.config import PairSettings
 from rayner.config.recipe_files import corpus_paths
+from rayner.counted import counted
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Reject
 from rayner.data.readers import Unit as Lines
@@ -94,7 +95,7 @@ def pair_units(
         rows = _are_of(part, places, pairs.dev_fraction)
     relevant = np.concatenate([found.relevant for found in scans])[rows]
     if part == "train" and (relevant.all() or not relevant.any()):
-        what = f"{'all' if relevant.all() else 'none'} of its {len(relevant)} pairs are relevant"
+        what = f"{'only' if relevant.all() else 'no'} relevant ones among {counted(len(relevant), 'pair')}"
         raise CorpusError("pairs.train", what, "give pairs of both kinds: a ranker learns to tell them apart")
     chosen = np.split(rows, np.cumsum([len(found.sizes) for found in scans])[:-1])
     return [

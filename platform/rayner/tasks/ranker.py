@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rayner.config import RankerRecipe
 from rayner.config.documents import ContextChoice, ContextMethods
+from rayner.counted import counted
 from rayner.data.batches import tokens_per_batch_of
 from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
@@ -100,12 +101,13 @@ class RankerTask(UnitTask[RankerRecipe]):
         """One row a pair."""
         for item in items:
             window = self.pair(*self.subwords_of(item))
-            cut = [f"{item.sentence[:80]}: {window.cut} sub-words of the pair do not fit model.length"]
+            cut = counted(window.cut, "sub-word")
+            left_out = [f"{item.sentence[:80]}: model.length lacks room for {cut} of the pair"]
             yield {
                 "ids": window.ids,
                 "relevant": item.relevant,
                 "length": len(window.ids) + SPECIAL_TOKENS,
-                "rejects": cut if window.cut else [],
+                "rejects": left_out if window.cut else [],
             }
 
     def subwords_of(self, item: ContextRow) -> tuple[list[int], list[int]]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rayner.config import CorpusSettings
 from rayner.config.recipe_files import corpus_paths
+from rayner.counted import counted
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.readers import find_units
@@ -315,11 +316,9 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
 
 def tell_rejects(paths: Sequence[str], rejected: int, first: str) -> None:
     """Warn of documents and mentions that cannot be read, once in a process; `first` is one of them."""
-    warn_once(
-        log,
-        f"{rejected} documents or mentions cannot be read; `rayner corpus check "
-        f"{' '.join(paths)}` lists them; the first: {first}",
-    )
+    lost = counted(rejected, "document or mention", "documents or mentions")
+    check = f"`rayner corpus check {' '.join(paths)}`"
+    warn_once(log, f"cannot be read: {lost} ({check} tells more); the first: {first}")
 
 
 def _names(corpus: CorpusSettings, path: str) -> Sequence[Name]:

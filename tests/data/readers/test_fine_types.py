@@ -110,7 +110,7 @@ def test_a_wrong_line_is_a_reject_by_its_number(
 
 
 def test_a_file_of_wrong_lines_alone_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"a\.txt:1: 1 fields between tabs"):
+    with pytest.raises(CorpusError, match=r"a\.txt:1: 1 field between tabs"):
         read_corpus(lines(tmp_path / "a.txt", "Ann ran."), "ontonotes_fet")
 
 

@@ -111,7 +111,7 @@ def test_the_library_itself(tmp_path: Path) -> None:
         ([{"sentence": ["a"], "ner_tags": [0]}], NAMES, "no column of words among sentence, ner_tags"),
         ([{"tokens": ["a"], "ner_tags": [0]}], None, "no column of tags"),
         ([{"tokens": ["a"], "ner_tags": [0]}], ["NN"], "no column of tags"),
-        ([{"tokens": ["a", "b"], "ner_tags": [0]}], NAMES, "2 words and 1 tags"),
+        ([{"tokens": ["a", "b"], "ner_tags": [0]}], NAMES, "2 words and 1 tag;"),
         ([{"tokens": ["a", None], "ner_tags": [0, 1]}], NAMES, "word 1 is null"),
         ([{"tokens": ["a"], "ner_tags": [9]}], NAMES, "tag 9 is none of the 5 that have names"),
         ([{"tokens": ["a"], "ner_tags": [-100]}], NAMES, "tag -100 is none"),

@@ -222,7 +222,7 @@ def test_a_cluster_without_room_for_any_worker_is_told(
     monkeypatch.setattr("rayner.runtime.cluster.ensure_ray", lambda: None)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
     assert pool_of(PoolSettings(cpus=1.0, gpus=1.0), None).most == 1
-    assert "room for 0 of 1 workers" in caplog.text
+    assert "room for 0 of 1 worker " in caplog.text
 
 
 def test_a_run_that_did_nothing_binds_nobody(tmp_path: Path) -> None:

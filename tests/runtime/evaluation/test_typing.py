@@ -48,5 +48,5 @@ def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Reliability of probabilities of fine types" in page
     untyped = tmp_path / "untyped.jsonl"
     untyped.write_text('{"text": "a b", "mentions": [{"start": 0, "end": 1, "type": "mention"}]}\n')
-    with pytest.raises(CorpusError, match="1 mentions, none with a type"):
+    with pytest.raises(CorpusError, match="1 mention, none with a type"):
         evaluate(Path(found["checkpoint"]), untyped)

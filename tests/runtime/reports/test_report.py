@@ -243,7 +243,7 @@ def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     page = read(report(run))
     assert page.figures() == ["Training curves"]
     assert "4 steps" in page.text
-    assert "1 line(s) of log.jsonl could not be read" in page.text
+    assert "Left out: 1 line of log.jsonl" in page.text
 
 
 def test_a_log_without_a_loss_and_a_score_draws_nothing(tmp_path):

@@ -213,7 +213,7 @@ def test_refused_items_are_counted_and_named(tmp_path: Path, caplog: pytest.LogC
     assert len(found) == 4
     assert found.manifest["rejected"] == 1
     assert "words:7" in (found.folder / "rejects.jsonl").read_text()
-    assert "1 items or mentions left out" in caplog.text
+    assert "1 item or mention left out" in caplog.text
 
 
 def test_all_items_refused_is_an_error(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_another_id_of_an_entity_that_was_not_read_means_nothing(tmp_path: Path)
         (["empty.jsonl"], None, KnowledgeBaseError, "an empty file"),
         (None, {"train": ["other.jsonl"]}, RecipeError, r"1 of 1 mentions have ids .* 'x' is of 99"),
         (None, {"train": ["text.jsonl"]}, CorpusError, r"text\.jsonl"),
-        (None, {"train": ["names.jsonl"], "dev_fraction": 0.5}, RecipeError, "1 mentions can be held out; 0"),
+        (None, {"train": ["names.jsonl"], "dev_fraction": 0.5}, RecipeError, "of 1 mention can be held out"),
     ],
 )
 def test_a_knowledge_base_or_mentions_that_will_not_do(

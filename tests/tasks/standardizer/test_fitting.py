@@ -105,8 +105,8 @@ def index_of(entities: Sequence[Entity] = ENTITIES, distance: Distance = "cosine
 @pytest.mark.parametrize(
     ("mentions", "entities", "said"),
     [
-        ([("toothbrush", ()), ("quinoa", ())], 6, "all 2 mentions to fit on are without an entity"),
-        ([("Andriod", ("pg",)), ("zug", ())], 6, "no first candidate of 1 held-out mentions is right"),
+        ([("toothbrush", ()), ("quinoa", ())], 6, "none with an entity among 2 mentions to fit on"),
+        ([("Andriod", ("pg",)), ("zug", ())], 6, "no first candidate of 1 held-out mention is right"),
         ([("postgres ", ("pg",)), ("MySQL", ("my",)), ("zug", ())], 6, "calibrated on names of the index"),
         ([("Postgre", ("pg",)), ("zug", ())], 1, "the index has one entity"),
         ([], 6, "there are no mentions to fit on; name mentions.dev"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from rayner.counted import counted
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import SEPARATOR, Columns
 from rayner.data.knowledge_bases.lines import read_lines
@@ -37,7 +38,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             continue
         where, cells = f"{path}:{number}", line.split("\t")
         if len(cells) > len(header) or len(cells) < 2:
-            what = f"{len(cells)} cells under {len(header)} columns"
+            what = f"{counted(len(cells), 'cell')} under {counted(len(header), 'column')}"
             builder.reject(where, what, "part the cells with tabs")
             continue
         row = dict(zip(header, cells, strict=False))

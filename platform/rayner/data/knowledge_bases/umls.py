@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from rayner.counted import counted
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import Columns
 from rayner.data.knowledge_bases.lines import read_lines
@@ -43,7 +44,8 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if len(cells) == _TYPE_CELLS and _TYPE.fullmatch(cells[1]):
             builder.add_type(cells[0], cells[3])
         elif len(cells) != _NAME_CELLS:
-            builder.reject(where, f"{len(cells)} cells between bars", "restore the row of MRCONSO or MRSTY")
+            what = f"{counted(len(cells), 'cell')} between bars"
+            builder.reject(where, what, "restore the row of MRCONSO or MRSTY")
         elif cells[_SUPPRESS] != "N":
             builder.ignored["suppressed name"] += 1
         elif cells[_LANGUAGE] != language:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rayner.counted import counted
 from rayner.data.readers.base import Reading, Reject, Unit
 from rayner.data.readers.detect import (
     Listing,
@@ -52,7 +53,7 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
             left = [path for path in listing.files if path in aside]
             if not left:
                 continue
-            more = f" and {len(left) - 1} more files" if len(left) > 1 else ""
+            more = f" and {counted(len(left) - 1, 'more file')}" if len(left) > 1 else ""
             told = f"left aside, as no {name}: {with_uris(str(left[0]))}{more}"
             if len(left) == len(listing.files):
                 folder = with_uris(str(listing.path))

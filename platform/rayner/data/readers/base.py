@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rayner.counted import counted
 from rayner.data.schema import Document, Mention
 from rayner.files.uris import with_uris
 
@@ -85,7 +86,8 @@ class Reading:
                     what = f"mention [{mention.start}, {mention.end}) without a character"
                     self.reject(where, what, "its end is behind its last character", document.document_id)
                 elif not 0 <= mention.start < mention.end <= size:
-                    what = f"mention [{mention.start}, {mention.end}) outside the text of {size} characters"
+                    text = f"the text of {counted(size, 'character')}"
+                    what = f"mention [{mention.start}, {mention.end}) outside {text}"
                     self.reject(where, what, "offsets count characters from 0", document.document_id)
                 elif not mention.type:
                     what = f"mention [{mention.start}, {mention.end}) without a type"

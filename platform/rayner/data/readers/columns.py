@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
@@ -116,7 +117,7 @@ def read(unit: Unit) -> Reading:
         where = f"{path}:{block.line or 1}"
         document_id = block.document_id or name
         if block.bad:
-            more = f" and {len(block.bad) - 1} more lines" if len(block.bad) > 1 else ""
+            more = f" and {counted(len(block.bad) - 1, 'more line')}" if len(block.bad) > 1 else ""
             what = f"no word with a tag (O, B-TYPE, I-TYPE, ...) on this line{more}"
             reading.reject(f"{path}:{block.bad[0]}", what, "give each word a tag", document_id)
         elif block.sentences:

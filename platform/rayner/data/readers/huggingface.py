@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.wordtext import join_words
@@ -122,7 +123,7 @@ def _reading(
         try:
             found = [_tag(tag, names.get(tags)) for tag in row[tags]]
             if len(found) != len(row[words]):
-                raise ValueError(f"{len(row[words])} words and {len(found)} tags")
+                raise ValueError(f"{counted(len(row[words]), 'word')} and {counted(len(found), 'tag')}")
             if None in row[words]:
                 raise ValueError(f"word {row[words].index(None)} is null")
             good.append((number, document_id, [str(word) for word in row[words]], found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from rayner.counted import counted
 from rayner.data.readers.base import Reading
 
 NEAR = 200
@@ -30,7 +31,8 @@ def explain(text: str, start: int, end: int, surface: str) -> tuple[str, str]:
     """What is wrong with offsets that do not hold the annotated surface, and the hint."""
     what = f"offsets {start} {end} hold {_short(text[max(start, 0) : max(end, 0)])}, not {_short(surface)}"
     if end > len(text):
-        what = f"offsets {start} {end} of {_short(surface)} end after the text of {len(text)} characters"
+        size = counted(len(text), "character")
+        what = f"offsets {start} {end} of {_short(surface)} end after the text of {size}"
     if 0 <= start < end:
         for reason, unlike in _COUNTS.items():
             if unlike(text, start, end) == surface:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rayner.counted import counted
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.typed_rows import RowError, check_words, typed
@@ -57,7 +58,8 @@ def read(unit: Unit) -> Reading:
 
 def _document(row: Sequence[str], document_id: str) -> Document:
     if len(row) not in (4, 5):
-        raise RowError(f"{len(row)} fields between tabs", "write start, end, words, types and features")
+        what = f"{counted(len(row), 'field')} between tabs"
+        raise RowError(what, "write start, end, words, types and features")
     first, after, tokens = _number(row[0]), _number(row[1]), row[2].split()
     if first is None or after is None:
         raise RowError(f"{row[0]!r:.20} and {row[1]!r:.20} are no numbers of words", "write 0<TAB>2<TAB>...")

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from rayner.config.base import AskedPrecision
+from rayner.counted import counted
 from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.files.places import place_of
@@ -111,7 +112,7 @@ def annotate(
     version = _with_precision(source, None).version
     sources, aside = find_sources([str(given) for given in inputs])
     if aside:
-        log.warning("%d files of other kinds are left aside", aside)
+        log.warning("left aside: %s of other kinds", counted(aside, "file"))
     output = Output(place_of(out))
     place = output.place
     # Of a URI such as file:///texts, the path that it means.
@@ -235,7 +236,7 @@ def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], 
         else:
             work.append(ToRead(index, shard, block_bytes, blocks))
     if done:
-        log.info("going on after %d blocks", sum(map(len, done.values())))
+        log.info("going on after %s", counted(sum(map(len, done.values())), "block"))
     return work, finished
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from rayner.counted import counted
 from rayner.runtime.annotation.block import Done
 from rayner.runtime.progress import SECONDS_BETWEEN_LINES
 
@@ -96,4 +97,4 @@ def _bar(ticks: Iterable[float], total: float, done: float, speed: Speed) -> Ite
 
 def _figures(speed: Speed) -> str:
     rejected = f", {speed.rejected:,} rejected" if speed.rejected else ""
-    return f"{speed.documents:,} documents{rejected}, {speed.words_per_second:,.0f} words/s"
+    return f"{counted(speed.documents, 'document')}{rejected}, {speed.words_per_second:,.0f} words/s"

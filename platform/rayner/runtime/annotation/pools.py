@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.runtime.annotation.block import Model
 from rayner.runtime.annotation.execution import Pool
@@ -72,7 +73,7 @@ def pool_of(asked: PoolSettings, stages: int | None) -> Pool:
     least = workers or 1
     if max(most, least * pools) > fits:
         wanted = max(most, least * pools)
-        log.warning("the cluster has room for %d of %d workers until it grows", fits, wanted)
+        log.warning("the cluster has room for %d of %s until it grows", fits, counted(wanted, "worker"))
     return Pool(least, most, cpus, gpus, stages)
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rayner.counted import counted
 from rayner.data import scans
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Reading, Reject, Unit, read_unmerged
@@ -154,7 +155,7 @@ def read_parts(
     there = output.finished_parts()
     missing = [part for part in parts if part.key not in there]
     if len(missing) < len(parts):
-        log.info("%s: going on after %d of %d parts", label, len(parts) - len(missing), len(parts))
+        log.info("%s: going on after %d of %s", label, len(parts) - len(missing), counted(len(parts), "part"))
     for _ in track(mapper(partial(_read_part, change, output.parts), missing), len(missing), label):
         pass
     output.fetch([part.key for part in parts], {IDS, COUNTS}.__contains__)

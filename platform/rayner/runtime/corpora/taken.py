@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayner.counted import counted
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS
 from rayner.files.whole import whole_file, write_json_lines
@@ -115,7 +116,7 @@ def _write_missing(to: str, taken: Sequence[Taken], output: Output, mapper: Para
     there = output.finished_parts()
     missing = [part for part in taken if part.written(to).name not in there]
     if len(missing) < len(taken):
-        log.info("%s: going on after %d of %d parts", to, len(taken) - len(missing), len(taken))
+        log.info("%s: going on after %d of %s", to, len(taken) - len(missing), counted(len(taken), "part"))
     for _ in track(mapper(partial(_write, to), missing), len(missing), f"write {to}"):
         pass
     output.fetch([part.written(to).name for part in taken], _BESIDE.__contains__)

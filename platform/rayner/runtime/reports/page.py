@@ -8,9 +8,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from rayner.counted import counted
+
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of this folder; `now` and the filter `percent` are known to all."""
+    """A page from a template of this folder; all know `now` and the filters `counted` and `percent`."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -18,5 +20,6 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["counted"] = counted
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
     return environment.get_template(template).render(now=datetime.now().astimezone(), **values)

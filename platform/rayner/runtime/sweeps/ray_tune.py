@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.sweeps.folder import RAY
@@ -186,7 +187,8 @@ def most_epochs(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> in
     searched = space.domains.get("training.epochs")
     total = (max(extremes(searched)) if searched is not None else recipe.training.epochs) * settings.runs
     if total <= settings.grace_period:
-        log.warning("a trial has %d epochs and none is stopped before %d", total, settings.grace_period)
+        what = "a trial has %s and none is stopped before %d"
+        log.warning(what, counted(total, "epoch"), settings.grace_period)
     return total
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.counted import counted
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
@@ -201,7 +202,8 @@ def _run(
 ) -> None:
     settings = plan.settings
     if stay := restart_failed(plan, resume_errored):
-        log.info("%d trials that failed before are not run again; --resume-errored does that", stay)
+        what = "not run again: %s that failed before; --resume-errored does that"
+        log.info(what, counted(stay, "trial"))
     trials = read_trials(plan)
     failed = {trial.key for trial in trials if trial.state == "failed"}
     total = len(planned) if planned is not None else settings.trials or DEFAULT_TRIALS
@@ -210,12 +212,12 @@ def _run(
     if left <= 0:
         return
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
-        log.info("all %d trials are over; %s", total, what_is_next(settings))
+        log.info("over before: %s; %s", counted(total, "trial"), what_is_next(settings))
         return
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):
         (plan.out / name).unlink(missing_ok=True)
-    log.info("%d trials, %d concurrently", total, min(resources.max_concurrent, left))
+    log.info("%s, %d concurrently", counted(total, "trial"), min(resources.max_concurrent, left))
     with tune_environment(resources.max_concurrent):
         run = partial(launch, plan, space, resources, total)
         if settings.scheduler == "halving" and planned is not None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 import rayner
+from rayner.counted import counted
 from rayner.data.example_sets import ExampleSet
 from rayner.data.example_shards import cut_shards, files_of_shard, finish, is_written, key_of, write_shard
 from rayner.data.warned_once import warn_once
@@ -97,7 +98,8 @@ def build_examples(
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
         rejects = folder / "rejects.jsonl"
-        warn_once(log, f"{split}: {rejected} items or mentions left out or changed, see {rejects}")
+        left_out = counted(rejected, "item or mention", "items or mentions")
+        warn_once(log, f"{split}: {left_out} left out or changed, see {rejects}")
     return found
 
 
@@ -182,7 +184,8 @@ def _build(
         parts.append(_Part(unit, len(shards), sizes))
         shards += sizes
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
-    log.info("making the %s examples of %d items", split, sum(sum(part.sizes) for part in missing))
+    items = sum(sum(part.sizes) for part in missing)
+    log.info("making the %s examples of %s", split, counted(items, "item"))
     done: Iterator[object]
     total = len(missing)
     if workers and shared:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from rayner.config import BaseRecipe
+from rayner.counted import counted
 from rayner.errors import RaynerError, RecipeError
 from rayner.files.folders import replace_folder
 from rayner.files.publishing import Publication
@@ -182,7 +183,8 @@ def _train_epoch(loop: Loop) -> None:
         loop.epoch_state = _prepared(loop, epoch)
     plan = run.task.plan(run.examples.lengths, run.examples.groups, epoch, loop.epoch_state)
     if len(plan) * training.epochs != loop.state.steps:
-        what = f"epoch {epoch + 1} has {len(plan)} of {loop.state.steps} steps in {training.epochs} epochs"
+        epochs = counted(training.epochs, "epoch")
+        what = f"epoch {epoch + 1} has {len(plan)} of {loop.state.steps} steps in {epochs}"
         raise RaynerError(f"{run.recipe.task}: {what}; plans of all epochs must have equally many")
     times = training.evaluations_per_epoch
     pauses = {math.ceil(len(plan) * turn / times) for turn in range(1, times + 1)}

@@ -16,6 +16,7 @@ import torch
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import dump_recipe
 from rayner.config.without_effect import settings_without_effect
+from rayner.counted import counted
 from rayner.errors import RecipeError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
@@ -166,8 +167,8 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     examples = build_examples(task, "train", cache, launch.workers)
     dev, apart = (find_units(task, split, cache, launch.workers) for split in ("dev", "calibration"))
     if recipe.training.patience is not None and not dev:
-        what = "training.patience waits for scores on a development set, and there is none: %d epochs run"
-        log.warning(what, recipe.training.epochs)
+        what = "training.patience waits for scores on a development set, and there is none: the run takes %s"
+        log.warning(what, counted(recipe.training.epochs, "epoch"))
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if launch.workers == 0:
         run = Run(

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from rayner.config import TyperRecipe
+from rayner.counted import counted
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
@@ -66,7 +67,7 @@ class TypedMentions:
         counts = mapper(partial(_typed, documents.change, wanted), documents.found.units)
         typed = sum(counts, Counter[bool]())
         if not typed[True]:
-            what = f"{typed.total()} mentions, none with a type"
+            what = f"{counted(typed.total(), 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": typed[False]})
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rayner.counted import counted
 from rayner.data.mention_strings import MentionString
 from rayner.metrics.linking import fold, seen_among
 from rayner.metrics.nil import NIL, RIGHT, WRONG, NilCalibration, evidence, fit_nil
@@ -68,8 +69,8 @@ def calibrate(
     found = search(texts, vectors[unseen])
     right = [bool(of) and of[0].entity_id in ids for of, ids in zip(found, gold, strict=True)]
     if not any(right):
-        what = "NIL is not calibrated: no first candidate of %d held-out mentions is right"
-        log.warning(what, len(texts))
+        what = "NIL is not calibrated: no first candidate of %s is right"
+        log.warning(what, counted(len(texts), "held-out mention"))
         return None
     own = search(texts, vectors[unseen], gold)
     near = _near_misses(index, found, gold, search)
@@ -101,7 +102,7 @@ def _impossible(index: EntityIndex, linked: np.ndarray) -> str | None:
     if not len(linked):
         return "there are no mentions to fit on; name mentions.dev, or a mentions.dev_fraction"
     if not linked.any():
-        what = f"all {len(linked)} mentions to fit on are without an entity"
+        what = f"none with an entity among {counted(len(linked), 'mention')} to fit on"
         return f"{what}; name mentions.dev, or a mentions.dev_fraction"
     if len(index.entities) < 2:
         return "the index has one entity, and without it nothing is left to be wrong; add others"

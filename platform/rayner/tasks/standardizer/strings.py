@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.config.recipe_files import corpus_paths
+from rayner.counted import counted
 from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
@@ -94,7 +95,8 @@ def hold_out(
     strange = [m for m in mentions if fold(m.text) not in indexed]
     chosen = _distinct(m for m in strange if fraction_of(m.text.casefold()) < fraction)
     if not chosen:
-        what = f"none of {len(mentions)} mentions can be held out; {len(strange)} are no name and no alias"
+        given = counted(len(mentions), "mention")
+        what = f"none of {given} can be held out; neither name nor alias: {len(strange)}"
         hint = "leave mentions out of the knowledge base's files, raise it, or name files as mentions.dev"
         raise RecipeError("mentions.dev_fraction", what, hint)
     return chosen
@@ -127,8 +129,8 @@ def _knowledge_base(recipe: StandardizerRecipe) -> KnowledgeBase:
         raise KnowledgeBaseError(", ".join(settings.paths), what, "add others")
     if base.rejects:
         first = base.rejects[0]
-        what = "%d entities cannot be read; `rayner kb check` lists them; the first: %s: %s"
-        log.warning(what, len(base.rejects), first.where, first.what)
+        what = "cannot be read: %s (`rayner kb check` tells more); the first: %s: %s"
+        log.warning(what, counted(len(base.rejects), "entity", "entities"), first.where, first.what)
     return base
 
 
@@ -142,8 +144,8 @@ def _read(
     reading = read_mention_strings(found, settings.format, types, settings.abbreviations, sentences)
     if reading.rejects:
         first = reading.rejects[0]
-        what = "%s: %d rows cannot be read; the first: %s: %s"
-        log.warning(what, where, len(reading.rejects), first.where, first.what)
+        what = "%s: cannot be read: %s; the first: %s: %s"
+        log.warning(what, where, counted(len(reading.rejects), "row"), first.where, first.what)
     return reading.mentions
 
 
@@ -177,7 +179,7 @@ def _mentions(
             raise RecipeError(where, what, hint)
         log.warning("%s: %s", where, what)
     if nil:
-        log.info("%s: %d mentions are NIL, and name no entity", where, nil)
+        log.info("%s: %s of NIL, naming no entity", where, counted(nil, "mention"))
     return found
 
 
@@ -230,7 +232,7 @@ def _unshared(entities: Sequence[Entity]) -> list[Entity]:
         if names:
             kept.append(_named(entity, names[0], tuple(names[1:])))
     if dropped:
-        log.info("%d strings mean several entities, and are not learned from", dropped)
+        log.info("not learned from: %s of several entities", counted(dropped, "string"))
     return kept
 
 

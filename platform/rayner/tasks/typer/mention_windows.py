@@ -11,6 +11,7 @@ import numpy as np
 
 from rayner.config import WindowSettings
 from rayner.config.typer import MentionEncoding
+from rayner.counted import counted
 from rayner.data.schema import Document, Mention
 from rayner.data.windows import SubWords, locate, owner
 from rayner.errors import RecipeError
@@ -214,6 +215,7 @@ def rejects_of(
         elif not names:
             yield f"{place}: has no type"
         elif hidden[number]:
-            yield f"{place}: too long for a window, the {hidden[number]} sub-words of its middle are left out"
+            middle = counted(int(hidden[number]), "sub-word")
+            yield f"{place}: too long for a window, its middle is left out ({middle})"
         elif unknown := [name for name in names if name not in type_index]:
             yield f"{place}: the recipe has no type {', '.join(unknown)}"

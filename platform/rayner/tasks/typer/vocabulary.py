@@ -12,6 +12,7 @@ from pathlib import Path
 from rayner.config import TyperRecipe
 from rayner.config.documents import named
 from rayner.config.recipe_files import corpus_paths
+from rayner.counted import counted
 from rayner.data.fine_types import missing_parents
 from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
 from rayner.tasks.checkpoint_files import HINT
@@ -35,8 +36,8 @@ def vocabulary_of(recipe: TyperRecipe, counts: Counter[str]) -> dict[str, int]:
     names = listed_types(recipe) or sorted(n for n, count in counts.items() if count >= recipe.min_count)
     if missing := lacking(recipe, names):
         told = ", ".join(f"{above} of {below[0]}" for above, below in list(missing.items())[:3])
-        what = "%d types above others are no types themselves, and so in no answer: %s; add them to the types"
-        log.warning(what, len(missing), told)
+        what = "above other types, but no type itself and so in no answer: %s (%s); add what is missing"
+        log.warning(what, counted(len(missing), "name"), told)
     found = {name: counts[name] for name in names}
     if not any(found.values()):
         there = ", ".join(f"{name} ({count})" for name, count in counts.most_common(10)) or "none at all"
