@@ -70,6 +70,28 @@ def test_a_folder_in_the_place_of_a_file_is_told_what_file_to_name(run, trained,
     assert "name a configuration file of `rayner serve`" in refused(run, "serve", folder)
     assert "name a YAML list of types" in refused(run, "evaluate", best, corpus, "--types", folder)
     assert "name a recipe file" in refused(run, "train", folder)
+    contexts = ("corpus", "contexts", corpus, "--out", tmp_path / "rows")
+    assert "name a file of prompts" in refused(run, *contexts, "--prompts", folder)
+
+
+def test_a_finding_is_a_line_whatever_the_name_of_its_file(run, tmp_path):
+    (tmp_path / "a\nb.jsonl").write_text("x")
+    _, out, _ = run("corpus", "check", tmp_path)
+    assert f"{tmp_path}/a\\nb.jsonl:1: error: not JSON" in out
+
+
+def test_an_empty_path_is_not_the_working_folder(run, examples, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    corpus = examples / "test.jsonl"
+    for command in (
+        ("corpus", "check", ""),
+        ("corpus", "convert", corpus, "--out", ""),
+        ("train", examples / "recipe.yaml", "--out", ""),
+        ("annotate", tmp_path, corpus, "--out", ""),
+        ("report", " "),
+    ):
+        assert "empty path; name a" in refused(run, *command)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_quick_start_refuses_a_key_before_it_converts(run, tmp_path):

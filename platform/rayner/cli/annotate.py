@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types
+from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types, not_empty
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 
 MOST_FINE_TYPES = 10
@@ -18,11 +18,18 @@ def annotate(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT", help="Parquet, JSONL or text files, .gz or not; folders; URIs of either."
+            metavar="INPUT",
+            parser=not_empty,
+            help="Parquet, JSONL or text files, .gz or not; folders; URIs of either.",
         ),
     ],
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder, or its URI, for documents-*.parquet and rejects.")
+        str,
+        typer.Option(
+            metavar="DIR",
+            parser=not_empty,
+            help="The folder, or its URI, for documents-*.parquet and rejects.",
+        ),
     ],
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Write JSON lines too, with the texts, to _jsonl/.")

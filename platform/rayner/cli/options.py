@@ -14,9 +14,17 @@ import typer
 from rayner.files.uris import uri_of
 
 
+def not_empty(text: str) -> str:
+    """A path or a URI; an empty one, as of a variable of the shell that is not set, would be the working
+    directory."""
+    if not text.strip():
+        raise typer.BadParameter("an empty path; name a file or a folder.")
+    return text
+
+
 def given_path(text: str) -> Path:
     """A file or folder that is there, or a URI: whether anything lies there is seen when it is read."""
-    path = Path(text)
+    path = Path(not_empty(text))
     if uri_of(text) is None and not path.exists():
         raise typer.BadParameter(f"Path {text!r} does not exist.")
     return path
@@ -33,7 +41,7 @@ def given_file(text: str) -> Path:
 def given_output(text: str) -> Path:
     """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
     uri_of(text)
-    return Path(text)
+    return Path(not_empty(text))
 
 
 def share(text: str) -> float:

@@ -141,7 +141,7 @@ def numbers_table(metrics: Mapping[str, Any], title: str) -> Group:
 def finding_line(finding: Mapping[str, Any]) -> Text:
     """What is wrong where, and what to do about it, as compilers write it."""
     severity, hint = finding["severity"], finding["hint"]
-    line = Text(visible(f"{finding['where']}: ")).append(severity, _SEVERITIES[severity])
+    line = Text(visible(f"{finding['where']}: ", True)).append(severity, _SEVERITIES[severity])
     return line.append(visible(f": {finding['what']}" + (f"; {hint}" if hint else "")))
 
 

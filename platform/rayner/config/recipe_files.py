@@ -144,13 +144,16 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
         raise explain(error, TypeSettings, str(path)) from None
 
 
-def read_settings(path: Path, model: type[S]) -> S:
+def read_settings(path: Path, model: type[S], what: str) -> S:
     """The settings in a YAML file.
+
+    Args:
+        what: as of `read_yaml`.
 
     Raises:
         RecipeError: the file, the key that is wrong and the nearest known one.
     """
-    values = read_yaml(path)
+    values = read_yaml(path, what)
     if not isinstance(values, dict):
         raise RecipeError(
             str(path), "not a mapping of keys to values", f"write `{next(iter(model.model_fields))}:`"

@@ -101,11 +101,19 @@ def test_a_space_says_what_it_is_for(file: Path) -> None:
         ("{file}:unordered", r"training\.epochs: a set in place of a list"),
         ("{file}.py", "no such file"),
         ("no.such.module", "no such file or module"),
+        ("", "SPACE: no file and no module is named"),
+        (":space", "SPACE: no file and no module is named"),
     ],
 )
 def test_what_is_no_space_is_named(file: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_space(text.format(file=file))
+
+
+def test_a_file_that_is_not_python_is_no_space(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text("training.epochs: [1, 2]")
+    with pytest.raises(InputError, match=r"space\.yaml: is no Python file"):
+        load_space(str(tmp_path / "space.yaml"))
 
 
 def test_a_space_that_cannot_be_executed_says_why(tmp_path: Path) -> None:

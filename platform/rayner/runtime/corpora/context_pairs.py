@@ -239,7 +239,7 @@ def _kept(texts: Iterable[str], leave_out: Sequence[Path]) -> list[bool]:
 def _prompts(path: Path | None) -> tuple[Sequence[ContextKind], dict[str, str]]:
     if path is None:
         return KINDS, dict(THINGS)
-    settings = read_settings(path, PromptSettings)
+    settings = read_settings(path, PromptSettings, "a file of prompts")
     return kinds_from(settings), {**THINGS, **settings.things}
 
 

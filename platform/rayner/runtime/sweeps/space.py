@@ -214,6 +214,9 @@ def _in_words(domain: Any) -> str:
 def _module(place: str) -> ModuleType:
     path = Path(place)
     if path.suffix != ".py":
+        if not place or path.is_file():
+            what = "is no Python file" if place else "no file and no module is named"
+            raise InputError(place or "SPACE", what, "name it as FILE.py or module:function")
         try:
             return importlib.import_module(place)
         except ModuleNotFoundError as error:
