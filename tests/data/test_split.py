@@ -109,4 +109,7 @@ def test_errors() -> None:
         split(_documents(9), {"train": 0.5, "dev": 0.4})
     with pytest.raises(CorpusError, match="would be empty"):
         split(_documents(1))
+    with pytest.raises(CorpusError, match=r"empty \((\d+: \d+, ){10}\.\.\.\); give") as caught:
+        split(_documents(9), {str(fold): 1 / 1000 for fold in range(1000)})
+    assert len(str(caught.value)) < 300
     assert list(split(_documents(5), {"train": 1.0, "dev": 0.0})) == ["train", "dev"]

@@ -23,6 +23,7 @@ KEY_SCHEMA = pa.schema([("document_id", pa.large_string()), ("place", pa.float64
 is null where a group or an empty text leaves nothing to it."""
 
 _PLACES = 1 << 20
+_MOST_SHOWN = 10
 
 
 def hash_of_text(document: Document) -> bytes:
@@ -67,7 +68,8 @@ def splits_of(keys: pa.Table, fractions: Mapping[str, float], where: str = "frac
     counts = dict(zip(fractions, np.bincount(found, minlength=len(fractions)).tolist(), strict=True))
     for name, count in counts.items():
         if not count and fractions[name] > 0:
-            sizes = ", ".join(f"{key}: {value}" for key, value in counts.items())
+            sizes = ", ".join(f"{key}: {value}" for key, value in list(counts.items())[:_MOST_SHOWN])
+            sizes += ", ..." if len(counts) > _MOST_SHOWN else ""
             hint = "give it a larger fraction, or more documents or groups"
             raise CorpusError(where, f"the split {name!r} would be empty ({sizes})", hint)
     return found
