@@ -160,6 +160,8 @@ def test_contexts_of_templates(run, examples, tmp_path):
         (["--method", "bm25"], "--method: "),
         (["--minimum-gain", "0.1"], "--minimum-gain: "),
         (["--timeout", "9"], "--timeout: is for an --endpoint; name one"),
+        (["--timeout", "-1", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
+        (["--timeout", "nan", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
         (["--key-variable", "KEY", "--vllm", "m"], "--key-variable: is for an --endpoint; name one"),
         (["--tries", "3"], "--tries: is for an --endpoint or --vllm"),
         (["--temperature", "1", "--checkpoint", "."], "--temperature: is for an --endpoint or --vllm"),

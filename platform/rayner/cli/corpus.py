@@ -155,7 +155,7 @@ def contexts(
         str, typer.Option(metavar="NAME", help="The environment variable with the endpoint's key.")
     ] = "OPENAI_API_KEY",
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at a time.")] = 4,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time that a request may take.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Limit of a request.")] = 60.0,
     tries: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
     ] = 3,

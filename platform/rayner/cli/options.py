@@ -17,7 +17,7 @@ from rayner.files.uris import uri_of
 def not_empty(text: str) -> str:
     """A path or a URI; an empty one, as of a variable of the shell that is not set, would be the working
     directory."""
-    if not text.strip():
+    if not str(text).strip():  # a default value is a path already
         raise typer.BadParameter("an empty path; name a file or a folder.")
     return text
 
