@@ -80,6 +80,17 @@ def test_a_finding_is_a_line_whatever_the_name_of_its_file(run, tmp_path):
     assert f"{tmp_path}/a\\nb.jsonl:1: error: not JSON" in out
 
 
+@pytest.mark.parametrize("uri", ["http://host/out", "file:///out"])
+def test_an_output_at_what_cannot_be_written_to_is_no_folder_of_that_name(
+    run, examples, tmp_path, monkeypatch, uri
+):
+    monkeypatch.chdir(tmp_path)
+    scheme = uri.partition(":")[0]
+    err = refused(run, "corpus", "convert", examples / "test.jsonl", "--out", uri)
+    assert f"{scheme}:// cannot be written to; name a folder" in err
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_empty_path_is_not_the_working_folder(run, examples, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     corpus = examples / "test.jsonl"

@@ -40,8 +40,10 @@ def given_file(text: str) -> Path:
 
 def given_output(text: str) -> Path:
     """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
-    uri_of(text)
-    return Path(not_empty(text))
+    scheme, is_uri, _ = str(not_empty(text)).partition("://")
+    if is_uri and uri_of(text) is None:
+        raise typer.BadParameter(f"{scheme}:// cannot be written to; name a folder, or s3://BUCKET/FOLDER.")
+    return Path(text)
 
 
 def share(text: str) -> float:
