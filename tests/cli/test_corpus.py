@@ -162,6 +162,7 @@ def test_contexts_of_templates(run, examples, tmp_path):
         (["--timeout", "9"], "--timeout: is for an --endpoint; name one"),
         (["--timeout", "-1", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
         (["--timeout", "nan", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
+        (["--temperature", "inf", "--endpoint", "https://host/v1", "--model", "m"], "for '--temperature'"),
         (["--key-variable", "KEY", "--vllm", "m"], "--key-variable: is for an --endpoint; name one"),
         (["--tries", "3"], "--tries: is for an --endpoint or --vllm"),
         (["--temperature", "1", "--checkpoint", "."], "--temperature: is for an --endpoint or --vllm"),

@@ -159,7 +159,7 @@ def contexts(
     tries: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
     ] = 3,
-    temperature: Annotated[float, typer.Option(min=0.0, metavar="X", help="Of the model.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, metavar="X", help="Of the model.")] = 1.0,
     prompts: Annotated[
         Path | None,
         typer.Option(metavar="FILE", parser=given_path, help="YAML: prompts and templates for a label set."),

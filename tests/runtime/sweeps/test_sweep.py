@@ -227,8 +227,13 @@ def test_what_trials_share_is_made_on_all_cpus(
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:
     (tmp_path / "file").write_text("")
     space = space_of(tmp_path, RATES)
-    for out in (tmp_path / "file/sweep", Path("/proc/sweep")):
-        with pytest.raises(InputError, match="cannot be written"):
+    refused = {
+        tmp_path / "file": "is a file; name a folder",
+        tmp_path / "file/sweep": f"lies below {tmp_path / 'file'}, which is a file",
+        Path("/proc/sweep"): "cannot be written",
+    }
+    for out, what in refused.items():
+        with pytest.raises(InputError, match=what):
             sweep(space, recipe, out, settings(recipe))
     with pytest.raises(InputError, match="has no conditional writes"):
         sweep(space, recipe, Path("memory://bucket/sweep"), settings(recipe))

@@ -16,7 +16,7 @@ from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import check_no_training
+from rayner.runtime.run_folder import check_no_training, check_out
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
@@ -90,6 +90,7 @@ def make_writable(out: Path) -> None:
     Raises:
         InputError: it is no folder, or cannot be written.
     """
+    check_out(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".probe-{uuid.uuid4().hex}"
