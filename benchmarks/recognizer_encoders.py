@@ -171,8 +171,11 @@ def main() -> None:
         score(of, encoder_of(encoder, corpus, of, runs, cut), seed, _out(corpus, encoder, seed, runs))
     table = rows(list(learned), options.seeds, runs)
     shown = measured(table, dict.fromkeys((*METRICS, "gain"), "%"), n=lambda row: row["seeds"])
-    outs = {_out(corpus, encoder, seed, runs): f"{corpus}, {encoder}" for seed, corpus, encoder in planned}
-    left = dict.fromkeys(name for out, name in outs.items() if not (out / SCORED).exists())
+    outs = {
+        _out(corpus, encoder, seed, runs): f"{corpus}, {encoder}, seed {seed}"
+        for seed, corpus, encoder in planned
+    }
+    left = [name for out, name in outs.items() if not (out / SCORED).exists()]
     encoders = [runs / name.replace(" ", "_") for name in PRETRAINING]
     record(
         "recognizer_encoders",
@@ -182,18 +185,21 @@ def main() -> None:
         section="Pre-training",
         task="recognizer",
         conditions=" ".join(
-            [
-                " ".join(str(__doc__).split("\n\n")[3].split()),
-                f"Books that are learned from: {len(learned['LitBank'].learned)}.",
-                *(
-                    f"Epochs on {corpus}: {of.epochs} of {load_recipe(of.recipe).training.epochs}."
-                    for corpus, of in learned.items()
-                ),
-                f"The pre-trainings on chains were cut: {', '.join(options.cut)}." if options.cut else "",
-                f"The Gaussian one has {GAUSSIAN['epochs']} epochs. One seed of each pre-training.",
-                f"Not finished, and so not here: {'; '.join(left)}." if left else "",
-            ]
-        ).strip(),
+            filter(
+                None,
+                [
+                    " ".join(str(__doc__).split("\n\n")[3].split()),
+                    f"Books that are learned from: {len(learned['LitBank'].learned)}.",
+                    *(
+                        f"Epochs on {corpus}: {of.epochs} of {load_recipe(of.recipe).training.epochs}."
+                        for corpus, of in learned.items()
+                    ),
+                    f"The pre-trainings on chains were cut: {', '.join(options.cut)}." if options.cut else "",
+                    f"The Gaussian one has {GAUSSIAN['epochs']} epochs. One seed of each pre-training.",
+                    f"Not finished, and so not here: {'; '.join(left)}." if left else "",
+                ],
+            )
+        ),
         seeds=tuple(options.seeds),
         uncertainty="Intervals are of 95 %, over documents, those of gain paired; ± is over seeds.",
         rows=shown,

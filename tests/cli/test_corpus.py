@@ -161,6 +161,7 @@ def test_contexts_of_templates(run, examples, tmp_path):
         (["--minimum-gain", "0.1"], "--minimum-gain: "),
         (["--timeout", "9"], "--timeout: is for an --endpoint; name one"),
         (["--timeout", "-1", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
+        (["--timeout", "inf", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
         (["--timeout", "nan", "--endpoint", "https://host/v1", "--model", "m"], "for '--timeout'"),
         (["--temperature", "inf", "--endpoint", "https://host/v1", "--model", "m"], "for '--temperature'"),
         (["--key-variable", "KEY", "--vllm", "m"], "--key-variable: is for an --endpoint; name one"),

@@ -87,7 +87,7 @@ def test_an_output_at_what_cannot_be_written_to_is_no_folder_of_that_name(
     monkeypatch.chdir(tmp_path)
     scheme = uri.partition(":")[0]
     err = refused(run, "corpus", "convert", examples / "test.jsonl", "--out", uri)
-    assert f"{scheme}:// cannot be written to; name a folder" in err
+    assert f"{scheme}:// cannot be written to; name a local path" in err
     assert not list(tmp_path.iterdir())
 
 

@@ -137,6 +137,8 @@ def test_high_precision_counts_no_answer_below_accuracy():
     calibrated = replace(calibrated, sample=Sample(odds, odds, outcome, (1 / 40,) * 40))
     assert calibrated.threshold("high_precision", 0.5) == 1.5
     assert calibrated.threshold("high_precision", 0.9) == calibrated.threshold("accuracy", 0.9) > 2
+    right = replace(calibrated, sample=Sample((-3.0, 0.5), (-3.0, 0.5), (WRONG, RIGHT), (0.5, 0.5)))
+    assert right.threshold("high_precision", 0.1) == right.threshold("accuracy", 0.1) < -2
 
 
 def test_without_nil_mentions_nothing_is_nil_and_with_nothing_else_all_is():

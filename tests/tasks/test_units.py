@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rayner.config import CorpusSettings
+from rayner.counted import counted
 from rayner.data import scans
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import files
@@ -130,7 +131,8 @@ def test_what_cannot_be_read_is_told_as_ever(
                 read(settings_, "train")
             messages.append(message_of(caplog))
     assert messages[:2] == [[m] for (m,) in messages[:2]]
-    assert f"{len(set(second) & set('ef'))} documents" in messages[0][0]
+    lost = counted(len(set(second) & set("ef")), "document or mention", "documents or mentions")
+    assert f": {lost} (" in messages[0][0]
     assert messages[3] == messages[1]
     assert "the first: 1.jsonl:" in messages[3][0]
     assert messages[2][0].replace(f"{tmp_path}/", "") == messages[0][0].replace(f"{tmp_path}/", "")

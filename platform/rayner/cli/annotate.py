@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import Checkpoint, Json, Overlap, Precision, Redo, Shift, Support, Types, not_empty
+from rayner.cli.options import (
+    Checkpoint,
+    Json,
+    Overlap,
+    Precision,
+    Redo,
+    Shift,
+    Support,
+    Types,
+    given_place,
+    not_empty,
+)
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 
 MOST_FINE_TYPES = 10
@@ -27,7 +38,7 @@ def annotate(
         str,
         typer.Option(
             metavar="DIR",
-            parser=not_empty,
+            parser=given_place,
             help="The folder, or its URI, for documents-*.parquet and rejects.",
         ),
     ],

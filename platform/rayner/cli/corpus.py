@@ -155,11 +155,11 @@ def contexts(
         str, typer.Option(metavar="NAME", help="The environment variable with the endpoint's key.")
     ] = "OPENAI_API_KEY",
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at a time.")] = 4,
-    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Limit of a request.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0.1, max=1e5, metavar="SECONDS", help="Of a request.")] = 60.0,
     tries: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
     ] = 3,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, metavar="X", help="Of the model.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.0, max=100.0, metavar="X", help="Of the model.")] = 1.0,
     prompts: Annotated[
         Path | None,
         typer.Option(metavar="FILE", parser=given_path, help="YAML: prompts and templates for a label set."),
@@ -257,7 +257,7 @@ def contexts(
     def show(result: dict[str, Any]) -> None:
         if result.get("texts"):
             texts = counted(result["texts"], "text")
-            print(f"{texts} would leave for {result['host']}; give --send to do so")
+            print(f"{texts} would leave for {result['host']}; with --send they do")
         following = [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
         print_summary(result if result.get("texts") else _with_place(result, out), following)
 

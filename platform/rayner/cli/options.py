@@ -42,8 +42,20 @@ def given_output(text: str) -> Path:
     """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
     scheme, is_uri, _ = str(not_empty(text)).partition("://")
     if is_uri and uri_of(text) is None:
-        raise typer.BadParameter(f"{scheme}:// cannot be written to; name a folder, or s3://BUCKET/FOLDER.")
+        raise _unwritable(scheme)
     return Path(text)
+
+
+def given_place(text: str) -> str:
+    """Where to write: a folder, or a URI of any file system that can be written to."""
+    scheme = not_empty(text).partition("://")[0].lower()
+    if scheme in ("http", "https"):
+        raise _unwritable(scheme)
+    return text
+
+
+def _unwritable(scheme: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{scheme}:// cannot be written to; name a local path, or s3://BUCKET/PATH.")
 
 
 def share(text: str) -> float:

@@ -66,8 +66,8 @@ class ContrastSettings(Settings):
     span_weight: Annotated[float, Field(ge=0)] = 0.6
     """Weight of whole mentions."""
     beta: Fraction = 0.5
-    """Weight of mentions against thresholds: 1 has mentions alone, and needs `threshold_in_denominator`, or
-    thresholds that are tuned or moved afterwards."""
+    """Weight of mentions against thresholds: 1 has mentions alone, and needs `threshold_in_denominator`, or a
+    threshold that is tuned."""
     negatives: Literal["band", "all"] = "band"
     """Spans that a mention is compared with: those up to `max_span_width`, or all of the window (as
     published; slower)."""
@@ -267,11 +267,11 @@ class RecognizerRecipe(DocumentRecipe):
     @model_validator(mode="after")
     def _thresholds_are_learned_or_fitted(self) -> RecognizerRecipe:
         # Added types begin with the thresholds of their checkpoint.
-        is_had = self.model.threshold == "tuned" or self.calibration.thresholds or self.added is not None
+        is_had = self.model.threshold == "tuned" or self.added is not None
         if self.loss.beta == 1 and not self.loss.threshold_in_denominator and not is_had:
             raise ValueError(
                 "loss.beta 1 with loss.threshold_in_denominator false trains no threshold, so that what is "
-                "found would be chance: lower loss.beta, or set model.threshold tuned"
+                "found is chance: lower loss.beta, or set model.threshold tuned, and train anew"
             )
         return self
 

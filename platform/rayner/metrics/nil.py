@@ -148,8 +148,8 @@ class NilCalibration:
         if not len(precision):
             return most_accurate
         precise = np.flatnonzero(precision >= PRECISION)
-        cut = cuts[above + (precise[0] if len(precise) else np.argmax(precision))]
-        return float(max(most_accurate, cut))
+        chosen = precise[0] if len(precise) else np.argmax(precision)
+        return float(cuts[above + chosen] if chosen else most_accurate)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""

@@ -170,7 +170,8 @@ def document_units(
         of_dev = _keys(_scanned(corpus, corpus.dev, change_of(corpus, "dev"), mapper, folder)[1])
         held_out = rows & np.isin(keys["place"].to_numpy(), of_dev["place"].to_numpy())
         if count := np.count_nonzero(held_out):
-            log.info("%d of %d documents are of dev: not learned from", count, np.count_nonzero(rows))
+            read = counted(int(np.count_nonzero(rows)), "document")
+            log.info("not learned from, as dev has them: %d of %s", count, read)
         rows = rows & ~held_out
     stories = keys["place"].filter(pa.array(rows & keys["chained"].to_numpy()))
     units, mentions, fine_types = [], Counter[str](), Counter[str]()

@@ -34,3 +34,10 @@ def test_fine_types_are_counted_without_those_of_duplicates(tmp_path: Path) -> N
         found = [mention for row in pq.read_table(out).to_pylist() for mention in row["mentions"]]
         assert counts["types"] == {"mention": len(rows)}
         assert counts["fine_types"] == Counter(fine["name"] for one in found for fine in one["types"]) != {}
+    # As an output of before they were counted.
+    (manifest := out / "_annotation.json").write_text(
+        json.dumps({k: v for k, v in json.loads(manifest.read_text()).items() if k != "fine_types"})
+    )
+    (given / "c.jsonl").write_text(json.dumps(bo | {"document_id": "c"}))
+    counts = annotate(folder, [given], out, workers=0)
+    assert (counts["types"], "fine_types" in counts) == ({"mention": 3}, False)

@@ -225,7 +225,7 @@ def test_ids_of_gold_are_understood_as_in_training(run: Path, tmp_path: Path, ca
     gold.write_text("".join(json.dumps({"mention": m, "entity_id": i}) + "\n" for m, i in rows))
     metrics = evaluate(run / "run" / "best", gold, options={"index": tmp_path / "index"})
     assert (metrics["top1"], metrics["linkable"], metrics["unknown"]) == (0.75, 4, 1)
-    assert "1 of 4 mentions have ids that the index lacks" in caplog.text
+    assert "the index lacks the ids of 1 of 4 mentions" in caplog.text
     assert "'nginx' is of GO:D9" in caplog.text
 
 

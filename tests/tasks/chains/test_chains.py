@@ -290,8 +290,9 @@ def test_its_encoder_starts_a_tagger_and_it_answers_nobody(tmp_path: Path) -> No
 
 
 def test_a_new_head_is_told_once_though_a_training_builds_its_model_twice(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rayner.data.warned_once._said", set())
     made = task(tmp_path, encoder="random:24x1")
     with caplog.at_level("INFO", "rayner"):
         made.build()

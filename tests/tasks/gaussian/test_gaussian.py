@@ -178,7 +178,7 @@ def test_a_dev_in_which_nothing_can_be_found_is_told_once(caplog: pytest.LogCapt
         assert not any(document.mentions for document in predict(predictor, of_novel))
         (told,) = caplog.messages
         assert told.startswith("the development part is of one document or group, 'a novel'")
-        assert told.endswith("add documents of another to corpus.dev, or leave dev out")
+        assert told.endswith("add another group to corpus.dev, or leave dev out")
         caplog.clear()
         task.fit(model, [*corpus()[:1], *of_novel])
         (told,) = caplog.messages

@@ -184,7 +184,7 @@ def test_another_id_of_an_entity_that_was_not_read_means_nothing(tmp_path: Path)
         (["one.jsonl"], None, KnowledgeBaseError, "1 entity: there is nothing to tell it from"),
         (["nameless.jsonl"], None, KnowledgeBaseError, "empty name"),
         (["empty.jsonl"], None, KnowledgeBaseError, "an empty file"),
-        (None, {"train": ["other.jsonl"]}, RecipeError, r"1 of 1 mentions have ids .* 'x' is of 99"),
+        (None, {"train": ["other.jsonl"]}, RecipeError, r"lacks the ids of 1 of 1 mention: 'x' is of 99"),
         (None, {"train": ["text.jsonl"]}, CorpusError, r"text\.jsonl"),
         (None, {"train": ["names.jsonl"], "dev_fraction": 0.5}, RecipeError, "of 1 mention can be held out"),
     ],

@@ -355,7 +355,7 @@ def test_types_come_from_the_corpus_a_file_or_the_recipe(
     assert list(vocabulary(**listed)) == ["b", "/x/y/z", "/x/y2"]
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(
-        "above other types, but no type itself and so in no answer: 2 names (/x/y of /x/y/z"
+        "not among the types, though above some of them, and so in no answer: 2 names (/x/y of /x/y/z"
     )
     assert "/x of /x/y/z" in line
     assert vocabulary(**listed, decoding={"hierarchy": "none"})

@@ -26,7 +26,8 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
         shards: of the whole input, also those that an annotation before files were added has read.
 
     Returns:
-        `documents, rejected, duplicates, mentions, linked, types, fine_types, windows, words, first_reject`.
+        `documents, rejected, duplicates, mentions, linked, types, fine_types, windows, words, first_reject`;
+        `fine_types` not where a part was annotated before they were counted.
 
     Raises:
         RaynerError: documents are missing or too many, which no input can cause.
@@ -39,10 +40,12 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
     counts = Counter({key: before.get(key, 0) for key in _COUNTS})
     types: Counter[str] = Counter(before.get("types", {}))
     fine_types: Counter[str] = Counter(before.get("fine_types", {}))
+    are_counted = not before or "fine_types" in before
     with output.place.below(REJECTS).writing() as stream:
         first = _copy_rejects(output, before, stream)
         for name, known in zip(blocks, output.sidecars(blocks), strict=True):
             twice = output.read_json(decision(output, name)) if name in decided else {}
+            are_counted = are_counted and "fine_types" in known
             for source, sign in ((known, 1), (twice, -1)):
                 types.update({k: sign * v for k, v in source.get("mentions", {}).items()})
                 fine_types.update({k: sign * v for k, v in source.get("fine_types", {}).items()})
@@ -63,7 +66,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
         "mentions": (+types).total(),
         "linked": counts["linked"],
         "types": dict((+types).most_common()),
-        "fine_types": dict((+fine_types).most_common()),
+        **({"fine_types": dict((+fine_types).most_common())} if are_counted else {}),
         "windows": counts["windows"],
         "words": counts["words"],
         "first_reject": first,

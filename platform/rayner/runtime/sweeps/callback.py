@@ -295,10 +295,11 @@ def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
     )
     total = f"/{trials}" if trials else ""
     first = plan.settings.objectives[0].metric
+    epochs = f"{shown.get('epochs', 0):g} epoch{'' if shown.get('epochs') == 1 else 's'}"
     spread = "" if trial.spread is None else f" (deviation {shown_score(first, trial.spread)})"
     end = f"{trial.state}: {trial.error}" if trial.error else trial.state
     return (
-        f"trial {trial.number}{total}  {trial.name}  {scores}{spread}  {shown.get('epochs', 0):g} epochs  "
+        f"trial {trial.number}{total}  {trial.name}  {scores}{spread}  {epochs}  "
         f"{shown.get(SECONDS, 0):.0f} s  {end}"
     )
 

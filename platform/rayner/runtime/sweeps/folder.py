@@ -90,8 +90,8 @@ def make_writable(out: Path) -> None:
     Raises:
         InputError: it is no folder, or cannot be written.
     """
-    check_out(out)
     try:
+        check_out(out)
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".probe-{uuid.uuid4().hex}"
         probe.touch()

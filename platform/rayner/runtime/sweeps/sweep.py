@@ -212,7 +212,7 @@ def _run(
     if left <= 0:
         return
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
-        log.info("over before: %s; %s", counted(total, "trial"), what_is_next(settings))
+        log.info("nothing is left to run of %s; %s", counted(total, "trial"), what_is_next(settings))
         return
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):

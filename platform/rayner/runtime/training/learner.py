@@ -164,7 +164,7 @@ class Meter:
 def _factors(learner: Learner, step: Step, progress: Progress) -> dict[str, Tensor]:
     """One over what the sum of each part is divided by; 1 where there is nothing to divide by.
 
-    The sum is 0 there, but that of a teacher, which says something of spans where no mention is annotated.
+    The sum is 0 there, except a teacher's, which says something of spans where no mention is annotated.
     """
     names = list(learner.task.weights)
     if learner.divisors is not None:

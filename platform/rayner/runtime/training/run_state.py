@@ -150,7 +150,9 @@ def check_examples(out: Path, train_state: TrainState, key: str) -> None:
         RecipeError: the corpus has changed since.
     """
     if train_state.examples not in (key, key.partition(_AND)[0]):
-        raise RecipeError(str(out), "holds a run on another state of the corpus", _HINT)
+        raise RecipeError(
+            str(out), "holds a run on another state of the corpus, or of another version of rayner", _HINT
+        )
 
 
 def load_state(out: Path, learner: Learner) -> None:

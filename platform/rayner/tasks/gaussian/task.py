@@ -173,13 +173,16 @@ class GaussianTask(TagTask[GaussianRecipe]):
         name = next(story for story, number in stories.items() if number == group)
         if len(stories) == 1:
             is_drawn = self.recipe.corpus.dev_fraction > 0
-            more = "raise corpus.dev_fraction" if is_drawn else "add documents of another to corpus.dev"
+            more = "raise corpus.dev_fraction" if is_drawn else "add another group to corpus.dev"
             what = f"the development part is of one document or group, {name!r}, whose words are no "
-            what += "neighbours of each other: nothing is found in it, and best/ is the first; "
-            what += f"{more}, or leave dev out"
+            what += "neighbours of each other: nothing is found in it, and best/ stays that of the first "
+            what += f"evaluation; {more}, or leave dev out"
         else:
+            assert self.support is not None
+            is_cut = len(self.support.labels) >= self.recipe.support_words
+            more = f"raise support_words above {self.recipe.support_words}"
             what = f"all neighbours are of one document or group of the development part, {name!r}, in which "
-            what += f"nothing is then found; raise support_words above {self.recipe.support_words}"
+            what += f"nothing is then found; {more if is_cut else 'no other has a word whose label is known'}"
         warn_once(log, what)
 
     def _few_shot(self, model: nn.Module, path: Path) -> Neighbours:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from rayner.config import StandardizerRecipe
 from rayner.config.recipe_files import corpus_paths
 from rayner.config.standardizer import ColumnSettings
+from rayner.counted import counted
 from rayner.data.knowledge_bases import Columns
 from rayner.data.knowledge_bases.fields import FLAGS
 from rayner.data.mention_readers import read_mention_strings
@@ -201,8 +202,14 @@ def _known(mentions: Sequence[MentionString], standardizer: Standardizer) -> tup
         if ids and not any(map(standardizer.entity_of, ids)):
             unknown.append(found[-1])
     if unknown:
-        what = "%d of %d mentions have ids that the index lacks, and count as not found: %r is of %s"
-        log.warning(what, len(unknown), len(found), unknown[0].text, "|".join(unknown[0].entity_ids))
+        what = "the index lacks the ids of %d of %s, and none of them can be found: %r is of %s"
+        log.warning(
+            what,
+            len(unknown),
+            counted(len(found), "mention"),
+            unknown[0].text,
+            "|".join(unknown[0].entity_ids),
+        )
     return found, len(unknown)
 
 

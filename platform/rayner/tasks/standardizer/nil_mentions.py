@@ -61,8 +61,12 @@ def calibrate(
         log.warning("NIL is not calibrated: %s", reason)
         return None
     if not unseen.any():
-        what = "NIL is calibrated on names of the index, since all %d mentions to fit on are some: %s"
-        log.warning(what, linked.sum(), "other strings will seem too improbable; name others as mentions.dev")
+        what = "NIL is calibrated on names of the index, since it has those of all %s to fit on: %s"
+        log.warning(
+            what,
+            counted(int(linked.sum()), "mention"),
+            "other strings will seem too improbable; name others as mentions.dev",
+        )
         unseen = linked
     texts, gold = _columns(mentions, unseen)
     strangers, _ = _columns(mentions, ~linked)

@@ -173,13 +173,14 @@ def _mentions(
             nil += 1
     if unknown:
         example = f"{unknown[0].text!r} is of {'|'.join(unknown[0].entity_ids)}"
-        what = f"{len(unknown)} of {len(given)} mentions have ids that the knowledge base lacks: {example}"
+        mentions = counted(len(given), "mention")
+        what = f"the knowledge base lacks the ids of {len(unknown)} of {mentions}: {example}"
         if not found:
             hint = "name the knowledge base that their ids are of"
             raise RecipeError(where, what, hint)
         log.warning("%s: %s", where, what)
     if nil:
-        log.info("%s: %s of NIL, naming no entity", where, counted(nil, "mention"))
+        log.info("%s: %s without an entity (NIL)", where, counted(nil, "mention"))
     return found
 
 

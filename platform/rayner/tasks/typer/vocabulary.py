@@ -36,7 +36,7 @@ def vocabulary_of(recipe: TyperRecipe, counts: Counter[str]) -> dict[str, int]:
     names = listed_types(recipe) or sorted(n for n, count in counts.items() if count >= recipe.min_count)
     if missing := lacking(recipe, names):
         told = ", ".join(f"{above} of {below[0]}" for above, below in list(missing.items())[:3])
-        what = "above other types, but no type itself and so in no answer: %s (%s); add what is missing"
+        what = "not among the types, though above some of them, and so in no answer: %s (%s); add them"
         log.warning(what, counted(len(missing), "name"), told)
     found = {name: counts[name] for name in names}
     if not any(found.values()):
