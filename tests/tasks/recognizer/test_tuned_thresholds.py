@@ -144,11 +144,11 @@ def test_what_was_not_annotated_tunes_nothing() -> None:
 
 def test_thresholds_that_nothing_trains_or_fits_are_refused() -> None:
     loss = {"beta": 1, "threshold_in_denominator": False}
-    for threshold in ("dynamic", "learned"):
+    moved = {"fraction": 0.1, "thresholds": True}
+    for values in ({"model": {"threshold": "learned"}}, {"calibration": moved}, {}):
         with pytest.raises(RecipeError, match=r"loss\.beta 1 with .* trains no threshold") as caught:
-            recognizer(model={"threshold": threshold}, loss=loss)
+            recognizer(loss=loss, **values)
         assert "\n" not in str(caught.value)
     recognizer(loss={"beta": 1})
     recognizer(model={"threshold": "tuned"}, loss=loss)
-    recognizer(calibration={"fraction": 0.1, "thresholds": True}, loss=loss)
     recognizer(added={"checkpoint": "c", "version": "v", "types": ["LOC"]}, loss=loss)
