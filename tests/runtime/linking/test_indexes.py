@@ -91,7 +91,7 @@ def test_mentions_are_indexed_as_aliases(trained: Path, base: Path, tmp_path: Pa
     (answer,) = load(trained, index=tmp_path / "index").predict(["wheezing disease"])
     assert (answer.candidates[0].entity_id, answer.candidates[0].matched) == ("C2", "wheezing disease")
     others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
-    with pytest.raises(InputError, match="--mentions: 1 of 1 mentions have ids that"):
+    with pytest.raises(InputError, match="--mentions: the knowledge base lacks the ids of 1 of 1 mention"):
         build(trained, [base], tmp_path / "other", mentions=[others])
     assert not (tmp_path / "other").exists()
 
