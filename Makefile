@@ -21,7 +21,8 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --no-compile -c constraints.txt torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(BIN)/python -m pip install --no-compile -c constraints.txt -e ".[$(EXTRAS)]"
+	@# An older pip builds seqeval in the virtual environment itself, beside a setuptools too old for that.
+	$(BIN)/python -m pip install --no-compile --use-pep517 -c constraints.txt -e ".[$(EXTRAS)]"
 	@# On all cores: pip compiles on one. What fails is for other versions of Python.
 	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(BIN)/../lib || true
 	touch $@

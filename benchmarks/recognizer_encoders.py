@@ -40,6 +40,7 @@ from rayner.tasks.registry import load_recipe, task_of
 
 GAUSSIAN = {"epochs": 3, "tokens_per_step": 1024, "learning_rate": 2e-4}
 """The training of the Gaussian pre-training, as in `benchmarks.gaussian_results`."""
+CORPORA = ("LitBank", "NCBI")
 ENCODERS = ("untrained", *PRETRAINING, "Gaussian")
 METRICS = ("f1", "precision", "recall")
 SCORED = "counts.json"
@@ -153,6 +154,8 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/recognizer_encoders"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--only", nargs="+", choices=CORPORA, default=CORPORA, help="train on these alone")
+    parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=ENCODERS, help="from these alone")
     parser.add_argument("--books", type=int, default=100, help="to learn from, the first by name")
     parser.add_argument("--epochs", nargs=2, type=int, default=[10, 6], help="of LitBank and of NCBI")
     parser.add_argument("--cut", nargs="+", default=[], metavar="KEY=VALUE", help="set for both of chains")
@@ -161,12 +164,14 @@ def main() -> None:
     add_out_folder(parser)
     options = parser.parse_args()
     runs, cut = options.runs.resolve(), Cut(options.cut)
-    learned = corpora(options.books, dict(zip(("LitBank", "NCBI"), options.epochs, strict=True)))
+    learned = corpora(options.books, dict(zip(CORPORA, options.epochs, strict=True)))
     torch.set_num_threads(1)
     planned = [
         (seed, corpus, encoder) for seed in options.seeds for corpus in learned for encoder in ENCODERS
     ]
     for seed, corpus, encoder in planned if not options.finished else ():
+        if corpus not in options.only or encoder not in options.encoders:
+            continue
         of = learned[corpus]
         score(of, encoder_of(encoder, corpus, of, runs, cut), seed, _out(corpus, encoder, seed, runs))
     table = rows(list(learned), options.seeds, runs)
