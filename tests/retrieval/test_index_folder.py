@@ -69,6 +69,20 @@ def test_vectors_stay_on_disk(tmp_path: Path) -> None:
     assert isinstance(vectors, np.memmap)
 
 
+def test_what_proposes_stays_on_disk_too_and_may_be_lacking(tmp_path: Path) -> None:
+    index = built(search="ivf")
+    write_index(index, tmp_path)
+    opened = open_index(tmp_path)
+    assert index.dense.bits is not None
+    np.testing.assert_array_equal(opened.dense.bits, index.dense.bits)
+    assert built(search="hnsw").dense.bits is built(search="exact").dense.bits is None
+    # As an earlier rayner wrote it.
+    index.dense.bits = None
+    write_index(index, tmp_path)
+    assert open_index(tmp_path).dense.bits is None
+    assert answers(open_index(tmp_path)) == answers(opened)
+
+
 @pytest.mark.parametrize("search", ["exact", "ivf"])
 def test_added_and_removed_equals_built(tmp_path: Path, search) -> None:
     write_index(built(ENTITIES[:3], search=search), tmp_path, {"version": "abc"})
@@ -279,7 +293,15 @@ def test_a_full_disk_leaves_the_index(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "name", ["entities.arrow", "vectors.npy", "postings-data.npy", "approximate.faiss", "index.json"]
+    "name",
+    [
+        "entities.arrow",
+        "vectors.npy",
+        "vectors-bfloat16.npy",
+        "postings-data.npy",
+        "approximate.faiss",
+        "index.json",
+    ],
 )
 @pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
 def test_damage_is_found(tmp_path: Path, name: str, damage: str) -> None:

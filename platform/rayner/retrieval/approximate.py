@@ -27,6 +27,8 @@ QUERIES = 1024
 LEAST_SHARE, SHARE_OF_ONE = 0.08, 1.2
 """Vectors in lists are compared one after the other, in 88 ns for 384 dimensions in half precision; a product
 of matrices takes 7 ns for each of all vectors, and once 106 ns more to read it (AMD EPYC)."""
+SHARE_OF_ROUNDED = 0.5
+"""Of that time, in bfloat16."""
 _LINKS, _CONSTRUCTION = 32, 100
 _MOST_CANDIDATES = 1024
 _BLOCK = 65_536
@@ -48,10 +50,15 @@ class Approximate:
     effort: int
     recall: float
 
-    def is_slower(self, queries: int) -> bool:
-        """Whether comparing so many queries with all vectors takes less time: where many lists are probed."""
+    def is_slower(self, queries: int, rounded: bool = False) -> bool:
+        """Whether comparing so many queries with all vectors takes less time: where many lists are probed.
+
+        Args:
+            rounded: whether they are compared in bfloat16, on a processor that is faster in it.
+        """
         share = self.effort / self.index.nlist if self.kind == "ivf" else 0.0
-        return share * queries > LEAST_SHARE * queries + SHARE_OF_ONE
+        whole = LEAST_SHARE * queries + SHARE_OF_ONE
+        return share * queries > whole * (SHARE_OF_ROUNDED if rounded else 1.0)
 
     def nearest(self, queries: np.ndarray, k: int) -> np.ndarray:
         """The rows [Q, k] of near vectors, best first; -1 where it found fewer."""

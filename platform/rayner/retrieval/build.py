@@ -23,6 +23,7 @@ from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.lexical import LexicalSide, fit_lexical
 from rayner.retrieval.names import Names, names_of
+from rayner.retrieval.rounded import rounded
 from rayner.retrieval.short_forms import expansions
 
 Encode = Callable[[Sequence[str]], np.ndarray]
@@ -184,7 +185,9 @@ def _with_vectors(
     distance: Distance,
     origin: Mapping[str, Any] | None = None,
 ) -> EntityIndex:
-    dense = DenseSide(vectors, distance, _approximate(vectors, settings, distance))
+    approximate = _approximate(vectors, settings, distance)
+    has_lists = approximate is not None and approximate.kind == "ivf" and distance == "cosine"
+    dense = DenseSide(vectors, distance, approximate, rounded(vectors) if has_lists else None)
     return EntityIndex(side.entities, side.names, dense, side.lexical, side.abbreviations, settings, origin)
 
 

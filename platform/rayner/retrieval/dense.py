@@ -13,6 +13,7 @@ from rayner.errors import InputError
 from rayner.losses.distances import Distance
 from rayner.retrieval import exact
 from rayner.retrieval.approximate import Approximate
+from rayner.retrieval.rounded import is_faster, nearest_of_rounded
 
 _SHARE_OF_GPU = 0.8
 
@@ -25,6 +26,8 @@ class DenseSide:
         distance: of a query and a vector. `similarities` are cosines, or minus the distance.
         approximate: a structure over the same vectors, for `nearest` where it is the faster way; None
             searches all of them.
+        bits: the vectors `rounded`, where the distance is the cosine: what many queries are compared with
+            first where the structure is slower; None compares them with the vectors themselves.
         device: where the product of matrices is done, to be set before the first query; by default a GPU
             where there is one with room for the vectors. There `nearest` is always exact.
     """
@@ -34,11 +37,13 @@ class DenseSide:
         vectors: np.ndarray,
         distance: Distance,
         approximate: Approximate | None = None,
+        bits: np.ndarray | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self.vectors = vectors
         self.distance: Distance = distance
         self.approximate = approximate
+        self.bits = bits
         self.device: str | torch.device | None = device
         self._table: Tensor | None = None
         self._offsets: Tensor | None = None
@@ -62,9 +67,12 @@ class DenseSide:
     def nearest(self, queries: Tensor, k: int, approximately: bool = True) -> np.ndarray:
         """The rows [Q, k] of the nearest vectors, best first; fewer where there are fewer, -1 for none."""
         if approximately and self._device.type == "cpu":
-            structure = self.approximate
-            if structure is not None and not structure.is_slower(len(queries)):
+            structure, bits = self.approximate, self.bits if self.bits is not None and is_faster() else None
+            if structure is not None and not structure.is_slower(len(queries), bits is not None):
                 return structure.nearest(queries.numpy(), k)
+            if bits is not None:
+                with torch.inference_mode():
+                    return nearest_of_rounded(queries, self._on_device(), bits, k)
         with torch.inference_mode():
             _, rows = exact.nearest(queries, self._on_device(), self._half_squares(), k)
         return rows.cpu().numpy()

@@ -20,12 +20,12 @@ def nearest(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) ->
     """The k largest of `queries @ vectors.T + offsets`, and where they are.
 
     Args:
-        queries: [Q, D] float32, on the device of the vectors.
-        vectors: [M, D] float32.
+        queries: [Q, D], on the device of the vectors, and of their type.
+        vectors: [M, D] float32 or bfloat16.
         offsets: [M] float32; None is zero.
 
     Returns:
-        Values [Q, k] and row numbers [Q, k], best first; fewer columns where there are fewer rows.
+        Values [Q, k] float32 and row numbers [Q, k], best first; fewer columns where there are fewer rows.
     """
     k = min(k, len(vectors))
     parts = [
@@ -62,7 +62,7 @@ def _of_batch(queries: Tensor, vectors: Tensor, offsets: Tensor | None, k: int) 
     best_values, best_rows = [], []
     for begin in range(0, len(vectors), ROWS):
         block = slice(begin, begin + ROWS)
-        scores = queries @ vectors[block].T
+        scores = (queries @ vectors[block].T).float()
         if offsets is not None:
             scores += offsets[block]
         values, rows = largest(scores, min(k, scores.shape[1]))

@@ -30,6 +30,8 @@ FORMAT = 1
 MANIFEST = "index.json"
 OTHER_IDS = "other_ids.json"
 """Other id -> entity id; only in an index by an earlier rayner, whose entities did not hold them."""
+ROUNDED = "vectors-bfloat16.npy"
+"""Only of an index with inverted lists; not in one by an earlier rayner."""
 HINT = "copy the whole index folder again, or build it anew"
 
 _SPARSE = ("data", "indices", "indptr")
@@ -48,6 +50,8 @@ def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> 
     if not index.scores_all:
         _write_sparse(index.lexical.by_name, folder, _BY_NAME)
     (folder / "abbreviations.json").write_text(_json(index.abbreviations), encoding="utf-8")
+    if index.dense.bits is not None:
+        np.save(folder / ROUNDED, index.dense.bits)
     approximate = index.dense.approximate
     if approximate is not None:
         write_approximate(approximate, str(folder / "approximate.faiss"))
@@ -93,10 +97,11 @@ def read_files(folder: Path, version: int) -> EntityIndex:
     if search["kind"] != "exact":
         path = str(folder / "approximate.faiss")
         approximate = read_approximate(path, search["kind"], search["effort"], search["recall"])
+    bits = _read_array(folder / ROUNDED) if ROUNDED in manifest["files"] else None
     return EntityIndex(
         EntityTable(_read_entities(folder, OTHER_IDS in manifest["files"])),
         Names(_read_table(folder / "names.arrow")),
-        DenseSide(_read_array(folder / "vectors.npy"), manifest["distance"], approximate),
+        DenseSide(_read_array(folder / "vectors.npy"), manifest["distance"], approximate, bits),
         lexical,
         _read_json(folder / "abbreviations.json"),
         settings,
