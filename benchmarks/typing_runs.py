@@ -81,6 +81,11 @@ class Cut(NamedTuple):
         """The documents of the pre-trainings, where they are cut to some genres."""
         if not self.genres:
             return ()
+        train, dev = self.parts()
+        return f"corpus.train={json.dumps(train)}", f"corpus.dev={json.dumps(dev)}"
+
+    def parts(self) -> tuple[list[str], list[str]]:
+        """The documents of the genres: those that the pre-trainings learn from, and those of dev."""
         corpus = load_recipe(RECIPES / "chains_litbank.yaml").corpus
         folder = Path(os.path.expandvars(next(path for path in corpus.train if "gum" in path)))
         chosen = sorted(str(p) for genre in self.genres for p in folder.glob(f"GUM_{genre}_*.conll"))
@@ -88,13 +93,13 @@ class Cut(NamedTuple):
         if not chosen:
             raise RaynerError(f"--genres: {folder} has no document of {', '.join(self.genres)}")
         train, dev = ([p for p in chosen if (p in held_out) == side] for side in (False, True))
-        return f"corpus.train={json.dumps(train)}", f"corpus.dev={json.dumps(dev)}"
+        return train, dev
 
 
 def pretrain(out: Path, changes: Sequence[str], cut: Cut) -> str:
     """Train, or go on with, an encoder on chains; the folder of its end, not of its best step, as
     pre-trainings that are compared have as many steps."""
-    train(RECIPES / "chains_litbank.yaml", out, (*changes, *cut.documents(), *cut.pretraining))
+    train(RECIPES / "chains_litbank.yaml", out, (*cut.documents(), *cut.pretraining, *changes))
     return str(out / "last")
 
 
