@@ -79,12 +79,6 @@ def found(task: str, **values: Any) -> dict[str, str]:
             ["loss.r_drop"],
         ),
         ("recognizer", {"model": {"span_dropout": "span"}, "loss": {"r_drop": 0.5}}, []),
-        (
-            "recognizer",
-            {"loss": {"span_weight": 0, "boundary_smoothing": 0.1}},
-            ["loss.boundary_smoothing"],
-        ),
-        ("recognizer", {"loss": {"boundary_smoothing": 0.1}}, []),
         ("tagger", {"scaling": {"resize_seconds": 5}}, ["scaling.resize_seconds"]),
         ("tagger", {"scaling": {"resize_seconds": 5, "max_workers": 2}}, []),
         ("gaussian", {"support_words": 9, "corpus": {"train": ["a"]}}, ["support_words"]),

@@ -63,8 +63,8 @@ class ContrastSettings(Settings):
     """Weight of the starts of mentions."""
     end_weight: Annotated[float, Field(ge=0)] = 0.2
     """Weight of the ends of mentions."""
-    span_weight: Annotated[float, Field(ge=0)] = 0.6
-    """Weight of whole mentions."""
+    span_weight: Annotated[float, Field(gt=0)] = 0.6
+    """Weight of whole mentions, which decoding always goes by."""
     beta: Fraction = 0.5
     """Weight of mentions against thresholds: 1 has mentions alone, and needs `threshold_in_denominator`, or a
     threshold that is tuned."""
@@ -79,16 +79,6 @@ class ContrastSettings(Settings):
     r_drop: Annotated[float, Field(ge=0)] = 0
     """Weight of the difference of what two passes with different dropout decide about spans (Liang et al.
     2021). With it each step takes two passes, twice the time; 0: one."""
-
-    def without_effect(self) -> Mapping[str, str]:
-        """As `Settings.without_effect`."""
-        return {} if self.span_weight else {"boundary_smoothing": "loss.span_weight is 0"}
-
-    @model_validator(mode="after")
-    def _something_is_learned(self) -> ContrastSettings:
-        if not (self.start_weight or self.end_weight or self.span_weight):
-            raise ValueError("start_weight, end_weight and span_weight are all 0: nothing is learned")
-        return self
 
 
 class SpanDecoding(Settings):
