@@ -1,4 +1,4 @@
-"""Does pre-training of its encoder help a recognizer? Papers 003 and 004 ask that of typers and taggers.
+"""Does pre-training of its encoder help a recognizer or a tagger?
 
     python -m benchmarks.recognizer_encoders --runs runs/recognizer_encoders
 
@@ -7,9 +7,11 @@ Goes on where it was cut off.
 A recognizer learns nested mentions in books of LitBank, or diseases in abstracts of NCBI's training set,
 from four encoders: the embedded one as it is; that after masked language modelling on the documents of
 jobs/recipes/chains_litbank.yaml, or after the recipe itself, with as many steps; and that after Gaussian
-contrastive pre-training on the documents which the recognizer learns from. Of these a fifth chooses the
-epoch. The books of the development part of that recipe, which no pre-training reads, and the abstracts of
-NCBI's development set are asked once.
+contrastive pre-training on the documents which the recognizer learns from. On GUM, a tagger learns the
+outermost mentions, of ten types, and no words but those of mentions and beside them (papers/003, section 4.2
+and appendix A). Of what is learned from, a fifth chooses the epoch. The books of LitBank and documents of
+GUM in the development part of that recipe, which no pre-training reads, and the abstracts of NCBI's
+development set are asked once.
 """
 
 from __future__ import annotations
@@ -31,33 +33,48 @@ from benchmarks.figures import add_out_folder, measured, origin_of, record
 from benchmarks.results_page import table as tables
 from benchmarks.span_counts import counts, f1, interval, resampled
 from benchmarks.trainings import RECIPES, train
-from benchmarks.typing_corpora import books
+from benchmarks.typing_corpora import books, genres
 from benchmarks.typing_results import PRETRAINING
 from benchmarks.typing_runs import Cut, pretrain
+from rayner.data.readers import read_corpus
+from rayner.data.writers.base import Losses
+from rayner.data.writers.iob2 import outermost
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe, task_of
 
 GAUSSIAN = {"epochs": 3, "tokens_per_step": 1024, "learning_rate": 2e-4}
 """The training of the Gaussian pre-training, as in `benchmarks.gaussian_results`."""
-CORPORA = ("LitBank", "NCBI")
+CORPORA = ("LitBank", "NCBI", "GUM")
 ENCODERS = ("untrained", *PRETRAINING, "Gaussian")
 METRICS = ("f1", "precision", "recall")
 SCORED = "counts.json"
 
 
 class Corpus(NamedTuple):
-    """A recipe, the files that its recognizer learns from, those asked, and for how many epochs it learns."""
+    """What is learned.
+
+    Attributes:
+        recipe: of a recognizer or a tagger.
+        learned: the files that it learns from.
+        asked: those that it is asked about.
+        epochs: for how many it learns.
+        changes: KEY=VALUE of the recipe.
+    """
 
     recipe: Path
     learned: Sequence[Path]
     asked: Sequence[Path]
     epochs: int
+    changes: Sequence[str] = ()
 
 
 def corpora(most_books: int, epochs: Mapping[str, int]) -> dict[str, Corpus]:
-    """LitBank, of which the first books by name are learned from, and NCBI."""
+    """LitBank, of which the first books by name are learned from; NCBI; and GUM."""
     learned, asked = books()
+    stories = genres()
+    names = {m.type for d in read_corpus(stories[0]).documents for m in d.mentions}
+    types = [{"name": name, "description": name} for name in sorted(names)]
     folder = Path(os.path.expandvars("$RAYNER_DATA/ncbi-disease-pubtator"))
     train, develop = (folder / f"NCBI{part}set_corpus.txt" for part in ("train", "develop"))
     return {
@@ -65,12 +82,18 @@ def corpora(most_books: int, epochs: Mapping[str, int]) -> dict[str, Corpus]:
             RECIPES / "recognizer_litbank.yaml", learned[:most_books], asked, epochs["LitBank"]
         ),
         "NCBI": Corpus(RECIPES / "recognizer_ncbi.yaml", [train], [develop], epochs["NCBI"]),
+        "GUM": Corpus(
+            RECIPES / "tagger_litbank.yaml",
+            *stories,
+            epochs["GUM"],
+            (f"types={json.dumps(types)}", "loss.outside=neighbours"),
+        ),
     }
 
 
 def encoder_of(name: str, corpus: str, of: Corpus, runs: Path, cut: Cut) -> str:
     """The encoder that a recognizer starts from, pre-trained where it is missing."""
-    recipe: Any = load_recipe(of.recipe)
+    recipe: Any = load_recipe(of.recipe, of.changes)
     if name == "untrained":
         return recipe.encoder
     if name in PRETRAINING:
@@ -95,7 +118,7 @@ def _out(corpus: str, encoder: str, seed: int, runs: Path) -> Path:
 
 
 def score(of: Corpus, encoder: str, seed: int, out: Path) -> None:
-    """Train a recognizer, and keep its counts of each document that is asked."""
+    """Train, and keep the counts of each document that is asked."""
     if (out / SCORED).exists():
         return
     changes = {
@@ -106,10 +129,13 @@ def score(of: Corpus, encoder: str, seed: int, out: Path) -> None:
         "encoder": encoder,
         "seed": seed,
     }
-    train(of.recipe, out, [f"{key}={value}" for key, value in changes.items()])
+    train(of.recipe, out, [*of.changes, *(f"{key}={value}" for key, value in changes.items())])
     loaded: Any = load_checkpoint(out / "best")
     predictor = loaded.predictor()
     gold = list(task_of(loaded.recipe).kind.read(of.asked, "auto", loaded.recipe, predictor).items)
+    if loaded.recipe.task == "tagger":
+        flat = (outermost(document.mentions, Losses(document.document_id)) for document in gold)
+        gold = [replace(document, mentions=tuple(of)) for document, of in zip(gold, flat, strict=True)]
     found = list(predict(predictor, [replace(document, mentions=()) for document in gold]))
     table = counts(gold, found, [one.name for one in loaded.recipe.types])
     (out / SCORED).write_text(json.dumps(table.tolist()), encoding="utf-8")
@@ -157,7 +183,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CORPORA, default=CORPORA, help="train on these alone")
     parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=ENCODERS, help="from these alone")
     parser.add_argument("--books", type=int, default=100, help="to learn from, the first by name")
-    parser.add_argument("--epochs", nargs=2, type=int, default=[10, 6], help="of LitBank and of NCBI")
+    parser.add_argument("--epochs", nargs=3, type=int, default=[10, 6, 10], help="of each of the corpora")
     parser.add_argument("--cut", nargs="+", default=[], metavar="KEY=VALUE", help="set for both of chains")
     parser.add_argument("--finished", action="store_true", help="train nothing, and write what is finished")
     parser.add_argument("--json", action="store_true")
@@ -198,6 +224,7 @@ def main() -> None:
                     *(
                         f"Epochs on {corpus}: {of.epochs} of {load_recipe(of.recipe).training.epochs}."
                         for corpus, of in learned.items()
+                        if of.epochs < load_recipe(of.recipe).training.epochs
                     ),
                     f"The pre-trainings on chains were cut: {', '.join(options.cut)}." if options.cut else "",
                     f"The Gaussian one has {GAUSSIAN['epochs']} epochs. One seed of each pre-training.",

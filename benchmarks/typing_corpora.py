@@ -40,7 +40,7 @@ def ufet() -> TypedCorpus:
 
 def gum() -> TypedCorpus:
     """All mentions of GUM, nested ones too, of ten types."""
-    return _of_documents("GUM", _parts(_chains_folder("gum"), ".conll"))
+    return _of_documents("GUM", genres())
 
 
 def litbank() -> TypedCorpus:
@@ -59,6 +59,11 @@ def _chains_folder(name: str) -> Path:
 def books() -> tuple[list[Path], list[Path]]:
     """The files of LitBank's mentions: to learn from, and to ask about."""
     return _parts(_chains_folder("litbank").parent / "entities_tsv", ".tsv")
+
+
+def genres() -> tuple[list[Path], list[Path]]:
+    """The files of GUM's mentions: to learn from, and to ask about."""
+    return _parts(_chains_folder("gum"), ".conll")
 
 
 def _parts(folder: Path, suffix: str) -> tuple[list[Path], list[Path]]:
