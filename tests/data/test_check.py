@@ -118,6 +118,27 @@ def test_leakage_by_id_text_and_group_is_reported_once_a_document() -> None:
     assert "train: b" in findings.findings[1].what
 
 
+@pytest.mark.parametrize(
+    ("id_", "place", "counts"),
+    [
+        ("PMID1", "dev.jsonl:1", {"id in two splits": 1}),
+        # Given by readers, by where a document is in its file.
+        ("data:1", "dev/data.jsonl:1", {}),
+        ("data:0", "dev/data.arrow:row 0", {}),
+        ("data:7", "dev/data.jsonl:1", {"id in two splits": 1}),
+    ],
+)
+def test_an_id_with_another_text_in_another_split_may_be_of_another_document(
+    id_: str, place: str, counts: dict[str, int]
+) -> None:
+    train, other = _document((0, 3, "PER"), id_=id_), _document((0, 3, "PER"), id_=id_, text="Eve")
+    findings = check({"train": [train], "dev": [other]}, places={"dev": [place]})
+    assert dict(findings.counts) == counts
+    assert {finding.severity for finding in findings.findings} <= {"warning"}
+    same = check({"train": [train], "dev": [train]}, places={"dev": [place]})
+    assert dict(same.counts) == {"leakage": 1}
+
+
 def test_a_type_that_the_recipe_spells_otherwise_is_named() -> None:
     findings = check({"train": [_document((0, 3, "Person"))]}, types={"Persn": "people"}).findings
     [finding] = [f for f in findings if f.kind == "type without description"]

@@ -74,6 +74,14 @@ def test_a_file_of_no_mentions_is_told_how_they_are_written(
         read_mention_strings(tmp_path / name)
 
 
+@pytest.mark.parametrize("id_", ["D1", "MESH:D1|OMIM:2", "C50.9", "EFO_0000616", "sw-17"])
+def test_lines_of_document_mention_and_id_are_known(tmp_path: Path, id_: str) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_text(f"1\tAtaxia\t{id_}\n2\tgout\t-1\n")
+    found = read_mention_strings(path).mentions
+    assert [(one.text, one.entity_ids) for one in found] == [("Ataxia", tuple(id_.split("|"))), ("gout", ())]
+
+
 def test_esappmod_with_lists_single_mentions_and_nil(tmp_path: Path) -> None:
     path = tmp_path / "infer.json"
     rows = {

@@ -198,13 +198,17 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     lead, gout = Name("lead", "C"), Name("gout", "D")
     assert read_dictionary(write(tmp_path, "a.txt", "C\tlead\r\n\nD\tgout\n")) == [lead, gout]
     assert read_dictionary(write(tmp_path, "b.txt", "\ufefflead\nC\n"), "C") == [lead, Name("C", "C")]
+    assert read_dictionary(write(tmp_path, "g.txt", "C\tlead\t7\nD\tgout\t\n")) == [
+        Name("lead", "C", "7"),
+        gout,
+    ]
     csv = 'name,type,entity_id,aliases\n"lead, red",C,7,minium|\ngout,D,,\n'
     expected = [Name("lead, red", "C", "7"), Name("minium", "C", "7"), gout]
     assert read_dictionary(write(tmp_path, "c.csv", csv)) == expected
-    assert read_dictionary(write(tmp_path, "d.tsv", 'Type\tName\nC\tlead\nD\t5" gun\n')) == [
-        lead,
-        Name('5" gun', "D"),
-    ]
+    # With quotes around a cell, as spreadsheets write one that has a comma or a quote.
+    rows = 'Type\tName\nC\tlead\nD\t5" gun\nD\t"6"" gun"\nC\t"lead, red"\nD\t"gun" 7"\n'
+    names = [name.name for name in read_dictionary(write(tmp_path, "d.tsv", rows))]
+    assert names == ["lead", '5" gun', '6" gun', "lead, red", '"gun" 7"']
     rows = '{"name": "lead", "type": "C", "entity_id": "7", "aliases": ["Pb"]}\n\n{"name": "gout"}\n'
     expected = [Name("lead", "C", "7"), Name("Pb", "C", "7"), gout]
     assert read_dictionary(write(tmp_path, "e.jsonl", rows), "D") == expected
@@ -232,6 +236,11 @@ def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> N
         ("a.txt", "", "holds no name"),
         ("a.txt", "\n \n", "holds no name"),
         ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type; write TYPE<TAB>name.*--default-type"),
+        (
+            "a.txt",
+            "C\tlead\t7\tmetal\n",
+            r"a\.txt:1: 4 cells; write TYPE<TAB>name, or TYPE<TAB>name<TAB>id, or",
+        ),
         # A tab would be a character of the name there.
         ("a.csv", "name,type\nlead,C\ngout,\n", r"a\.csv:3: a name without a type; give it a `type`, or"),
         ("a.jsonl", '{"name": "gout"}\n', r"a\.jsonl:1: a name without a type; give it a `type`, or"),

@@ -6,6 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from rayner.counted import counted
@@ -132,18 +133,20 @@ def repetition_findings(
 ) -> Iterator[Finding]:
     """A document beside all before it. An id that repeats is not also reported for its text and group.
 
+    In two splits, documents of one id and different texts may be two: rows that are numbered in each split.
+
     Args:
         same_id: the first document with its id, if that is another one.
         same_text: the first one with its text, which is not empty.
         same_group: its group, and the first document of that.
     """
-    if same_id is not None:
-        if same_id.split != place.split:
-            what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where})"
-            yield place.finding("leakage", "error", what, "keep the document in one split")
-        else:
-            what = f"the id {place.document_id!r} is also at {same_id.where}"
-            yield place.finding("duplicate document", "error", what, "keep one, or give the other an id")
+    if same_id is not None and same_id.split == place.split:
+        what = f"the id {place.document_id!r} is also at {same_id.where}"
+        yield place.finding("duplicate document", "error", what, "keep one, or give the other an id")
+        return
+    if same_id is not None and same_text is not None:
+        what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where})"
+        yield place.finding("leakage", "error", what, "keep the document in one split")
         return
     if same_text is not None:
         if same_text.split != place.split:
@@ -156,6 +159,18 @@ def repetition_findings(
         name, first = same_group
         what = f"documents of the group {name!r} are in {first.split} ({first.where})"
         yield place.finding("leakage", "error", what, "keep a group in one split")
+    elif same_id is not None and not _counted(place):
+        what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where}), with another text"
+        hint = "keep the document in one split, or if it is another one, give it an id of its own"
+        yield place.finding("id in two splits", "warning", what, hint)
+
+
+def _counted(place: Place) -> bool:
+    """Whether the document has no id of its own, but the name of its file and its number there."""
+    name, _, number = place.document_id.rpartition(":")
+    where = place.where.removesuffix(f" ({place.split}: {place.document_id})")
+    file, _, row = where.rpartition(":")
+    return bool(number) and row.removeprefix("row ") == number and Path(name).name in Path(file).name
 
 
 def width_findings(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rayner.counted import counted
 from rayner.errors import CorpusError, InputError
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 class Row(NamedTuple):
@@ -22,24 +25,32 @@ class Row(NamedTuple):
 def csv_rows(lines: Sequence[str], delimiter: str, fault: Callable[[int, str], InputError]) -> Iterator[Row]:
     """The rows in order, the header as well, and those of no cells.
 
+    Between tabs, a cell in quotes is unquoted where those within it are doubled, as spreadsheets write them.
+
     Args:
         fault: makes an error of the line on which a row begins that cannot be read, and of what is wrong.
 
     Raises:
         InputError: that error, for a quote that nobody closes.
     """
-    # A quote in a tab-separated file is a character of a name (5" gun), not a quotation. In CSV, strict
+    # Elsewhere in a tab-separated file a quote is a character of a name (5" gun). In CSV, strict
     # keeps a quote that nobody closed from swallowing the rest of the file as one cell.
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     rows = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
     first = 1
     try:
         for cells in rows:
-            yield Row(first, rows.line_num, cells)
+            yield Row(
+                first, rows.line_num, cells if delimiter == "," else [_unquoted(cell) for cell in cells]
+            )
             first = rows.line_num + 1
     except csv.Error as error:
         # Where such a quote is noticed may be far behind it, at the end of the file.
         raise fault(first, f"{error}, at line {rows.line_num}") from None
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell
 
 
 def uneven(cells: int, columns: int, delimiter: str) -> tuple[str, str]:

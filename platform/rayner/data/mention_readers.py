@@ -19,7 +19,7 @@ from rayner.data.sentences import sentences_of_mentions
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 
-_ID = r"(?:[A-Za-z]+:)?[A-Za-z]*\d+"
+_ID = r"(?:[A-Za-z]+:)?[\w.-]*\d[\w.-]*"
 _TO_WRITE = 'write {"mention": "...", "entity_id": "..."} on each line, or DOCUMENT<TAB>MENTION<TAB>ID'
 _OF_ANOTHER_TYPE, _WITHOUT_AN_ID = "mention of another type", "mention without an entity id"
 _NOT_TAKEN = {_OF_ANOTHER_TYPE, _WITHOUT_AN_ID}

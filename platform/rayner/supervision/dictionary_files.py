@@ -1,4 +1,5 @@
-"""Reading dictionaries: `TYPE<TAB>name` lines, names alone, CSV and TSV with a header, JSONL entities."""
+"""Reading dictionaries: `TYPE<TAB>name` or `TYPE<TAB>name<TAB>id` lines, names alone, CSV and TSV with a
+header, JSONL entities."""
 
 from __future__ import annotations
 
@@ -47,12 +48,17 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
 
 
 def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
+    how = "write TYPE<TAB>name"
     for number, line in enumerate(lines, 1):
-        type_, tab, name = line.partition("\t")
-        if not tab:
-            type_, name = "", line
-        if name.strip():
-            yield Name(name.strip(), _type(type_, default_type, path, number, "write TYPE<TAB>name"))
+        cells = [cell.strip() for cell in line.rstrip("\t ").split("\t")]
+        if len(cells) > 3:
+            what = f"{len(cells)} cells"
+            raise CorpusError(
+                f"{path}:{number}", what, f"{how}, or TYPE<TAB>name<TAB>id, or name the columns above them"
+            )
+        type_, name, entity_id = ("", *cells, "") if len(cells) == 1 else (*cells, "")[:3]
+        if name:
+            yield Name(name, _type(type_, default_type, path, number, how), entity_id or None)
 
 
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:

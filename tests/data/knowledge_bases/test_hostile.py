@@ -152,6 +152,27 @@ def test_types_of_obo_synonyms_may_be_undeclared(tmp_path):
     assert read_knowledge_base(path).entities[0].aliases == ('a "b" c', "d")
 
 
+def test_what_is_not_read_of_obo_may_be_of_any_form(tmp_path):
+    pytest.importorskip("pronto")
+    path = tmp_path / "a.obo"
+    lines = [
+        'exact_synonym: "a" []',
+        'synonym: "b" []',
+        'synonym: "c [d] \\"e\\"" EXACT []',
+        "creation_date: Mon Feb 3",
+        "heard_of_by: nobody",
+        "",
+        "[Term]",
+        "id: A:2",
+        "name: old",
+        "is_obsolete: True",
+    ]
+    path.write_text("\n".join(["format-version: 1.0\n\n[Term]\nid: A:1\nname: gout", *lines, ""]))
+    base = read_knowledge_base(path)
+    assert base.entities[0].aliases == ("a", "b", 'c [d] "e"')
+    assert base.ignored == {"obsolete term": 1}
+
+
 def test_obo_without_its_library_says_what_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "pronto", None)
     assert error("a.obo", b"format-version: 1.2\n").hint == "pip install pronto"

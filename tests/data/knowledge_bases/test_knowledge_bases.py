@@ -190,6 +190,19 @@ def test_ctd_has_its_columns_in_a_comment(file):
     assert base.ignored == {"column TreeNumbers": 1}
 
 
+def test_ctd_has_other_columns_for_chemicals_and_genes(file):
+    comment = "# Report created\n# Fields:\n# "
+    chemicals = "ChemicalName\tChemicalID\tCasRN\tMESHSynonyms\tCTDCuratedSynonyms\n#\n"
+    chemicals += "lead\tMESH:D7\t7439\tPb\tplumb|Blei\n"
+    base = read_knowledge_base(file("CTD_chemicals.tsv", comment + chemicals))
+    assert base.entities == [Entity("MESH:D7", "lead", ("Pb", "plumb", "Blei"))]
+    assert base.ignored == {"column CasRN": 1}
+    genes = "GeneSymbol\tGeneName\tGeneID\tAltGeneIDs\tSynonyms\n#\nAPC\tadenoma gene\t324\t9\tDP2|DP3\nX\n"
+    base = read_knowledge_base(file("CTD_genes.tsv", comment + genes))
+    assert base.entities == [Entity("324", "adenoma gene", ("APC", "DP2", "DP3"), other_ids=("9",))]
+    assert [reject.what for reject in base.rejects] == ["1 cell under 5 columns"]
+
+
 def concept(cui: str, name: str, language: str = "ENG", rank: str = "P|PF|Y", suppress: str = "N") -> str:
     status, form, preferred = rank.split("|")
     cells = [

@@ -208,6 +208,12 @@ def test_a_number_too_long_to_read_is_told(tmp_path: Path) -> None:
         (TASK, TASK | {"annotations": [12]}, "an annotation that is no object"),
         (TASK, TASK | {"annotations": [{"result": "x"}]}, "`result` is no list"),
         (TASK, TASK | {"annotations": [{"result": [RESULT[0] | {"value": None}]}]}, "no mention"),
+        # Nothing in it would count as nothing found.
+        (
+            TASK,
+            TASK | {"annotations": [{"result": [RESULT[0] | {"type": "hypertextlabels"}]}]},
+            "its mentions are of the type hypertextlabels",
+        ),
         (MIN, MIN | {"ner": [MARKED[0] | {"start": 4}]}, "hold ''"),
         (MIN, MIN | {"ner": [MARKED[0] | {"labels": []}]}, "no mention: from 0 to 3 of the type None"),
         (MIN, MIN | {"text": "\ud800 " + TEXT}, "half a surrogate pair"),

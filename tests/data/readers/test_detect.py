@@ -52,6 +52,39 @@ def test_conll_2003_is_not_litbank(tmp_path: Path) -> None:
     assert detect(tmp_path) == "columns"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "B-cell lymphoma was found in the biopsy.\n",
+        "E-mail the clinic\nI-95 was closed.\n",
+        "The patient has blood group O",
+        "He has blood group O\nShe has the rare blood group O\n",
+        "B-cell lymphoma\n",
+    ],
+)
+def test_a_text_with_what_looks_like_a_tag_is_a_text(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    assert detect(tmp_path) == "text"
+    assert [d.text for d in read_corpus(tmp_path).documents] == [text]
+
+
+@pytest.mark.parametrize(
+    ("rows", "mentions"),
+    [
+        # Chunks before entities; what a model found after what is right.
+        ([("Ann", "B-NP", "B-PER"), ("ran", "B-VP", "O")], [("Ann", "PER")]),
+        ([("Ann", "B-PER", "B-PER"), ("ran", "O", "O")], [("Ann", "PER")]),
+    ],
+)
+def test_two_columns_of_tags_may_be_no_layers(
+    tmp_path: Path, rows: list[tuple[str, ...]], mentions: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "x.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert detect(tmp_path) == "columns"
+    (document,) = read_corpus(tmp_path).documents
+    assert [(document.text[m.start : m.end], m.type) for m in document.mentions] == mentions
+
+
 def test_utf_16_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
     (tmp_path / "x.conll").write_text("Ada\tB-PER\nran\tO\n", encoding="utf-16")
     with pytest.raises(CorpusError, match=r"no known format.*; convert it: iconv -f utf-16 -t utf-8$"):

@@ -117,6 +117,29 @@ def test_brat_document(tmp_path: Path) -> None:
     assert dict(reading.ignored) == {"comment": 1, "relation": 1}
 
 
+def test_brat_ids_are_told_from_remarks_and_have_two_notations(tmp_path: Path) -> None:
+    notes = (
+        "T1\tPER 0 3\tAnn\nT2\tDISEASE 8 12\tgout\n#1\tAnnotatorNotes T1\tunsure\n"
+        "N1\tOntoBiotope Annotation:T2 Referent:OBT:000110\tgout\n"
+    )
+    reading = _brat(tmp_path, "Ann had gout.", notes)
+    assert [m.entity_id for m in reading.documents[0].mentions] == [None, "OBT:000110"]
+    assert dict(reading.ignored) == {"comment": 1}
+
+
+@pytest.mark.parametrize(("first", "counted"), [(1, 1), (0, 0)])
+def test_brat_counts_a_byte_order_mark(tmp_path: Path, first: int, counted: int) -> None:
+    places = (f"{first} {first + 3}", f"{first + 8} {first + 12}")
+    notes = f"T1\tPER {places[0]}\tAnn\nT2\tDISEASE {places[1]}\tgout\nN1\tReference T1 W:1\tAnn\n"
+    reading = _brat(tmp_path, "\ufeffAnn had gout.", notes)
+    assert [(m.start, m.end, m.entity_id) for m in reading.documents[0].mentions] == [
+        (0, 3, "W:1"),
+        (8, 12, None),
+    ]
+    assert not reading.rejects
+    assert reading.repaired["offsets that count a byte-order mark"] == counted
+
+
 def test_brat_parts_of_a_mention(tmp_path: Path) -> None:
     text = "left and right arm\nof Ann"
     notes = "T1\tPART 0 4;15 18\tleft arm\nT2\tPART 15 18;19 21\tarm of\nT3\tPART 9 21\tright arm of\n"

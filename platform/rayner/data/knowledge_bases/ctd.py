@@ -1,11 +1,13 @@
 """Vocabularies of the Comparative Toxicogenomics Database: CTD_diseases.tsv and its like.
 
-The columns are in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`.
+The columns are in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`. Those of
+genes begin with `GeneSymbol`, which is another name; chemicals have two columns of synonyms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from rayner.counted import counted
@@ -29,15 +31,16 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         hint = "give --format columns if the first line names the columns"
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
         raise KnowledgeBaseError(str(path), what, hint)
-    name, id_ = header[:2]
+    name, id_ = _name_and_id(header)
+    names = [column for column in header if column.endswith(("Symbol", "Synonyms"))]
     others = [column for column in header if column.startswith("Alt") and column.endswith("IDs")]
-    used = {name, id_, "Synonyms", "Definition", "ParentIDs", *others}
+    used = {name, id_, "Definition", "ParentIDs", *names, *others}
     builder.ignored.update(f"column {column}" for column in header if column not in used)
     for number, line in lines:
         if line.startswith("#"):
             continue
         where, cells = f"{path}:{number}", line.split("\t")
-        if len(cells) > len(header) or len(cells) < 2:
+        if not header.index(id_) < len(cells) <= len(header):
             what = f"{counted(len(cells), 'cell')} under {counted(len(header), 'column')}"
             builder.reject(where, what, "part the cells with tabs")
             continue
@@ -46,7 +49,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             row[id_],
             row[name],
             where,
-            aliases=_parts(row.get("Synonyms", "")),
+            aliases=[alias for column in names for alias in _parts(row.get(column, ""))],
             description=row.get("Definition"),
             parents=_parts(row.get("ParentIDs", "")),
             other_ids=[id_ for column in others for id_ in _parts(row.get(column, ""))],
@@ -58,9 +61,15 @@ def _header(lines: Iterable[str]) -> list[str] | None:
         if not line.startswith("#"):
             return None
         cells = [cell.strip() for cell in line.lstrip("# ").split("\t")]
-        if len(cells) > 1 and cells[0].endswith("Name") and cells[1].endswith("ID"):
+        if all(_name_and_id(cells)):
             return cells
     return None
+
+
+def _name_and_id(header: Sequence[str]) -> tuple[str, str]:
+    """The columns of names and of ids, side by side; empty without them."""
+    pairs = (pair for pair in pairwise(header) if pair[0].endswith("Name") and pair[1].endswith("ID"))
+    return next(pairs, ("", ""))
 
 
 def _parts(cell: str) -> list[str]:

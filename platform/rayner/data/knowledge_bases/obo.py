@@ -16,14 +16,16 @@ from rayner.data.readers.base import Sample
 from rayner.data.readers.files import split_lines, suffix
 from rayner.errors import KnowledgeBaseError
 
-# Tags that name other terms. pronto fails where one of these is not in the file, as in every excerpt of an
-# ontology; of them only is_a is read, and here.
-_LINKS = re.compile(
-    r"(is_a|relationship|intersection_of|union_of|disjoint_from|equivalent_to|replaced_by|consider"
-    r"|property_value|xref|inverse_of|transitive_over|holds_over_chain|domain|range):"
+# pronto fails at tags that it does not know, and where another term is not in the file, as in every excerpt
+# of an ontology; is_a is read here.
+_READ = re.compile(r"(id|name|namespace|def|alt_id):")
+_TAG = re.compile(r"[\w-]+:")
+# So may the types of synonyms be undeclared, which nothing here reads. OBO 1.0 has the scope in the tag, and
+# a synonym without one is related.
+_SYNONYM = re.compile(
+    r'(?:(?P<of_tag>exact|broad|narrow|related)_)?synonym:\s*(?P<text>"(?:[^"\\]|\\.)*")'
+    r"(?:\s+(?P<scope>EXACT|BROAD|NARROW|RELATED)\b)?(?:\s+[^\s\[]+)?\s*(?=\[|$)"
 )
-# So may the types of synonyms be undeclared, which nothing here reads.
-_SYNONYM_TYPE = re.compile(r'(synonym:\s*"(?:[^"\\]|\\.)*"\s+(?:EXACT|BROAD|NARROW|RELATED))\s+[^\s\[]+')
 _ID = re.compile(r"id:\s*(\S+)")
 _PARENT = re.compile(r"is_a:\s*(\S+)")
 
@@ -85,9 +87,19 @@ def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
         if in_term and not twice and (found := _PARENT.match(line)):
             frames.parents.setdefault(id_, []).append(found[1])
         # pronto knows OBO by its first line, which a comment may be.
-        unseen = twice or line.startswith("!") or _LINKS.match(line)
-        frames.lines.append("" if unseen else _SYNONYM_TYPE.sub(r"\1", line))
+        unseen = twice or line.startswith("!")
+        frames.lines.append("" if unseen else _for_pronto(line) if opening is not None else line)
     return frames
+
+
+def _for_pronto(line: str) -> str:
+    """A line of a frame; empty if its tag is not read."""
+    if (found := _SYNONYM.match(line)) is not None:
+        scope = (found["of_tag"] or found["scope"] or "related").upper()
+        return f"synonym: {found['text']} {scope} {line[found.end() :]}"
+    if line.startswith("is_obsolete:"):
+        return line.lower()
+    return line if _READ.match(line) or not _TAG.match(line) else ""
 
 
 def _load(text: str, path: Path) -> Any:

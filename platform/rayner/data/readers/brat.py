@@ -1,11 +1,13 @@
 """brat standoff: NAME.txt beside NAME.ann, either packed (.gz) or not.
 
-Entity ids come from normalizations (`N1 Reference T1 ID`) or, without one, from AnnotatorNotes that are one
-word. Relations, events and attributes are ignored and counted; discontinuous mentions are rejected.
+Entity ids come from normalizations (`N1 Reference T1 ID`, or `N1 Name Annotation:T1 Referent:ID` as in
+BioNLP's shared tasks) or, without one, from AnnotatorNotes that are one word with a digit. Relations, events
+and attributes are ignored and counted; discontinuous mentions are rejected.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
 
+_PLACES = re.compile(r"(T[^\t]*\t\S+ )(\d+) (\d+)(?=\t)")
 _OTHER = {"R": "relation", "E": "event", "A": "attribute", "M": "attribute", "*": "equivalence"}
 
 
@@ -52,6 +55,9 @@ def read(unit: Unit) -> Reading:
     text = files.read_text(text_path, reading)
     lines = files.split_lines(files.read_text(notes_path, reading, may_be_empty=True))
     entities = _entities(lines, reading)
+    if "byte-order mark removed" in reading.repaired and _count_a_mark(text, lines):
+        lines = [_PLACES.sub(_one_less, line, count=1) for line in lines]
+        reading.repaired["offsets that count a byte-order mark"] += 1
     mentions = []
     for number, line in enumerate(lines, 1):
         if line.startswith("T"):
@@ -86,17 +92,32 @@ def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
         if line.startswith("N"):
             words = fields[1].split(" ") if len(fields) > 1 else []
             if len(words) > 2:
-                references.setdefault(words[1], []).append(" ".join(words[2:]))
+                target = words[1].removeprefix("Annotation:")
+                references.setdefault(target, []).append(" ".join(words[2:]).removeprefix("Referent:"))
             else:
                 reading.ignored["normalization without an id"] += 1
         elif line.startswith("#"):
             words = fields[1].split() if len(fields) > 1 else []
             note = fields[2].strip() if len(fields) > 2 else ""
-            if len(words) == 2 and words[0] == "AnnotatorNotes" and note and len(note.split()) == 1:
+            # Without a digit it is a remark: "unsure".
+            is_id = len(note.split()) == 1 and any(map(str.isdigit, note))
+            if len(words) == 2 and words[0] == "AnnotatorNotes" and is_id:
                 notes[words[1]] = entity_of(note)
             else:
                 reading.ignored["comment"] += 1
     return notes | {target: entity_of("|".join(ids)) for target, ids in references.items()}
+
+
+def _count_a_mark(text: str, lines: Sequence[str]) -> bool:
+    """Whether most mentions lie one place before their offsets: brat counts a byte-order mark."""
+    places = [(found, line.split("\t", 2)) for line in lines if (found := _PLACES.match(line))]
+    ends = [(int(found[2]), int(found[3]), parts[2]) for found, parts in places if len(parts) > 2]
+    before = sum(text[start - 1 : end - 1] == surface for start, end, surface in ends if start)
+    return before > sum(text[start:end] == surface for start, end, surface in ends)
+
+
+def _one_less(found: re.Match[str]) -> str:
+    return f"{found[1]}{int(found[2]) - 1} {int(found[3]) - 1}"
 
 
 def _mention(

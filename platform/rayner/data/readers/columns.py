@@ -84,15 +84,21 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 
 
 def matches(sample: Sample) -> bool:
-    """Whether every row has at least two fields and a tag in the last or the first."""
+    """Whether every row has at least two fields and a tag in the last, or the first of two.
+
+    Between spaces it takes several rows of one width: a text may begin with `B-cell`, or end in `O`.
+    """
     rows = [fields_of(line) for line in sample.lines if line.strip() and not _MARK.match(line)]
     rows = [row for row in rows if not row[0].startswith("#") or tag_schemes.is_tag(row[-1])]
     if not rows:
         return False
     if _numbered(sample.lines) is not None:
         return True
-    good = [len(row) > 1 and (tag_schemes.is_tag(row[-1]) or tag_schemes.is_tag(row[0])) for row in rows]
-    return sum(good) >= 0.9 * len(rows)
+    good = [len(row) for row in rows if len(row) > 1 and (tag_schemes.is_tag(row[-1]) or _is_reversed(row))]
+    if not any("\t" in line for line in sample.lines):
+        _, of_one_width = Counter(good).most_common(1)[0] if len(rows) > 1 and good else (0, 0)
+        return of_one_width >= 0.9 * len(rows)
+    return len(good) >= 0.9 * len(rows)
 
 
 def fields_of(line: str) -> list[str]:
@@ -125,6 +131,11 @@ def read(unit: Unit) -> Reading:
     return reading
 
 
+def _is_reversed(row: Sequence[str]) -> bool:
+    """Whether the row is a tag and its word."""
+    return len(row) == 2 and tag_schemes.is_tag(row[0])
+
+
 def _layout(lines: Sequence[str]) -> _Layout:
     lines = lines[:LOOKED_AT]
     numbered = _numbered(lines)
@@ -132,7 +143,7 @@ def _layout(lines: Sequence[str]) -> _Layout:
         return numbered
     rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", "-DOC"))]
     last = sum(len(row) > 1 and tag_schemes.is_tag(row[-1]) for row in rows)
-    first = sum(len(row) > 1 and tag_schemes.is_tag(row[0]) for row in rows)
+    first = sum(map(_is_reversed, rows))
     return _Layout(1, (0,)) if first > last else _Layout(0, (-1,))
 
 

@@ -77,8 +77,11 @@ def _text_in(data: Any) -> str:
 
 
 def _of_result(result: Sequence[Any], reading: Reading) -> Iterator[Marked]:
-    for one in result:
-        kind = one.get("type") if isinstance(one, dict) else None
+    kinds = [one.get("type") if isinstance(one, dict) else None for one in result]
+    others = [kind for kind in kinds if isinstance(kind, str) and kind.endswith("labels")]
+    if others and "labels" not in kinds:
+        raise RowError(f"its mentions are of the type {others[0]!s:.20}", "mark texts with `Labels`")
+    for one, kind in zip(result, kinds, strict=True):
         if kind == "labels":
             yield from _each_label([one.get("value")])
         else:

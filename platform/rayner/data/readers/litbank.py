@@ -5,6 +5,7 @@ Layers hold nested mentions, the innermost or shortest not always first (Bamman,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 
 MIN_LAYERS = 2
+_CHUNKS = {"NP", "VP", "PP"}
 
 
 def units(paths: Sequence[Path]) -> list[Unit]:
@@ -22,9 +24,18 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 
 
 def matches(sample: Sample) -> bool:
-    """Whether each row is a word and, between tabs, at least two tags and nothing else."""
+    """Whether each row is a word and, between tabs, at least two tags and nothing else.
+
+    Columns of chunks, or of what a model found beside what is right, are no layers.
+    """
     rows = [_fields(line) for line in sample.lines if line.strip()]
-    return bool(rows) and all(len(row) > MIN_LAYERS and all(map(tag_schemes.is_tag, row[1:])) for row in rows)
+    if not rows or not all(len(row) > MIN_LAYERS and all(map(tag_schemes.is_tag, row[1:])) for row in rows):
+        return False
+    layers = [
+        [row[layer] if layer < len(row) else "O" for row in rows] for layer in range(1, max(map(len, rows)))
+    ]
+    spans = [span for layer in layers for span in tag_schemes.spans_of(layer, "IOB2", Counter())]
+    return len(set(spans)) == len(spans) and not any(type_ in _CHUNKS for _, _, type_ in spans)
 
 
 def read(unit: Unit) -> Reading:
