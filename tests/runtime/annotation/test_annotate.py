@@ -207,6 +207,14 @@ def test_a_finished_annotation_is_not_done_again_and_a_changed_one_is_refused(tm
     assert here(given, tmp_path / "out", fresh=True)["documents"] == len(rows(tmp_path / "out")) == 7
 
 
+def test_work_that_was_left_at_the_very_end_is_removed(tmp_path: Path) -> None:
+    given = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    counts = here(given, tmp_path / "out")
+    (tmp_path / "out/.work/blocks").mkdir(parents=True)
+    assert here(given, tmp_path / "out") == counts
+    assert not (tmp_path / "out/.work").exists()
+
+
 def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

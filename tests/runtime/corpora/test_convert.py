@@ -124,6 +124,15 @@ def test_a_file_that_changed_meanwhile_is_read_again(
     assert any("file1000" in d.text for d in read_corpus(tmp_path / "out").documents)
 
 
+def test_a_conversion_of_which_nothing_comes_leaves_the_one_before(files: Path, tmp_path: Path) -> None:
+    convert([files], tmp_path / "out", workers=0)
+    before = {path.name for path in (tmp_path / "out").iterdir()}
+    (tmp_path / "broken.jsonl").write_text("no JSON\n")
+    with pytest.raises(CorpusError):
+        convert([tmp_path / "broken.jsonl"], tmp_path / "out", workers=0)
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= before
+
+
 def test_a_finished_conversion_is_not_done_again(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,7 +176,7 @@ def test_an_evaluation_takes_the_place_of_another_and_of_nothing_else(folder: Pa
     evaluate(folder / "pipeline.yaml", folder / "gold.parquet", out=out, intervals=False)
     evaluate(folder / "recognizer", folder / "gold.parquet", out=out, intervals=False)
     assert sorted(path.name for path in out.iterdir()) == [
-        *("evaluation", "evaluation.yaml", "metrics.json", "recipe.yaml"),
+        *(".lock", "evaluation", "evaluation.yaml", "metrics.json", "recipe.yaml"),
     ]
     assert sorted(path.name for path in (out / "evaluation").iterdir()) == [
         *("gold.parquet", "predictions.parquet"),

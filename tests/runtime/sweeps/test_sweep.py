@@ -208,10 +208,12 @@ def test_what_trials_share_is_made_on_all_cpus(
 
     monkeypatch.setattr(example_building, "parallel_map", mapped)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True}])
     other = tmp_path / "dev.jsonl"
     other.write_text(Path(recipe.corpus.train[0]).read_text().splitlines()[0])
     recipe = with_settings(recipe, {"corpus.dev": [str(other)]}, "recipe")
     plan = Plan(recipe, settings(recipe), tmp_path, tmp_path / "cache", {"seed1": {}, "seed2": {}}, tmp_path)
+    (tmp_path / "sweep.json").write_text('{"recipe": {}, "settings": {}}')
     _prepare(plan)
     assert {workers for workers, _ in asked} == {None}
     # The files of train and of dev, and the examples; a trial finds all of it.
@@ -222,6 +224,20 @@ def test_what_trials_share_is_made_on_all_cpus(
     for split in ("dev", "calibration"):
         find_units(task, split, plan.cache)
     assert sum(parts for _, parts in asked) == 0
+    # Trials on other data would be held against those so far.
+    _prepare(plan)
+    other.write_text(Path(recipe.corpus.train[0]).read_text().splitlines()[1])
+    with pytest.raises(InputError, match=r"files have changed; restore them, start over with --fresh, or"):
+        _prepare(plan)
+
+
+def test_a_sweep_is_not_removed_for_one_that_nothing_can_be_learned_from(tmp_path: Path, recipe: Any) -> None:
+    (tmp_path / "out/trials/a").mkdir(parents=True)
+    (tmp_path / "out/sweep.json").write_text("{}")
+    recipe = with_settings(recipe, {"corpus.train": [str(tmp_path / "nowhere.jsonl")]}, "recipe")
+    with pytest.raises(InputError, match=r"nowhere.jsonl does not exist"):
+        sweep(space_of(tmp_path, RATES), recipe, tmp_path / "out", fresh=True)
+    assert (tmp_path / "out/trials/a").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, recipe: Any) -> None:

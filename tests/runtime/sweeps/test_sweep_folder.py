@@ -11,7 +11,7 @@ import pytest
 from rayner.errors import InputError
 from rayner.runtime.reports.report import report
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
-from rayner.runtime.sweeps.folder import claim_folder, lock_sweep
+from rayner.runtime.sweeps.folder import check_data, claim_folder, lock_sweep
 from rayner.runtime.sweeps.sweep import what_is_next
 from rayner.runtime.sweeps.sweep_settings import sweep_settings
 
@@ -42,6 +42,19 @@ def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:
     (tmp_path / "trials" / "a").mkdir(parents=True)
     with pytest.raises(InputError, match=r"changed: space\.seed; start over"):
         claim_folder(tmp_path, False, config(1) | {"space": {"seed": "one of 1, 2"}, "fixed": []})
+
+
+def test_what_tells_the_data_stays_with_the_sweep(tmp_path: Path) -> None:
+    claim_folder(tmp_path, False, config(1))
+    check_data(tmp_path, ["a", "b"])
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    begun = claim_folder(tmp_path, False, config(1))
+    assert claim_folder(tmp_path, False, config(1)) == begun
+    check_data(tmp_path, ["a", "b"])
+    with pytest.raises(InputError, match="other data"):
+        check_data(tmp_path, ["a", "c"])
+    claim_folder(tmp_path, True, config(1))
+    check_data(tmp_path, ["a", "c"])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trainable import run_trial
 from rayner.runtime.sweeps.trial_places import FailedAttempt, following, publication_of, remove_last
-from rayner.runtime.sweeps.trials import Report, failures_of, read_trials
+from rayner.runtime.sweeps.trials import Report, failures_of, read_trials, record_failure
 from rayner.tasks.base import Output
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.object_storage import BUCKET, Storage
@@ -140,8 +140,9 @@ def test_what_earlier_sweeps_left_is_removed_also_what_no_driver_knew_of(
     assert local(plan.place("corpora", "another", "fold0.jsonl")).read_text() == "another"
 
 
+@pytest.mark.parametrize("lost", [False, True])
 def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
-    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, trial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
 ) -> None:
     forward = ToyTask.forward
 
@@ -156,11 +157,14 @@ def test_a_loss_that_is_no_number_has_another_seed_on_another_machine(
     with pytest.raises(FailedAttempt, match="no finite number") as raised:
         reported(plan)
     callback.on_trial_recover(2, [], in_ray(raised.value))
+    if lost:
+        # Before the other seed had begun.
+        record_failure(plan.folder(GIVEN), "the node was lost", infrastructure=True)
     move(monkeypatch, tmp_path, "other")
     reported(plan)
     assert load_recipe(Path(f"{trial}/seed1/recipe.yaml")).seed == 1001
     # The driver has it from what was raised.
-    [failure] = failures_of(plan.folder(GIVEN))
+    failure, *_ = failures_of(plan.folder(GIVEN))
     assert (failure["diverged"], failure["infrastructure"]) == (True, False)
     assert "no finite number" in failure["error"]
 

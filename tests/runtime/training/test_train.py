@@ -19,7 +19,7 @@ import rayner
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
-from rayner.errors import InputError, RecipeError
+from rayner.errors import CheckpointError, InputError, RaynerError, RecipeError
 from rayner.models.encoder import load_tokenizer
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.tracking import scalars, wants_mlflow
@@ -165,6 +165,30 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
     result = train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)
     assert result["steps"] > 0
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("broken", ["corpus", "model"])
+def test_a_run_is_not_removed_for_one_that_cannot_begin(
+    tmp_path: Path, values: dict[str, Any], broken: str
+) -> None:
+    values |= {"training": values["training"] | {"epochs": 1}}
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0)
+    (tmp_path / "broken.jsonl").write_text("no JSON\n")
+    wrong = {"corpus": values["corpus"] | {"train": [str(tmp_path / "broken.jsonl")]}}
+    wrong = wrong if broken == "corpus" else {"encoder": str(tmp_path / "nowhere")}
+    with pytest.raises(RaynerError):
+        train(parse_recipe(values | wrong, "recipe"), tmp_path / "run", fresh=True, workers=0)
+    assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0) == result
+
+
+def test_a_finished_run_has_its_checkpoint_where_it_lies_now(tmp_path: Path, values: dict[str, Any]) -> None:
+    recipe = parse_recipe(values | {"training": values["training"] | {"epochs": 1}}, "recipe")
+    train(recipe, tmp_path / "run", workers=0)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert train(recipe, tmp_path / "moved", workers=0)["checkpoint"] == f"{tmp_path / 'moved'}/best"
+    shutil.rmtree(tmp_path / "moved/best")
+    with pytest.raises(CheckpointError, match=r"moved/best: is missing, though the run is finished; restore"):
+        train(recipe, tmp_path / "moved", workers=0)
 
 
 def test_the_folder_of_a_sweep_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:

@@ -129,6 +129,9 @@ def annotate(
         **({"precision": asked_precision} if asked_precision else {}),
     }
     with output.locked() as check_writer:
+        if fresh and isinstance(source, PipelineSettings):
+            # What cannot answer removes no annotation.
+            source.check()
         additions = output.begin(settings, sources, fresh)
         if additions is None:
             log.info("%s is up to date", output.place.shown)

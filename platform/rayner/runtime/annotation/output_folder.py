@@ -178,6 +178,8 @@ class Output:
             self._check_settings(earlier, wanted, additions is not None)
             is_same = additions is None or sum(len(a.sources) for a in additions) == len(known or ())
             if is_done and is_same:
+                # One that was interrupted at its very end has left it.
+                self.place.below(WORK).delete()
                 return None
             if is_done and additions:
                 self._keep_as_before(summary, additions[:-1])

@@ -215,8 +215,6 @@ def process(
         mapper = mapper_for(parts, workers, small)
         parts = split_large(parts, purpose, output, mapper, part_bytes)
         read_parts(parts, change, output, mapper, doing)
-        # Until all is in its place again, the folder does not count as finished.
-        (folder / COUNTS).unlink(missing_ok=True)
         assembled = assemble(parts, output, to, mapper)
         if not assembled.documents:
             output.forget_parts()

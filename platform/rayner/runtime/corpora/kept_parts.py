@@ -200,6 +200,11 @@ def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap
     mentions, repaired, ignored = (+counter for counter in counted.values())
     documents = sum(int(one.kept.sum()) for one in taken)
     lost: Counter[str] = Counter()
+    if not taken:
+        # Of an earlier conversion all stays.
+        return Assembled(0, mentions, repaired, ignored, rejected, notes, lost)
+    # Until all is in its place again, the folder does not count as finished.
+    (output.folder / COUNTS).unlink(missing_ok=True)
     if to == "parquet":
         mentions += take_as_parquet(taken, output, mapper)
     else:

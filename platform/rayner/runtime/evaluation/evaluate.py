@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,17 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
 from rayner.errors import InputError
+from rayner.files.locks import locked
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.evaluation.evaluation_folder import (
+    LOCK,
     OUTCOMES,
     check_folder,
     documents_file,
+    forget_evaluation,
     outcomes_table,
     write_about,
     write_tables,
@@ -35,6 +38,7 @@ from rayner.tasks.predict import stages_of
 from rayner.tasks.stages import Pipeline, PipelineSettings, read_pipeline
 
 log = logging.getLogger(__name__)
+DOING = "evaluates into this folder"
 
 
 def evaluate(
@@ -96,6 +100,8 @@ def evaluate(
         items: list[Any] = []
         predicted: list[Any] = []
         written = folder if settings.answers_documents else None
+        if folder is not None:
+            forget_evaluation(folder)
         with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
 
             def given() -> Iterator[Any]:
@@ -137,8 +143,10 @@ def _opened(out: Path | None) -> Iterator[Path | None]:
         return
     # Before anything is written there: at a URI, whoever works there would stop.
     check_folder(out)
-    with worked_on(out, "evaluates into this folder", fresh=True) as (folder, _):
-        yield folder
+    with worked_on(out, DOING, fresh=True) as (folder, publication):
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / LOCK, DOING) if publication is None else nullcontext():
+            yield folder
 
 
 def _read(

@@ -30,6 +30,7 @@ from rayner.runtime.run_folder import check_out
 from rayner.tasks.stages import PipelineSettings
 
 METRICS, EVALUATION, ABOUT, OUTCOMES = "metrics.json", "evaluation", "evaluation.yaml", "outcomes"
+LOCK = ".lock"
 PIPELINE, RECIPE = "pipeline.yaml", "recipe.yaml"
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("type", pa.string())])
 _OUTCOMES = pa.schema(
@@ -61,12 +62,18 @@ def check_folder(out: Path) -> None:
     """
     if uri_of(out) is None:
         check_out(out)
-    names = {name for name in names_in(out) if not is_partial(name)}
+    names = {name for name in names_in(out) if not is_partial(name) and name != LOCK}
     unfinished = EVALUATION in names and names <= {EVALUATION, METRICS, PIPELINE, RECIPE}
     if names and ABOUT not in names and not unfinished:
         raise InputError(
             f"--out {uri_of(out) or out}", "holds something other than an evaluation", "name a new folder"
         )
+
+
+def forget_evaluation(out: Path) -> None:
+    """Remove what says what an evaluation found: its answers are about to be written over."""
+    for name in (ABOUT, METRICS):
+        (out / name).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
 BEGUN = "begun"
+DATA = "data"
 FREE_KEYS = (
-    *(BEGUN, "fixed"),
+    *(BEGUN, DATA, "fixed"),
     *("recipe.scaling.", "recipe.tracking."),
     *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
 )
@@ -62,10 +63,27 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
         # Refused, or stopped, before its first trial: any sweep may have the folder. Example sets are kept.
         _remove(out, (SWEEP, CORPORA, RAY))
     _check_config(out, config)
-    begun = read_config(out).get(BEGUN) if (out / SWEEP).exists() else None
-    begun = begun or uuid.uuid4().hex
-    write_json(out / SWEEP, {**config, BEGUN: begun})
+    before = read_config(out) if (out / SWEEP).exists() else {}
+    begun = before.get(BEGUN) or uuid.uuid4().hex
+    kept = {DATA: before[DATA]} if DATA in before else {}
+    write_json(out / SWEEP, {**config, **kept, BEGUN: begun})
     return begun
+
+
+def check_data(out: Path, found: Sequence[str]) -> None:
+    """Refuse to hold trials on other data against those so far.
+
+    Args:
+        found: what tells the data of each fold from any other.
+
+    Raises:
+        InputError: the sweep began with other data.
+    """
+    config = read_config(out)
+    if config.setdefault(DATA, list(found)) != list(found):
+        what = "its trials so far learned from other data or were judged by other data: files have changed"
+        raise InputError(str(out), what, "restore them, start over with --fresh, or name another --out")
+    write_json(out / SWEEP, config)
 
 
 def remove_parts(uri: str, begun: str) -> None:

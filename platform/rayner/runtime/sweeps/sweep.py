@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.config import BaseRecipe
@@ -21,7 +22,7 @@ from rayner.runtime.run_folder import check_no_training
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import claim_folder, lock_sweep, make_writable, remove_parts
+from rayner.runtime.sweeps.folder import check_data, claim_folder, lock_sweep, make_writable, remove_parts
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (
@@ -38,6 +39,7 @@ from rayner.runtime.sweeps.sweep_tracking import log_result, mlflow_sweep
 from rayner.runtime.sweeps.trials import read_trials, restart_failed
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
 from rayner.runtime.training.example_building import build_examples, cache_folder, find_units
+from rayner.runtime.training.run_state import key_of_data
 from rayner.tasks.registry import train_task
 
 RESULT = "result.json"
@@ -85,6 +87,8 @@ def sweep(
         folder = folder.absolute()
         make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
+        if fresh:
+            _check_files(recipe)
         with _claimed(folder, publication, config, fresh) as place:
             corpora = _corpora(recipe, settings, place)
             with mlflow_sweep(recipe, folder, _parameters(config)) as mlflow_run:
@@ -96,6 +100,14 @@ def sweep(
                 write_json(folder / RESULT, result)
                 log_result(mlflow_run, result["score"], [folder / BEST_RECIPE])
     return shown_at(out, folder, result)
+
+
+def _check_files(recipe: BaseRecipe) -> None:
+    """What cannot be learned from removes no sweep."""
+    task = train_task(recipe)
+    with TemporaryDirectory(prefix="rayner-scans-") as cache:
+        for split in ("train", "dev", "calibration"):
+            find_units(task, split, Path(cache))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +194,15 @@ def _prepare(plan: Plan) -> None:
     # All, as no trial runs yet. Nodes that are still to come were not looked at, and may not see the folder:
     # where there are only such, this process does the work.
     cpus = int(ray.cluster_resources().get("CPU", 0)) if shared else 0
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for changes in plan.runs.values():
         corpus = {key: value for key, value in changes.items() if key != "seed"}
         if (key := key_of(corpus)) not in seen:
-            seen.add(key)
             task = train_task(plan.recipe_of({}, corpus))
-            build_examples(task, "train", plan.cache, workers=cpus)
-            find_units(task, "dev", plan.cache, workers=cpus)
-            find_units(task, "calibration", plan.cache, workers=cpus)
+            examples = build_examples(task, "train", plan.cache, workers=cpus)
+            judged_by = (find_units(task, split, plan.cache, cpus) for split in ("dev", "calibration"))
+            seen[key] = key_of_data(examples.manifest["content"], *judged_by)
+    check_data(plan.out, list(seen.values()))
 
 
 def _run(

@@ -230,7 +230,8 @@ def _train(
         set_threads(scaling)
     link_to_trial(plan, out)
     begun = out / "recipe.yaml"
-    fresh = bool(failures) and failures[-1]["diverged"] and begun.exists() and not _has_seed(begun, seed)
+    # The last failure may be of another kind, and have come before the later seed had begun.
+    fresh = diverged > 0 and begun.exists() and not _has_seed(begun, seed)
     return train_until(until, recipe, out, fresh, workers, plan.cache, watch, publication) is not None
 
 

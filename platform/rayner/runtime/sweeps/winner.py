@@ -62,7 +62,9 @@ def conclude_sweep(
     recipe = with_settings(plan.recipe, best.settings, "best trial")
     (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
     for trial in trials:
-        remove_last(plan, trial.name)
+        # One that failed goes on from there, if it is run again.
+        if trial.state != "failed":
+            remove_last(plan, trial.name)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
         "best": str(plan.out / BEST_RECIPE),

@@ -17,10 +17,10 @@ from rayner.config import BaseRecipe
 from rayner.config.recipe_files import dump_recipe
 from rayner.config.without_effect import settings_without_effect
 from rayner.counted import counted
-from rayner.errors import RecipeError
+from rayner.errors import CheckpointError, RecipeError
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
-from rayner.files.run_checkpoints import BEST, LAST, LOG
+from rayner.files.run_checkpoints import BEST, LAST, LOG, MANIFEST
 from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
@@ -129,12 +129,9 @@ def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any]
     out, task, recipe = launch.out, launch.task, launch.recipe
     with locked(out / ".lock", "trains in this folder"):
         check_no_sweep(out, launch.publication is not None)
-        if fresh:
-            _clear(out)
-        state = read_state(out, recipe)
+        state = None if fresh else read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():
-            log.info("the run in %s is finished; --fresh starts it over", out)
-            return json.loads((out / RESULT).read_text(encoding="utf-8"))
+            return _result_of_finished(launch)
         cache = cache or cache_folder(_beside(out, launch.publication, launch.workers) / ".examples")
         if state is None:
             if task.builds_from_items:
@@ -144,7 +141,28 @@ def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any]
             if recipe.training.gradient_checkpointing:
                 checkpoint_gradients(model)
             del model
+        if fresh:
+            # What cannot be learned from removes no run.
+            build_examples(task, "train", cache, launch.workers)
+            for split in ("dev", "calibration"):
+                find_units(task, split, cache, launch.workers)
+            _clear(out)
         return _train(launch, cache)
+
+
+def _result_of_finished(launch: Launch) -> dict[str, Any]:
+    """What a run that is finished said at its end, wherever its folder lies now.
+
+    Raises:
+        CheckpointError: it has no checkpoint any more.
+    """
+    out = launch.out
+    if not (out / BEST / MANIFEST).exists():
+        what = "is missing, though the run is finished"
+        raise CheckpointError(str(out / BEST), what, "restore it, or train anew with --fresh")
+    log.info("the run in %s is finished: its data were not looked at again; --fresh starts it over", out)
+    shown = launch.publication.shown(out) if launch.publication else str(out)
+    return {**json.loads((out / RESULT).read_text(encoding="utf-8")), "checkpoint": f"{shown}/{BEST}"}
 
 
 def _beside(out: Path, publication: Publication | None, workers: int) -> Path:
