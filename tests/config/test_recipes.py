@@ -88,6 +88,15 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"model": {"threshold": "tuned"}}, r"tuned needs corpus\.dev"),
         ({"windows": {"overlap": 20}}, r"overlap 20 loses mentions .* at least 29"),
         ({"windows": {"length": 40, "overlap": 30}}, "at most half of the window, 19"),
+        (
+            {"loss": {"start_weight": 0}, "decoding": {"joint": True}},
+            r"loss\.start_weight 0 trains no start of a mention, which decoding\.joint and",
+        ),
+        (
+            {"loss": {"end_weight": 0}, "decoding": {"start_weight": 0.2, "end_weight": 0.2}},
+            r"loss\.end_weight 0 trains no end of a mention",
+        ),
+        ({"model": {"dropout": 1}}, r"model\.dropout: .*less than 1"),
         ({"loss": {"span_weight": 0}}, r"loss\.span_weight: .*greater than 0"),
         ({"seed": -1}, r"seed: .*greater than or equal to 0"),
         ({"seed": 2**63}, r"seed: .*less than 9223372036854775808"),

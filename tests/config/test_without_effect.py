@@ -79,6 +79,15 @@ def found(task: str, **values: Any) -> dict[str, str]:
             ["loss.r_drop"],
         ),
         ("recognizer", {"model": {"span_dropout": "span"}, "loss": {"r_drop": 0.5}}, []),
+        (
+            "recognizer",
+            {
+                "model": {"threshold": "tuned"},
+                "corpus": {"train": ["t"], "dev": ["d"]},
+                "decoding": {"joint": True},
+            },
+            ["decoding.joint"],
+        ),
         ("tagger", {"scaling": {"resize_seconds": 5}}, ["scaling.resize_seconds"]),
         ("tagger", {"scaling": {"resize_seconds": 5, "max_workers": 2}}, []),
         ("gaussian", {"support_words": 9, "corpus": {"train": ["a"]}}, ["support_words"]),

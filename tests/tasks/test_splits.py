@@ -7,7 +7,7 @@ import pytest
 
 from rayner.config import CorpusSettings
 from rayner.errors import CorpusError
-from rayner.tasks.splits import change_of, document_units
+from rayner.tasks.splits import change_of, document_units, read_documents
 from tests.whole_corpora import split_documents
 
 
@@ -51,6 +51,19 @@ def test_the_types_of_a_dictionary_are_those_of_the_recipe_too(tmp_path: Path) -
     (document,) = split_documents(settings, "train")
     assert [m.type for m in document.mentions] == ["PLACE", "PER"]
     assert document.annotated_types == ("PLACE", "PER")
+
+
+def test_what_a_file_was_annotated_for_is_said_by_the_names_of_the_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    mention = {"start": 0, "end": 3, "type": "MISC"}
+    path.write_text(json.dumps({"document_id": "d", "text": "Ulm", "mentions": [mention]}))
+    rename = {"MISC": "ORG", "ORG": "COMPANY"}
+    settings = CorpusSettings(train=(str(path),), rename=rename, annotated={str(path): ("ORG",)})
+    change = change_of(settings, "train")
+    (unit,) = document_units(settings, "train", change).units
+    (document,) = read_documents(unit, change)
+    assert [m.type for m in document.mentions] == ["ORG"]
+    assert document.annotated_types == ("ORG",)
 
 
 def test_what_cannot_be_read_of_a_corpus_is_told_once(

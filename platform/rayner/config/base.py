@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0)]
 MOST_SEEDS = 2**63
 """A recipe's seed is below this."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
+from rayner.config.base import BaseRecipe, Dropout, Fraction, Rate, Settings, TrainingSettings
 from rayner.config.documents import CorpusSettings, WindowSettings
 
 
@@ -16,7 +16,7 @@ class MentionVectorSettings(Settings):
 
     tokens: Literal["head", "span"] = "head"
     """Those of its head word, or of its whole span."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from rayner.config.base import BaseRecipe, Fraction, Settings
+from rayner.config.base import BaseRecipe, Dropout, Settings
 from rayner.config.documents import CorpusSettings, DocumentTraining, WindowSettings
 
 
@@ -21,7 +21,7 @@ class MentionRankingSettings(Settings):
     """Candidates before it that each candidate is compared with."""
     hidden_size: PositiveInt = 150
     """Width of the hidden layers of the scorers."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder, and before the scorers."""
 
 

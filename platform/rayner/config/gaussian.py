@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from rayner.config.base import Fraction, Settings
+from rayner.config.base import Dropout, Settings
 from rayner.config.documents import DocumentRecipe, DocumentTraining
 
 
@@ -16,7 +16,7 @@ class GaussianSettings(Settings):
 
     embedding_size: PositiveInt = 128
     """Width of the mean and of the variance."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder, and before the two heads."""
 
 

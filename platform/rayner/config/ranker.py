@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
+from rayner.config.base import BaseRecipe, Dropout, Settings, TrainingSettings
 
 
 class PairSettings(Settings):
@@ -34,7 +34,7 @@ class CrossEncoderSettings(Settings):
     """Sub-words of a pair, special tokens included: of a longer pair, the longer side is cut."""
     pooling: Literal["cls", "mean", "max"] = "cls"
     """The vector of a pair: that of [CLS], or the mean or maximum of all."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder, and before the head."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rayner.config.base import Fraction, Rate, Settings
+from rayner.config.base import Dropout, Fraction, Rate, Settings
 from rayner.config.documents import DocumentRecipe, TypeSettings, named
 
 
@@ -35,7 +35,7 @@ class BiEncoderSettings(Settings):
     learned number for each type, or the one of each type that is best on dev (table 6)."""
     temperature: Rate = 0.07
     """Similarities are divided by it; it is learned from this value on."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoders, and after the projections."""
     span_dropout: Literal["window", "span"] = "window"
     """One mask for all spans of a window, or one for each span (as published; slower)."""
@@ -175,7 +175,7 @@ class RecognizerRecipe(DocumentRecipe):
         """As `Settings.without_effect`."""
         found = {} if self.absent else {"model.absent_per_step": "absent has no types"}
         if self.model.threshold == "tuned":
-            of_thresholds = ("loss.beta", "loss.threshold_in_denominator")
+            of_thresholds = ("loss.beta", "loss.threshold_in_denominator", "decoding.joint")
             found |= dict.fromkeys(of_thresholds, "model.threshold is tuned")
         if self.added is not None:
             found["loss.r_drop"] = "added types learn without dropout, so both passes are equal"
@@ -272,6 +272,17 @@ class RecognizerRecipe(DocumentRecipe):
                 "decoding.start_weight and end_weight need thresholds of starts and ends, and "
                 "model.threshold tuned has those of spans alone"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _what_counts_is_learned(self) -> RecognizerRecipe:
+        for part in ("start", "end"):
+            counts = getattr(self.decoding, f"{part}_weight") or self.decoding.joint
+            if counts and not getattr(self.loss, f"{part}_weight") and self.model.threshold != "tuned":
+                raise ValueError(
+                    f"loss.{part}_weight 0 trains no {part} of a mention, which decoding.joint and "
+                    f"decoding.{part}_weight go by: give it a weight, or decode by spans alone"
+                )
         return self
 
     @model_validator(mode="after")

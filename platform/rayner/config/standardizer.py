@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rayner.config.base import BaseRecipe, Fraction, Rate, Settings, TrainingSettings
+from rayner.config.base import BaseRecipe, Dropout, Fraction, Rate, Settings, TrainingSettings
 from rayner.config.index import IndexSettings
 
 NilShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -85,7 +85,7 @@ class NameEncoderSettings(Settings):
     """Width of a projection. Null leaves the encoder's own width."""
     normalize: bool = True
     """Whether vectors have length 1."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder."""
 
 

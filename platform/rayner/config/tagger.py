@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rayner.config.base import Fraction, Rate, Settings
+from rayner.config.base import Dropout, Rate, Settings
 from rayner.config.documents import DocumentRecipe
 
 
@@ -15,7 +15,7 @@ class TaggerSettings(Settings):
 
     scheme: Literal["BIO", "BIOES"] = "BIO"
     """The labels of words: with BIOES, last and single words have labels of their own."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder, and before the linear layer."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from rayner.config.base import BaseRecipe, Fraction, Settings
+from rayner.config.base import BaseRecipe, Dropout, Settings
 from rayner.config.documents import (
     ContextSettings,
     CorpusSettings,
@@ -35,7 +35,7 @@ class TyperSettings(Settings):
     """Width of the projections of `labels`."""
     train_encoder: bool = True
     """False keeps the encoder as it is."""
-    dropout: Fraction = 0.1
+    dropout: Dropout = 0.1
     """Within the encoder, and before the head."""
 
     def without_effect(self) -> Mapping[str, str]:

@@ -111,6 +111,10 @@ class ScoreCalibration:
         return cls(MarginMap.from_json(values["pooled"]), types, mentions, thresholds)
 
 
+UNCALIBRATED = ScoreCalibration(MarginMap((0.0,), (0.0,), 1.0, 1.0))
+"""The scores of a recognizer without a calibration: the logistic of the margin."""
+
+
 def fit_scores(types: Any, margins: Any, right: Any) -> ScoreCalibration:
     """The most probable maps, whatever the order of the mentions.
 

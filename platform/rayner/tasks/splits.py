@@ -60,7 +60,8 @@ Split = Literal["train", "dev", "calibration"]
 class Change:
     """What a recipe makes of a document: its types renamed, and labels in place of its mentions.
 
-    `digest` names all that it depends on. `annotated` are the types that paths were annotated for.
+    `digest` names all that it depends on. `annotated` are the types that paths were annotated for, by the
+    names that the recipe has for them; labels say of themselves what they are for.
     """
 
     rename: Mapping[str, str]
@@ -76,8 +77,9 @@ class Change:
 
     def at(self, document: Document, place: str) -> Document:
         """The same of a document that was read at a place, which tells what it was annotated for."""
-        types = self.types_at(place)
-        return self(document if types is None else replace(document, annotated_types=types))
+        types, found = self.types_at(place), self(document)
+        is_said = types is not None and self.dictionary is None
+        return replace(found, annotated_types=types) if is_said else found
 
     def types_at(self, place: str) -> tuple[str, ...] | None:
         """What a place was annotated for; None where nothing is said of it."""
@@ -121,7 +123,8 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
         (with_uris(str(corpus_paths([path])[0].absolute())), tuple(types))
         for path, types in corpus.annotated.items()
     ]
-    about = [corpus.rename, given] if given else corpus.rename
+    # The number: what was kept while these types were renamed, too, is made anew.
+    about = [corpus.rename, given, *([1] if corpus.rename else [])] if given else corpus.rename
     if part == "dev" or corpus.dictionary is None:
         return Change(corpus.rename, None, canonical(about), tuple(given))
     names = _names(corpus, corpus.dictionary)

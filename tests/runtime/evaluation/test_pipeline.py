@@ -16,7 +16,8 @@ import pytest
 from rayner.cli.tables import print_evaluation
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.parquet import write_parquet
-from rayner.errors import InputError
+from rayner.errors import InputError, RecipeError
+from rayner.files.locks import locked
 from rayner.runtime import answers
 from rayner.runtime.evaluation import evaluate as module
 from rayner.runtime.evaluation.evaluate import evaluate
@@ -169,6 +170,30 @@ def test_fine_types_that_no_stage_knows_are_not_scored(folder: Path, tmp_path: P
     write_parquet(documents, tmp_path / "other.parquet")
     whole = evaluate(folder / "pipeline.yaml", tmp_path / "other.parquet", intervals=False)["end_to_end"]
     assert list(whole["levels"]) == ["span", "span_type"]
+
+
+def test_answers_of_one_evaluation_never_lie_beside_what_another_found(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    evaluate(folder / "recognizer", folder / "gold.parquet", out=out, intervals=False)
+    with pytest.raises(RecipeError, match="does not exist"):
+        evaluate(folder / "recognizer", tmp_path / "nowhere.parquet", out=out)
+    assert (out / "evaluation.yaml").exists()
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rayner.runtime.evaluation.evaluate.write_tables", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(folder / "recognizer", folder / "gold.parquet", out=out, intervals=False)
+    assert not (out / "evaluation.yaml").exists()
+    assert not (out / "metrics.json").exists()
+    with (
+        locked(out / ".lock", "evaluates"),
+        pytest.raises(InputError, match=r"another process .* evaluates into this"),
+    ):
+        evaluate(folder / "recognizer", folder / "gold.parquet", out=out)
 
 
 def test_an_evaluation_takes_the_place_of_another_and_of_nothing_else(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,19 @@ def test_scores_are_calibrated_as_those_of_the_checkpoint(tmp_path: Path) -> Non
     added = TypeSettings.model_validate(TYPES[2]).name
     assert added in task_2.calibration.types
     assert added not in task.calibration.types
+
+
+def test_scores_of_a_checkpoint_without_a_calibration_stay(tmp_path: Path) -> None:
+    task = recognizer(types=TYPES[:2])
+    base = saved(tmp_path / "base", task, trained(task, corpus(), steps=10))
+    task_2 = adding(base, TYPES[2:])
+    task_2.calibrate(task_2.build().eval(), corpus())
+    assert task_2.calibration is not None
+    added = TypeSettings.model_validate(TYPES[2]).name
+    assert list(task_2.calibration.types) == [added]
+    for margin in (-2.0, 0.0, 3.37):
+        found = task_2.calibration.probability(TypeSettings.model_validate(TYPES[0]).name, margin)
+        assert found == pytest.approx(1 / (1 + math.exp(-margin)))
 
 
 def test_an_added_type_is_learned(tmp_path: Path) -> None:

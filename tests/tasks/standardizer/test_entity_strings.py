@@ -23,6 +23,17 @@ def strings_of(values: dict[str, Any]) -> EntityStrings:
     return load_entity_strings(recipe)
 
 
+def test_a_string_with_an_entity_is_no_mention_without_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, _, learned, asked, *_ = next(iter(ENTITIES.values()))
+    texts = (learned.upper(), asked, "rye bread")
+    nil = write(tmp_path / "nil.jsonl", [{"mention": text, "entity_id": None} for text in texts])
+    found = strings_of(small_recipe(tmp_path, mentions={"negatives": [str(nil)]}))
+    assert [mention.text for mention in found.dev if not mention.entity_ids] == ["rye bread"]
+    assert "mentions.negatives: 2 mentions left out, which other files say the entities of" in caplog.text
+
+
 def test_mentions_are_learned_and_indexed_and_dev_is_neither(tmp_path: Path) -> None:
     found = strings_of(small_recipe(tmp_path))
     assert [set(entity.aliases) for entity in found.learned] == [set(n[1:3]) for n in ENTITIES.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
 from rayner.errors import InputError
 from rayner.files.locks import locked
+from rayner.files.uris import uri_of
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.actors import needs_of_worker
@@ -84,7 +85,7 @@ def evaluate(
             stage that finds mentions.
         CorpusError: the corpus cannot be read.
     """
-    with _opened(out) as folder:
+    with _opened(out) as folder, ExitStack() as alone:
         settings, kind = _read(checkpoint, options, precision)
         pipeline = settings.pipeline(device)
         recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
@@ -100,7 +101,8 @@ def evaluate(
         items: list[Any] = []
         predicted: list[Any] = []
         written = folder if settings.answers_documents else None
-        if folder is not None:
+        if out is not None and folder is not None:
+            alone.enter_context(locked(folder / LOCK, DOING) if uri_of(out) is None else nullcontext())
             forget_evaluation(folder)
         with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
 
@@ -143,10 +145,8 @@ def _opened(out: Path | None) -> Iterator[Path | None]:
         return
     # Before anything is written there: at a URI, whoever works there would stop.
     check_folder(out)
-    with worked_on(out, DOING, fresh=True) as (folder, publication):
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / LOCK, DOING) if publication is None else nullcontext():
-            yield folder
+    with worked_on(out, DOING, fresh=True) as (folder, _):
+        yield folder
 
 
 def _read(

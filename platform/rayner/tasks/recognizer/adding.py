@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
+from rayner.metrics.score_calibration import UNCALIBRATED
 from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
@@ -130,13 +131,14 @@ class AddingTask(RecognizerTask):
         return super().predictor(model, options)
 
     def calibrate(self, model: nn.Module, documents: Sequence[Document]) -> None:
-        """Fit the added types' maps; those of a calibrated checkpoint stay as they are."""
+        """Fit the added types' maps; the scores of the others stay as they are in the checkpoint."""
         # Not from `build` alone, which a run that is resumed does not call.
         before = self._calibrated = calibration.load(base_of(self.added))
         super().calibrate(model, documents)
-        if before is not None:
-            fitted = self.calibration
-            self.calibration = before if fitted is None else before.with_types(fitted, self.added.types)
+        if (fitted := self.calibration) is not None:
+            self.calibration = (before or UNCALIBRATED).with_types(fitted, self.added.types)
+        else:
+            self.calibration = before
 
     def measure(self, model: nn.Module, dev: Iterable[Document]) -> Mapping[str, Any]:
         """`flat_decoding`: what the other types' mentions lose to added ones; nothing where they may nest."""

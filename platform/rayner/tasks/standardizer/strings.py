@@ -75,7 +75,11 @@ def load_entity_strings(recipe: StandardizerRecipe, sentences: bool = False) -> 
     # What no index can hold is better said now than after an epoch.
     names_of(indexed, recipe.index)
     strangers = _read(settings.negatives, settings, NEGATIVES, sentences)
-    negatives = _distinct(replace(m, entity_ids=()) for m in strangers)
+    known_strings = {fold(mention.text) for mention in (*mentions, *dev) if mention.entity_ids}
+    negatives = _distinct(replace(m, entity_ids=()) for m in strangers if fold(m.text) not in known_strings)
+    if known_ones := [m for m in strangers if fold(m.text) in known_strings]:
+        what = "%s: %s left out, which other files say the entities of; the first: %r"
+        log.warning(what, NEGATIVES, counted(len(known_ones), "mention"), known_ones[0].text)
     return EntityStrings(entity_table(learned), entity_table(indexed), [*dev, *negatives], kept)
 
 
