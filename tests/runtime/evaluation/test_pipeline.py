@@ -189,6 +189,7 @@ def test_answers_of_one_evaluation_never_lie_beside_what_another_found(
         evaluate(folder / "recognizer", folder / "gold.parquet", out=out, intervals=False)
     assert not (out / "evaluation.yaml").exists()
     assert not (out / "metrics.json").exists()
+    (out / "report.html").touch()
     with (
         locked(out / ".lock", "evaluates"),
         pytest.raises(InputError, match=r"another process .* evaluates into this"),

@@ -27,6 +27,7 @@ from rayner.files.whole import write_json
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.kept_parts import (
+    FINISHED,
     SMALL_BYTES,
     Assembled,
     Change,
@@ -50,7 +51,7 @@ SOURCES = (
     *("supervision/agreement", "supervision/*heads", "supervision/pronouns", "supervision/resolvers/*"),
 )
 """The modules by which documents, labels of a dictionary and chains come out as they do."""
-COUNTS = "counts.json"
+COUNTS = FINISHED
 LOCK = ".lock"
 _BESIDE = frozenset({COUNTS, LOCK, "rejects.jsonl", "losses.jsonl"})
 """What lies beside the documents."""

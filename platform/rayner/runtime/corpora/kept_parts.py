@@ -50,7 +50,7 @@ SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 DOCUMENTS = "documents.parquet"
 IDS = "ids.parquet"
-COUNTS = "part.json"
+COUNTS, FINISHED = "part.json", "counts.json"
 _CUTS = "cuts"
 """The purpose of the folders among those of parts that say where large files were cut."""
 
@@ -204,7 +204,7 @@ def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap
         # Of an earlier conversion all stays.
         return Assembled(0, mentions, repaired, ignored, rejected, notes, lost)
     # Until all is in its place again, the folder does not count as finished.
-    (output.folder / COUNTS).unlink(missing_ok=True)
+    (output.folder / FINISHED).unlink(missing_ok=True)
     if to == "parquet":
         mentions += take_as_parquet(taken, output, mapper)
     else:

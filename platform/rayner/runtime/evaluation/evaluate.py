@@ -103,7 +103,6 @@ def evaluate(
         written = folder if settings.answers_documents else None
         if out is not None and folder is not None:
             alone.enter_context(locked(folder / LOCK, DOING) if uri_of(out) is None else nullcontext())
-            forget_evaluation(folder)
         with documents_file(written, "gold") as keep, documents_file(written, "predictions") as keep_answer:
 
             def given() -> Iterator[Any]:
@@ -115,6 +114,8 @@ def evaluate(
             for answer in work.answers(pipeline.predictor, _whole, given()):
                 predicted.append(kind.scored(answer))
                 keep_answer(answer)
+            if folder is not None:
+                forget_evaluation(folder)
         metrics = pipeline.predictor.evaluate(predicted, items)
         found = {**metrics, **gold.notes}
         if intervals:

@@ -30,7 +30,7 @@ from rayner.runtime.run_folder import check_out
 from rayner.tasks.stages import PipelineSettings
 
 METRICS, EVALUATION, ABOUT, OUTCOMES = "metrics.json", "evaluation", "evaluation.yaml", "outcomes"
-LOCK = ".lock"
+LOCK, REPORT = ".lock", "report.html"
 PIPELINE, RECIPE = "pipeline.yaml", "recipe.yaml"
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("type", pa.string())])
 _OUTCOMES = pa.schema(
@@ -63,7 +63,7 @@ def check_folder(out: Path) -> None:
     if uri_of(out) is None:
         check_out(out)
     names = {name for name in names_in(out) if not is_partial(name) and name != LOCK}
-    unfinished = EVALUATION in names and names <= {EVALUATION, METRICS, PIPELINE, RECIPE}
+    unfinished = EVALUATION in names and names <= {EVALUATION, METRICS, PIPELINE, RECIPE, REPORT}
     if names and ABOUT not in names and not unfinished:
         raise InputError(
             f"--out {uri_of(out) or out}", "holds something other than an evaluation", "name a new folder"
