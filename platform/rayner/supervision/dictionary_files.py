@@ -50,7 +50,9 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
 def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
     how = "write TYPE<TAB>name"
     for number, line in enumerate(lines, 1):
-        cells = [cell.strip() for cell in line.rstrip("\t ").split("\t")]
+        cells = [cell.strip() for cell in line.split("\t")]
+        while len(cells) > 2 and not cells[-1]:
+            cells.pop()
         if len(cells) > 3:
             what = f"{len(cells)} cells"
             raise CorpusError(

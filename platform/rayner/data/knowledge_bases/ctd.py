@@ -7,7 +7,6 @@ genes begin with `GeneSymbol`, which is another name; chemicals have two columns
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from rayner.counted import counted
@@ -32,7 +31,8 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
         raise KnowledgeBaseError(str(path), what, hint)
     name, id_ = _name_and_id(header)
-    names = [column for column in header if column.endswith(("Symbol", "Synonyms"))]
+    before = header[: header.index(name)]
+    names = [*before, *(column for column in header if column.endswith("Synonyms"))]
     others = [column for column in header if column.startswith("Alt") and column.endswith("IDs")]
     used = {name, id_, "Definition", "ParentIDs", *names, *others}
     builder.ignored.update(f"column {column}" for column in header if column not in used)
@@ -67,9 +67,10 @@ def _header(lines: Iterable[str]) -> list[str] | None:
 
 
 def _name_and_id(header: Sequence[str]) -> tuple[str, str]:
-    """The columns of names and of ids, side by side; empty without them."""
-    pairs = (pair for pair in pairwise(header) if pair[0].endswith("Name") and pair[1].endswith("ID"))
-    return next(pairs, ("", ""))
+    """The first columns, of names and of ids, perhaps behind one of symbols; empty without them."""
+    columns = header[1:] if header[0].endswith("Symbol") else header
+    pair = (*columns[:2], "", "")[:2]
+    return pair if pair[0].endswith("Name") and pair[1].endswith("ID") else ("", "")
 
 
 def _parts(cell: str) -> list[str]:

@@ -99,7 +99,8 @@ def _for_pronto(line: str) -> str:
         return f"synonym: {found['text']} {scope} {line[found.end() :]}"
     if line.startswith("is_obsolete:"):
         return line.lower()
-    return line if _READ.match(line) or not _TAG.match(line) else ""
+    is_read = _READ.match(line) or "synonym" in line.partition(":")[0]
+    return line if is_read or not _TAG.match(line) else ""
 
 
 def _load(text: str, path: Path) -> Any:
