@@ -69,8 +69,9 @@ def _header(lines: Iterable[str]) -> list[str] | None:
 def _name_and_id(header: Sequence[str]) -> tuple[str, str]:
     """The first columns, of names and of ids, perhaps behind one of symbols; empty without them."""
     columns = header[1:] if header[0].endswith("Symbol") else header
-    pair = (*columns[:2], "", "")[:2]
-    return pair if pair[0].endswith("Name") and pair[1].endswith("ID") else ("", "")
+    if len(columns) > 1 and columns[0].endswith("Name") and columns[1].endswith("ID"):
+        return columns[0], columns[1]
+    return "", ""
 
 
 def _parts(cell: str) -> list[str]:
