@@ -126,6 +126,7 @@ def test_leakage_by_id_text_and_group_is_reported_once_a_document() -> None:
         ("data:1", "dev/data.jsonl:1", {}),
         ("data:0", "dev/data.arrow:row 0", {}),
         ("data:7", "dev/data.jsonl:1", {"id in two splits": 1}),
+        ("a:1", "dev/data.jsonl:1", {"id in two splits": 1}),
     ],
 )
 def test_an_id_with_another_text_in_another_split_may_be_of_another_document(

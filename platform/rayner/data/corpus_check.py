@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from rayner.counted import counted
+from rayner.data.readers.files import stem
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import are_in_order
 from rayner.files.uris import with_uris
@@ -144,7 +145,7 @@ def repetition_findings(
         what = f"the id {place.document_id!r} is also at {same_id.where}"
         yield place.finding("duplicate document", "error", what, "keep one, or give the other an id")
         return
-    if same_id is not None and same_text is not None:
+    if same_id is not None and same_text is not None and same_text.split == same_id.split:
         what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where})"
         yield place.finding("leakage", "error", what, "keep the document in one split")
         return
@@ -159,18 +160,18 @@ def repetition_findings(
         name, first = same_group
         what = f"documents of the group {name!r} are in {first.split} ({first.where})"
         yield place.finding("leakage", "error", what, "keep a group in one split")
-    elif same_id is not None and not _counted(place):
+    elif same_id is not None and not _is_numbered_by_reader(place):
         what = f"the id {place.document_id!r} is also in {same_id.split} ({same_id.where}), with another text"
         hint = "keep the document in one split, or if it is another one, give it an id of its own"
         yield place.finding("id in two splits", "warning", what, hint)
 
 
-def _counted(place: Place) -> bool:
+def _is_numbered_by_reader(place: Place) -> bool:
     """Whether the document has no id of its own, but the name of its file and its number there."""
     name, _, number = place.document_id.rpartition(":")
     where = place.where.removesuffix(f" ({place.split}: {place.document_id})")
     file, _, row = where.rpartition(":")
-    return bool(number) and row.removeprefix("row ") == number and Path(name).name in Path(file).name
+    return bool(number) and row.removeprefix("row ") == number and Path(name).name == stem(Path(file))
 
 
 def width_findings(

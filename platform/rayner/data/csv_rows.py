@@ -58,7 +58,7 @@ def uneven(cells: int, columns: int, delimiter: str) -> tuple[str, str]:
     what = f"{counted(cells, 'cell')} under {counted(columns, 'column')}"
     if delimiter == ",":
         return what, "fill the row up" if cells < columns else "quote a cell that holds a comma"
-    # No quotes would help here: they are characters of the cell.
+    # No quotes would help here: the row is cut at tabs before.
     inner = (
         "fill the row up, or write a space for a line end" if cells < columns else "write a space for a tab"
     )

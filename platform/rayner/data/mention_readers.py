@@ -71,7 +71,7 @@ def read_mention_strings(
 
 def detect_reader(path: Path) -> str | None:
     """The format of a file of mentions; None for what may be a corpus."""
-    if path.is_dir():
+    if path.is_dir() or files.suffix(path) == ".ann":
         return None
     lines = [line for line in files.sample(path).lines if line.strip()]
     start = "\n".join(lines)

@@ -78,8 +78,8 @@ class Change:
     def at(self, document: Document, place: str) -> Document:
         """The same of a document that was read at a place, which tells what it was annotated for."""
         types, found = self.types_at(place), self(document)
-        is_said = types is not None and self.dictionary is None
-        return replace(found, annotated_types=types) if is_said else found
+        takes_types = types is not None and self.dictionary is None
+        return replace(found, annotated_types=types) if takes_types else found
 
     def types_at(self, place: str) -> tuple[str, ...] | None:
         """What a place was annotated for; None where nothing is said of it."""
@@ -123,8 +123,9 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
         (with_uris(str(corpus_paths([path])[0].absolute())), tuple(types))
         for path, types in corpus.annotated.items()
     ]
-    # The number: what was kept while these types were renamed, too, is made anew.
-    about = [corpus.rename, given, *([1] if corpus.rename else [])] if given else corpus.rename
+    # What was kept while these types were renamed, too, is made anew.
+    were_renamed = any(name in corpus.rename for _, types in given for name in types)
+    about = [corpus.rename, given, *([1] if were_renamed else [])] if given else corpus.rename
     if part == "dev" or corpus.dictionary is None:
         return Change(corpus.rename, None, canonical(about), tuple(given))
     names = _names(corpus, corpus.dictionary)

@@ -69,6 +69,15 @@ def test_a_text_with_what_looks_like_a_tag_is_a_text(tmp_path: Path, text: str) 
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [("x.txt", "-DOCSTART- -X- O\n\nUlm NNP B-LOC\n"), ("x.conll", "Ulm B-LOC\n"), ("x.txt", "Ulm\tB-LOC\n")],
+)
+def test_one_row_is_known_by_what_is_around_it(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    assert detect(tmp_path) == "columns"
+
+
+@pytest.mark.parametrize(
     ("rows", "mentions"),
     [
         # Chunks before entities; what a model found after what is right.

@@ -131,8 +131,11 @@ def test_brat_ids_are_told_from_remarks_and_have_two_notations(tmp_path: Path) -
 def test_brat_counts_a_byte_order_mark(tmp_path: Path, first: int, counted: int) -> None:
     places = (f"{first} {first + 3}", f"{first + 8} {first + 12}")
     notes = f"T1\tPER {places[0]}\tAnn\nT2\tDISEASE {places[1]}\tgout\nN1\tReference T1 W:1\tAnn\n"
+    # In parts, over white space.
+    notes += f"T3\tVERB {first} {first + 3};{first + 4} {first + 7}\tAnn had\n"
     reading = _brat(tmp_path, "\ufeffAnn had gout.", notes)
     assert [(m.start, m.end, m.entity_id) for m in reading.documents[0].mentions] == [
+        (0, 7, None),
         (0, 3, "W:1"),
         (8, 12, None),
     ]

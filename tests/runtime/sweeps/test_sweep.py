@@ -227,7 +227,9 @@ def test_what_trials_share_is_made_on_all_cpus(
     # Trials on other data would be held against those so far.
     _prepare(plan)
     other.write_text(Path(recipe.corpus.train[0]).read_text().splitlines()[1])
-    with pytest.raises(InputError, match=r"files have changed; restore them, start over with --fresh, or"):
+    with pytest.raises(
+        InputError, match=r"files have changed, or rayner has; restore them, start over with --fresh, or"
+    ):
         _prepare(plan)
 
 

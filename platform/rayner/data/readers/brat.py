@@ -18,7 +18,7 @@ from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
 
-_PLACES = re.compile(r"(T[^\t]*\t\S+ )(\d+) (\d+)(?=\t)")
+_PLACES = re.compile(r"(T[^\t]*\t\S+ )(\d+ \d+(?:;\d+ \d+)*)(?=\t)")
 _OTHER = {"R": "relation", "E": "event", "A": "attribute", "M": "attribute", "*": "equivalence"}
 
 
@@ -111,13 +111,13 @@ def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
 def _count_a_mark(text: str, lines: Sequence[str]) -> bool:
     """Whether most mentions lie one place before their offsets: brat counts a byte-order mark."""
     places = [(found, line.split("\t", 2)) for line in lines if (found := _PLACES.match(line))]
-    ends = [(int(found[2]), int(found[3]), parts[2]) for found, parts in places if len(parts) > 2]
+    ends = [(*map(int, found[2].split()), parts[2]) for found, parts in places if ";" not in found[2]]
     before = sum(text[start - 1 : end - 1] == surface for start, end, surface in ends if start)
     return before > sum(text[start:end] == surface for start, end, surface in ends)
 
 
 def _one_less(found: re.Match[str]) -> str:
-    return f"{found[1]}{int(found[2]) - 1} {int(found[3]) - 1}"
+    return found[1] + re.sub(r"\d+", lambda number: str(int(number[0]) - 1), found[2])
 
 
 def _mention(

@@ -1,6 +1,6 @@
 """Columns: a word and its tag a line (CoNLL-2002/2003, IOB1, IOB2, BIOES), sentences parted by blank lines.
 
-The tags are in the last column, or in the first where only that one holds tags. Where the first column
+The tags are in the last column, or in the first of two where only that one holds tags. Where the first column
 numbers the words of each sentence, the word is in the second and the tags after it, in one column (Universal
 NER) or, for nested mentions, in several (GermEval 2014).
 
@@ -29,6 +29,7 @@ LOOKED_AT = 1000
 """How many lines tell the columns."""
 
 DOCUMENT_MARK = "-DOCSTART-"
+_SUFFIXES = {".conll", ".iob", ".iob2", ".bio"}
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
@@ -86,7 +87,8 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether every row has at least two fields and a tag in the last, or the first of two.
 
-    Between spaces it takes several rows of one width: a text may begin with `B-cell`, or end in `O`.
+    Between spaces it takes several rows of one width, or a name or mark of such files: a text may begin with
+    `B-cell`, or end in `O`.
     """
     rows = [fields_of(line) for line in sample.lines if line.strip() and not _MARK.match(line)]
     rows = [row for row in rows if not row[0].startswith("#") or tag_schemes.is_tag(row[-1])]
@@ -96,7 +98,10 @@ def matches(sample: Sample) -> bool:
         return True
     good = [len(row) for row in rows if len(row) > 1 and (tag_schemes.is_tag(row[-1]) or _is_reversed(row))]
     if not any("\t" in line for line in sample.lines):
-        _, of_one_width = Counter(good).most_common(1)[0] if len(rows) > 1 and good else (0, 0)
+        is_told = (
+            len(rows) > 1 or any(map(_MARK.match, sample.lines)) or files.suffix(sample.path) in _SUFFIXES
+        )
+        _, of_one_width = Counter(good).most_common(1)[0] if is_told and good else (0, 0)
         return of_one_width >= 0.9 * len(rows)
     return len(good) >= 0.9 * len(rows)
 

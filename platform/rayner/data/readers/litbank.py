@@ -15,7 +15,7 @@ from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 
 MIN_LAYERS = 2
-_CHUNKS = {"NP", "VP", "PP"}
+_CHUNKS = {"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"}
 
 
 def units(paths: Sequence[Path]) -> list[Unit]:

@@ -136,7 +136,7 @@ def annotate(
         if additions is None:
             log.info("%s is up to date", output.place.shown)
             return {k: v for k, v in output.summary().items() if k != "settings"}
-        if isinstance(source, PipelineSettings):
+        if isinstance(source, PipelineSettings) and not fresh:
             source.check()
         annotator = partial(BlockAnnotator, output=output, also=also, tokens_per_batch=tokens_per_batch)
         used = _run(source, additions, output, annotator, asked_pool, speed, check_writer)

@@ -81,8 +81,8 @@ def evaluate(
 
     Raises:
         CheckpointError: the checkpoint cannot be used, or has nothing to answer.
-        InputError: an option that the task does not have, or that cannot be had, or a pipeline file without a
-            stage that finds mentions.
+        InputError: an option that the task does not have, or that cannot be had, a pipeline file without a
+            stage that finds mentions, or another process that evaluates into `out`.
         CorpusError: the corpus cannot be read.
     """
     with _opened(out) as folder, ExitStack() as alone:

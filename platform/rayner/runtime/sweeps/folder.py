@@ -81,7 +81,7 @@ def check_data(out: Path, found: Sequence[str]) -> None:
     """
     config = read_config(out)
     if config.setdefault(DATA, list(found)) != list(found):
-        what = "its trials so far learned from other data or were judged by other data: files have changed"
+        what = "its trials so far learned or were judged by other data: files have changed, or rayner has"
         raise InputError(str(out), what, "restore them, start over with --fresh, or name another --out")
     write_json(out / SWEEP, config)
 

@@ -82,7 +82,7 @@ def train(
 
     Raises:
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
-        CheckpointError: `out/last` is damaged.
+        CheckpointError: `out/last` is damaged, or a finished run has no `best`.
         InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks,
             another process trains in `out`, or a sweep is in it.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
