@@ -4,7 +4,7 @@
 
 Goes on where it was cut off.
 
-An encoder learns from the coreference chains of documents of GUM, with as many steps each time: from the
+An encoder learns from the coreference chains of documents of GUM, with as many epochs each time: from the
 annotated chains; from those that the rules find, or the mention-ranking model, in the same documents; and
 from the links on which both agree. The model learned from LitBank and from GUM's other genres. Over the
 frozen encoder a linear head learns the types of UFET's crowd-annotated training part; thresholds, and the

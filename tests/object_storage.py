@@ -38,6 +38,8 @@ class Storage:
 
         class Proxy(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Else an answer's body waits 40 ms until the client has acknowledged its headers.
+            disable_nagle_algorithm = True
 
             def log_message(self, format: str, *args: object) -> None:
                 pass

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import sys
 from pathlib import Path
 
@@ -131,11 +132,16 @@ def test_hostile_text_does_not_reach_the_output_raw(run, pipeline):
 def test_a_wrong_argument_is_one_line(run, pipeline, tmp_path):
     types = tmp_path / "types.yaml"
     types.write_text("- {name: LOC, description: A place.}\n")
+    spaced = shutil.copy(types, tmp_path / "two words.yaml")
     for arguments, named in (
         ([pipeline, "bad \udcff"], "TEXT 1: not UTF-8"),
         (
             [pipeline, "a", types],
             f"TEXT 2: {types} is a file, and a text is wanted; rayner predict",
+        ),
+        (
+            [pipeline, spaced],
+            f"rayner predict {pipeline} < '{spaced}', or rayner annotate {pipeline} '{spaced}'",
         ),
         ([pipeline, "a", "--types", types], "cannot be asked of a whole pipeline"),
         ([pipeline.parent / "recognizer", "a", "--top-k", 3], "top_k: is no option of a recognizer"),

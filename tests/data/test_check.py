@@ -161,6 +161,6 @@ def test_of_very_many_types_not_all_are_compared(monkeypatch: pytest.MonkeyPatch
     assert (len(hints), hints[0], hints[-1]) == (
         2000,
         "is it the recipe's '/person/0'?",
-        "describe it in the recipe's types",
+        "describe it in the recipe's types; training leaves its mentions out",
     )
     assert len(compared) == MOST_COMPARED

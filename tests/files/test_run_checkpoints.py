@@ -71,6 +71,9 @@ def test_a_run_that_has_no_checkpoint_yet_says_how_to_go_on(tmp_path: Path) -> N
     begun = written(tmp_path / "begun", "recipe.yaml", "log.jsonl")
     with pytest.raises(CheckpointError, match=rf"without best/.*; continue it with .* --out {begun}`$"):
         checkpoint_of(begun)
+    spaced = written(tmp_path / "begun now", "recipe.yaml", "log.jsonl")
+    with pytest.raises(CheckpointError, match=rf"continue it with .* --out '{spaced}'`$"):
+        checkpoint_of(spaced)
     written(begun, "last/checkpoint.json")
     with pytest.raises(CheckpointError, match=rf"or name {begun / 'last'}, its last state$"):
         checkpoint_of(begun)

@@ -22,6 +22,8 @@ from rayner.runtime.corpora.resolve import resolve_texts
 from rayner.runtime.linking import indexes
 from rayner.runtime.linking.standardize import _write
 from rayner.runtime.run_folder import check_apart
+from rayner.runtime.training.train import train
+from tests.runtime.training.toy_task import toy_recipe
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,19 @@ def test_a_place_at_a_uri_is_opened_before_any_work(module: Any, monkeypatch: py
     work = rank if module is ranking else lambda paths, best, out: indexes.build(best, paths, out)
     with pytest.raises(InputError, match="no such bucket"):
         work([Path("in.jsonl")], Path("no checkpoint"), Path("s3://tests/out"))
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "log.jsonl", "best/mine.txt", "last/mine.txt"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_training_writes_over_no_file_of_others(tmp_path: Path, name: str, fresh: bool) -> None:
+    recipe = toy_recipe()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    # A second time, too: the first one leaves no mark.
+    for _ in range(2):
+        with pytest.raises(InputError, match=rf"would replace: {name.split('/')[0]}; name another folder"):
+            train(recipe, tmp_path, fresh=fresh, workers=0)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
 
 
 def test_an_index_at_a_uri_beside_other_things_is_refused_before_any_work(

@@ -144,6 +144,12 @@ def test_two_equal_types_of_a_file_are_refused(tmp_path: Path) -> None:
     assert str(error.value) == f"{file}: the type 'PER' occurs twice, as entries 1 and 3"
 
 
+def test_what_is_no_list_of_types_is_told_how_one_looks(tmp_path: Path) -> None:
+    (tmp_path / "types.yaml").write_text("PER: people\n")
+    with pytest.raises(InputError, match=r"no list of types; write a line `- name: PER`, below it `  desc"):
+        load_types(tmp_path / "types.yaml")
+
+
 def test_a_file_names_no_unknown_type(tmp_path: Path) -> None:
     file = tmp_path / "types.yaml"
     file.write_text('[{name: PER}, {name: "?"}]')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,8 @@ def _answers(pipeline: Pipeline, texts: Sequence[str] | None) -> Iterator[Any]:
 def _check(texts: Sequence[str], checkpoint: Any) -> None:
     for number, text in enumerate(texts, 1):
         if os.path.isfile(text):
-            hint = f"rayner predict {checkpoint} < {text}, or rayner annotate {checkpoint} {text} --out DIR"
+            paths = shlex.quote(str(checkpoint)), shlex.quote(text)
+            hint = "rayner predict {0} < {1}, or rayner annotate {0} {1} --out DIR".format(*paths)
             raise InputError(f"TEXT {number}", f"{text} is a file, and a text is wanted", hint)
         try:
             text.encode()

@@ -129,6 +129,9 @@ def with_settings(recipe: BaseRecipe, settings: Mapping[str, Any], where: str) -
     return parse_recipe(values, where, {recipe.task: type(recipe)})
 
 
+_TYPES = "write a line `- name: PER`, below it `  description: ...`, and so on for each type"
+
+
 def load_types(path: Path) -> tuple[TypeSettings, ...]:
     """The types in a YAML list of `name`, `description` and so on.
 
@@ -137,7 +140,7 @@ def load_types(path: Path) -> tuple[TypeSettings, ...]:
     """
     values = read_yaml(path, "a YAML list of types")
     if not isinstance(values, list) or not values:
-        raise RecipeError(str(path), "no list of types", "write `- name: PER` and so on")
+        raise RecipeError(str(path), "no list of types", _TYPES)
     try:
         return TypeAdapter(Types).validate_python(values)
     except ValidationError as error:
@@ -261,7 +264,7 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
     location = [str(part) for part in first["loc"]]
     place = f"{where}: {'.'.join(location)}" if location else where
     if first["type"] == "extra_forbidden":
-        near = _nearest(location[-1], _keys_at(recipe, location[:-1]))
+        near = _nearest(location[-1], _keys_at(recipe, location[:-1])) or _elsewhere(location[-1], recipe)
         return RecipeError(place, "unknown key", f"did you mean {near!r}?" if near else "remove it")
     if first["type"] == "missing":
         return RecipeError(place, "is missing")
@@ -305,6 +308,17 @@ def _model_at(model: type[BaseModel], location: Sequence[str]) -> type[BaseModel
         inner = _within(field.annotation)
         model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), model)
     return model
+
+
+def _elsewhere(word: str, model: type[BaseModel]) -> str | None:
+    """The one key of this name in the parts of the settings, with the names of these."""
+    found = set[str]()
+    for name, field in model.model_fields.items():
+        for inner in _within(field.annotation):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                below = word if word in inner.model_fields else _elsewhere(word, inner)
+                found |= {f"{name}.{below}"} if below else set()
+    return found.pop() if len(found) == 1 else None
 
 
 def _within(annotation: Any) -> Iterator[Any]:

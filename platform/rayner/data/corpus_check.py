@@ -186,7 +186,8 @@ def width_findings(
     for mention, width in zip(document.mentions, widths, strict=True):
         if width > max_span_width and mention.type != UNKNOWN:
             what = f"{_at(mention)} has {width} sub-words; windows hold spans of at most {max_span_width}"
-            yield place.finding("too wide", "error", what, f"raise max_span_width to {width}")
+            hint = f"raise model.max_span_width to {width}, and windows.overlap to at least {width - 1}"
+            yield place.finding("too wide", "error", what, hint)
 
 
 def empty_split(split: str, documents: int) -> Finding:
@@ -209,7 +210,8 @@ def type_findings(types: Mapping[str, str | None], used: Mapping[str, str]) -> I
             what = f"the type {type_!r} is not among the recipe's (first in {where})"
             near = difflib.get_close_matches(type_, unused, n=1) if sought < MOST_COMPARED else []
             sought += len(unused)
-            hint = f"is it the recipe's {near[0]!r}?" if near else "describe it in the recipe's types"
+            told = "describe it in the recipe's types; training leaves its mentions out"
+            hint = f"is it the recipe's {near[0]!r}?" if near else told
             yield Finding("type without description", "error", type_, what, hint)
         elif not types[type_]:
             what = f"the type {type_!r} has no description (first in {where})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from rayner.errors import CheckpointError
@@ -32,7 +33,7 @@ def checkpoint_of(path: str | os.PathLike[str]) -> Path:
         return path / BEST
     if is_there(path / RECIPE) and is_there(path / LOG):
         what = f"is a run without {BEST}/: it was ended before its first evaluation"
-        hint = f"continue it with `rayner train RECIPE --out {path}`"
+        hint = f"continue it with `rayner train RECIPE --out {shlex.quote(str(path))}`"
         if is_there(path / LAST / MANIFEST):
             hint += f", or name {path / LAST}, its last state"
         raise CheckpointError(str(path), what, hint)

@@ -43,6 +43,24 @@ def check_writable(out: Path) -> None:
         raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
 
 
+def check_own(out: Path, marks: Iterable[str], names: Iterable[str]) -> None:
+    """Refuse a folder in which a run would write over, or remove, files of somebody else.
+
+    Args:
+        marks: what tells that an earlier run of the kind has had the folder.
+        names: what a run of the kind writes there, or removes.
+
+    Raises:
+        InputError: it holds some of these, and no mark.
+    """
+    if any((out / mark).exists() for mark in marks):
+        return
+    others = sorted(name for name in names if (out / name).exists())
+    if others:
+        what = f"holds files that no run of rayner left and one would replace: {', '.join(others)}"
+        raise InputError(f"--out {out}", what, "name another folder")
+
+
 def check_no_training(out: Path) -> None:
     """Refuse the folder of a training to a sweep: each has a `result.json` there. One that holds both stays.
 

@@ -4,6 +4,7 @@ header, JSONL entities."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,8 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     kind = suffix(path)
     if kind in (".parquet", ".pq"):
         out = path.with_suffix(".jsonl").name
-        hint = f"write it as JSON lines first: rayner kb convert {path} --out {out}"
+        convert = shlex.join(["rayner", "kb", "convert", str(path), "--out", out])
+        hint = f"write it as JSON lines first: {convert}"
         raise CorpusError(str(path), "is Parquet, which is no form of a dictionary", hint)
     lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
     first = next((line for line in lines if line.strip()), "")
@@ -68,7 +70,12 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
     top = next((row for row in rows if any(map(str.strip, row.cells))), Row(1, 1, []))
     header = [cell.strip().lower() for cell in top.cells]
     if "name" not in header:
-        raise CorpusError(f"{path}:{top.first}", "no column `name`", "name the columns in the first line")
+        hint = "name the columns in the first line"
+        if any(header):
+            hint += f"; they are {', '.join(cell[:40] for cell in header[:8])}"
+        if any(";" in cell for cell in header):
+            hint = "save the table with commas, for `;` parts the columns here"
+        raise CorpusError(f"{path}:{top.first}", "no column `name`", hint)
     ids, aliases = (known_column(field, header) or "" for field in ("entity_id", "aliases"))
     for first, last, cells in rows:
         if any(cells[len(header) :]):

@@ -194,5 +194,8 @@ def _are_of(part: str, places: np.ndarray, dev: float) -> np.ndarray:
     try:
         return are_of(part, pa.table({**unused, "place": places}), dev, 0)
     except CorpusError as error:
-        hint = "give more pairs, another fraction, or a file of them as pairs.dev"
+        hint = (
+            "pairs of one sentence, and of one group such as a book, stay together: give more groups,"
+            " another fraction, or a file of them as pairs.dev"
+        )
         raise CorpusError("pairs.dev_fraction", error.what, hint) from None

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import pickle
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -322,7 +323,7 @@ def _place(parts: Sequence[Part], scans: Sequence[Scan], row: int) -> tuple[str,
 def tell_rejects(paths: Sequence[str], rejected: int, first: str) -> None:
     """Warn of documents and mentions that cannot be read, once in a process; `first` is one of them."""
     lost = counted(rejected, "document or mention", "documents or mentions")
-    check = f"`rayner corpus check {' '.join(paths)}`"
+    check = f"`{shlex.join(['rayner', 'corpus', 'check', *paths])}`"
     warn_once(log, f"cannot be read: {lost} ({check} tells more); the first: {first}")
 
 

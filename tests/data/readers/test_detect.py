@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +112,15 @@ def test_bioc_that_is_read_as_json_lines_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"documents": [{"passages": []}]}\n')
     with pytest.raises(CorpusError, match=r"no field `text`; it is BioC, of which `rayner corpus convert`"):
         read_corpus(tmp_path / "x.json", format="jsonl")
+
+
+@pytest.mark.parametrize("tags", [["B-PER", "O"], [1, 0]])
+def test_words_and_tags_of_json_lines_say_how_they_are_read(tmp_path: Path, tags: list[Any]) -> None:
+    (tmp_path / "x.jsonl").write_text(json.dumps({"tokens": ["Ada", "ran"], "ner_tags": tags}) + "\n")
+    with pytest.raises(
+        CorpusError, match=r"no field `text`; words and tags are read from Parquet: `datasets"
+    ):
+        read_corpus(tmp_path / "x.jsonl")
 
 
 def test_errors_name_what_was_seen(tmp_path: Path) -> None:

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray import tune
 
 from rayner.errors import InputError
 from rayner.runtime.reports.report import report
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
 from rayner.runtime.sweeps.folder import check_data, claim_folder, lock_sweep
-from rayner.runtime.sweeps.sweep import what_is_next
+from rayner.runtime.sweeps.space import Space
+from rayner.runtime.sweeps.sweep import sweep, what_is_next
 from rayner.runtime.sweeps.sweep_settings import sweep_settings
+from tests.runtime.training.toy_task import toy_recipe
 
+RATE = "training.head_learning_rate"
 TAGGER = {"task": "tagger", "corpus": {"train": ["x"]}, "types": [{"name": "A"}]}
 
 
@@ -35,6 +39,18 @@ def test_a_sweep_that_was_refused_before_its_first_trial_leaves_the_folder_to_ot
         claim_folder(tmp_path, False, config(1))
     claim_folder(tmp_path, True, config(1))
     assert not (tmp_path / "trials").exists()
+
+
+@pytest.mark.parametrize("name", ["best.yaml", "result.json", "trials/mine.txt", "corpora/mine.txt"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_files_of_others_are_neither_written_over_nor_removed(tmp_path: Path, name: str, fresh: bool) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    # A second time, too: the first one leaves no mark.
+    for _ in range(2):
+        with pytest.raises(InputError, match=rf"would replace: {name.split('/')[0]}; name another folder"):
+            sweep(Space("", {RATE: tune.choice([0.1])}), toy_recipe(), tmp_path, fresh=fresh)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
 
 
 def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rayner.errors import CorpusError, FileError, storage_error
 from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
+_ZIP = b"PK\x03\x04"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 FROM_UTF_16 = "convert it: iconv -f utf-16 -t utf-8"
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -216,6 +217,8 @@ def names(paths: Sequence[Path]) -> list[str]:
 
 def encoding_hint(data: bytes) -> str:
     """The hint of what is not UTF-8: how to convert it."""
+    if data.startswith(_ZIP):
+        return "it is a ZIP archive, as spreadsheets are: save the table as CSV, or unpack the archive"
     if _is_utf_16(data):
         return FROM_UTF_16
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"

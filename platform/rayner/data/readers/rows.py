@@ -32,6 +32,8 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         hint = 'a row needs {"document_id": "...", "text": "..."}'
         if "documents" in row or "passages" in row:
             hint = "it is BioC, of which `rayner corpus convert` makes Parquet"
+        elif any(isinstance(row.get(name), list) for name in ("tokens", "words")):
+            hint = "words and tags are read from Parquet: `datasets.Dataset.from_json(FILE).to_parquet(OUT)`"
         reading.reject(where, "no field `text`", hint)
         return
     document_id = row.get("document_id", row.get("id"))

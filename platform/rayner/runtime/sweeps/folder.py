@@ -16,7 +16,7 @@ from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import check_no_training, check_out
+from rayner.runtime.run_folder import check_no_training, check_out, check_own
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
@@ -31,6 +31,10 @@ FREE_KEYS = (
 changes only with the space."""
 RAY = "ray"
 """Where Ray Tune leaves its own files."""
+_LOCK = ".lock"
+_FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
+_FILES = (SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run")
+"""What a sweep writes; the example sets are hidden."""
 
 
 @contextlib.contextmanager
@@ -40,7 +44,7 @@ def lock_sweep(out: Path) -> Iterator[None]:
     Raises:
         InputError: another process works there.
     """
-    with locked(out / ".lock", "runs a sweep in this folder"):
+    with locked(out / _LOCK, "runs a sweep in this folder"):
         yield
 
 
@@ -102,6 +106,15 @@ def remove_parts(uri: str, begun: str) -> None:
         Publication(f"{uri}/{part}").amend(lambda name: True)
 
 
+def check_own_sweep(out: Path) -> None:
+    """Refuse a folder in which a sweep would write over, or remove, files of somebody else.
+
+    Raises:
+        InputError: it holds such files.
+    """
+    check_own(out, (_LOCK, SWEEP), (*_FOLDERS, *_FILES))
+
+
 def make_writable(out: Path) -> None:
     """Make the folder of a sweep.
 
@@ -138,8 +151,7 @@ def _check_config(out: Path, config: Mapping[str, Any]) -> None:
 
 def _clear(out: Path) -> None:
     """Remove what a sweep writes, and nothing else that may lie in the folder."""
-    folders = (TRIALS, CORPORA, RAY, "tensorboard", "winner", ".examples")
-    _remove(out, (*folders, SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run"))
+    _remove(out, (*_FOLDERS, ".examples", *_FILES))
 
 
 def _remove(out: Path, names: Iterable[str]) -> None:

@@ -22,7 +22,14 @@ from rayner.runtime.run_folder import check_no_training
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
-from rayner.runtime.sweeps.folder import check_data, claim_folder, lock_sweep, make_writable, remove_parts
+from rayner.runtime.sweeps.folder import (
+    check_data,
+    check_own_sweep,
+    claim_folder,
+    lock_sweep,
+    make_writable,
+    remove_parts,
+)
 from rayner.runtime.sweeps.halving import successive_halving
 from rayner.runtime.sweeps.plan import Plan, run_names, sweep_config
 from rayner.runtime.sweeps.ray_tune import (
@@ -83,6 +90,8 @@ def sweep(
     config = sweep_config(space, recipe, settings)
     # Before the place is opened, which takes it over from a training that runs there.
     check_no_training(Path(out))
+    if uri_of(out) is None:
+        check_own_sweep(Path(out))
     with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as (folder, publication):
         folder = folder.absolute()
         make_writable(folder)

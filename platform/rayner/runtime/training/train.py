@@ -26,7 +26,7 @@ from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import check_no_sweep, check_out
+from rayner.runtime.run_folder import check_no_sweep, check_out, check_own
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
@@ -48,6 +48,9 @@ from rayner.tasks.encoder_task import EncoderTask, default_device, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
+LOCK = ".lock"
+_WRITTEN = (LAST, BEST, "tensorboard", RAY_SNAPSHOT, RESULT, LOG, RECIPE, MLFLOW_RUN)
+"""What a run writes."""
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +87,7 @@ def train(
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged, or a finished run has no `best`.
         InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks,
-            another process trains in `out`, or a sweep is in it.
+            another process trains in `out`, or a sweep is in it, or files of no run that one would replace.
         StorageError: `out` cannot be read, written or locked now; the run can be resumed.
     """
     for key, why in settings_without_effect(recipe):
@@ -117,6 +120,7 @@ def train_until(
         return _train_in(replace(launch, out=out.resolve()), fresh, cache)
     if uri_of(out) is None:
         check_out(Path(out))
+        check_own(Path(out), (LOCK, f"{LAST}/{MANIFEST}", f"{BEST}/{MANIFEST}"), _WRITTEN)
     else:
         # Whoever opens the place takes it over, from a sweep that runs there as well.
         check_no_sweep(Path(out), at_uri=True)
@@ -127,7 +131,7 @@ def train_until(
 
 def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any] | None:
     out, task, recipe = launch.out, launch.task, launch.recipe
-    with locked(out / ".lock", "trains in this folder"):
+    with locked(out / LOCK, "trains in this folder"):
         check_no_sweep(out, launch.publication is not None)
         state = None if fresh else read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():
@@ -250,8 +254,8 @@ def conclude(
 
 
 def _clear(out: Path) -> None:
-    """Remove what a run writes, and nothing else that may lie in the folder."""
-    for name in (LAST, BEST, "tensorboard", RAY_SNAPSHOT, RESULT, LOG, RECIPE, MLFLOW_RUN):
+    """Remove what a run has written, and nothing else that may lie in the folder."""
+    for name in _WRITTEN:
         for path in (out / name, *out.glob(f".{name}.*")):
             if path.is_dir():
                 shutil.rmtree(path)
