@@ -134,6 +134,11 @@ def test_ids_of_a_field() -> None:
     assert ids_of("C++|D1+a|b", known) == ("C++", "D1", "a", "b")
     assert ids_of("a|b", known) == ("a|b",)
     assert ids_of("-|C+D", known) == ("C", "D")
+    # Of an id that the knowledge base lacks, no part is taken for another entity.
+    for written in ("C++", "C+", "+C", "C + "):
+        assert ids_of(written, {"C": "C"}.get) == (written.strip(),)
+    assert ids_of("C++|C", {"C": "C"}.get) == ("C++", "C")
+    assert ids_of("A|-|B") == ("A", "B")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

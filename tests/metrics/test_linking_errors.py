@@ -104,6 +104,19 @@ def test_mistakes_about_nil_have_categories_of_their_own():
     ]
 
 
+def test_an_answer_of_several_entities_is_a_mistake_where_it_is_wrong():
+    java, lava = Found("java", "Java"), Found("lava", "Lava")
+    gold = [Gold("java", ("java",)), Gold("java", ("java",)), Gold("java and lava", ("java", "lava"))]
+    answers = [
+        Given("java|lava", 0.5, (java, lava)),
+        # Its first part was NIL.
+        Given("java", 0.5, (lava, java)),
+        Given("java|lava", 0.5, (lava, java)),
+    ]
+    errors = categorize_answers(gold, answers, NAMES)
+    assert [(e.text, e.category) for e in errors] == [("java", "multi_match")]
+
+
 PARTS = st.sampled_from(["Java", "JAVA", "jvaa", "ee", "8", "-"])
 TEXTS = st.lists(st.lists(PARTS, max_size=3).map(" ".join))
 

@@ -41,6 +41,14 @@ def test_each_predicted_type_is_right_or_wrong() -> None:
     assert set(judged.score) == {0.5}
 
 
+def test_several_gold_mentions_of_one_span_are_one() -> None:
+    gold = document(mention(0, type="/company"), mention(0, type="/food"), mention(2, "x"))
+    found = document(mention(0, "/company", "/food"), mention(2, "x"))
+    right, answered = typed_items([gold], [found])
+    assert right == answered == [{"/company", "/food"}, {"x"}]
+    assert judge_types([gold], [found]).right.tolist() == [True, True, True]
+
+
 def test_documents_come_in_pairs() -> None:
     with pytest.raises(ValueError, match="zip"):
         typed_items([document()], [])

@@ -78,6 +78,9 @@ def predict(
             record = settings.stages[0].record
             what = f"task {record.name} finds nothing in a text by itself"
             hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
+            if settings.is_file:
+                what = "no stage of the file finds mentions in a text"
+                hint = "write the checkpoint of a recognizer or tagger before its stages"
             folder = settings.stages[0].checkpoint
             for command in commands_for(record.kind.card(read_recipe(folder)), str(folder)):
                 if command.startswith("rayner corpus"):

@@ -6,6 +6,7 @@ definitions in biomedical text, with offsets.
 
 from __future__ import annotations
 
+import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -142,7 +143,8 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     long = (place if not text[begin:place].strip("\"'([{") else begin, beside[1])
     form = text[slice(*long)]
     is_longer = len(form) > short[1] - short[0]
-    return long if is_longer and text[slice(*short)] not in form.split() else None
+    words_of_form = {word.strip(string.punctuation) for word in form.split()}
+    return long if is_longer and text[slice(*short)] not in {*words_of_form, *form.split()} else None
 
 
 def _before(text: str, end: int) -> Span:

@@ -76,15 +76,17 @@ class MentionReading:
 
 
 def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:
-    """The ids in a field: `D1|D2` and `D1+D2` are two, `-1` and the like none.
+    """The ids in a field: `D1|D2` and `D1+D2` are two, `-1` and the like none. Beside a `+` that parts ids
+    there is one on each side: `lang-c++` is one id, whether its entity is known or not.
 
     Args:
         entity_of: the entity of an id, or None; an id of one is not parted (`C++`, and in `C++|D1` too).
     """
-    for mark in "|+":
-        if mark in value and entity_of(value.strip()) is None:
-            return tuple(id_ for part in value.split(mark) for id_ in ids_of(part, entity_of))
     value = value.strip()
+    for mark in "|+":
+        parts = value.split(mark)
+        if len(parts) > 1 and entity_of(value) is None and (mark == "|" or all(map(str.strip, parts))):
+            return tuple(id_ for part in parts for id_ in ids_of(part, entity_of))
     return () if value in NO_ENTITY else (value,)
 
 

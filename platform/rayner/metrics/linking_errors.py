@@ -10,6 +10,7 @@ from typing import Any
 
 import regex
 
+from rayner.data.mention_strings import is_right
 from rayner.metrics.error_kinds import spread
 from rayner.metrics.linking import GivenAnswer, GoldMention, fold
 
@@ -68,8 +69,10 @@ def categorize_answers(
         shown = right_names[0] if right_names else "|".join(mention.entity_ids) or None
         if not mention.entity_ids:
             category = None if answer.entity_id is None else "nil_linked"
-        elif first is not None and first.entity_id in mention.entity_ids:
-            category = "judged_nil" if answer.entity_id is None else None
+        elif is_right(answer.entity_id, mention.entity_ids):
+            category = None
+        elif answer.entity_id is None and first is not None and first.entity_id in mention.entity_ids:
+            category = "judged_nil"
         else:
             category = category_of(mention.text, right_names, vocabulary)
         if category is not None:

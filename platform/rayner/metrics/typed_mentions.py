@@ -16,9 +16,9 @@ Items = list[Collection[str]]
 def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tuple[Items, Items]:
     """The gold types and the predicted ones of each mention.
 
-    A mention is known by its span. One that was not found has no predicted types; one that is not in gold has
-    no gold types. Gold mentions whose types nobody said are left out, as are predicted types that a document
-    was not annotated for.
+    A mention is known by its span, and several of one span are one. One that was not found has no predicted
+    types; one that is not in gold has no gold types. Gold mentions whose types nobody said are left out, as
+    are predicted types that a document was not annotated for.
 
     Raises:
         ValueError: the numbers of documents differ.
@@ -31,15 +31,23 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
         for mention in other.mentions:
             names = {n for n, _ in mention.types if annotated is None or n in annotated}
             found.setdefault((mention.start, mention.end), set()).update(names)
-        for mention in one.mentions:
-            if names := gold_types(mention):
+        spans = _types_by_span(one)
+        for span, names in spans.items():
+            if names:
                 right.append(names)
-                answered.append(found.get((mention.start, mention.end), ()))
-        spans = {(mention.start, mention.end) for mention in one.mentions}
+                answered.append(found.get(span, ()))
         extra = [names for span, names in found.items() if span not in spans and names]
         right += [()] * len(extra)
         answered += extra
     return right, answered
+
+
+def _types_by_span(gold: Document) -> dict[tuple[int, int], set[str]]:
+    """The gold types of each span; of several mentions of one span, those of all."""
+    found: dict[tuple[int, int], set[str]] = {}
+    for mention in gold.mentions:
+        found.setdefault((mention.start, mention.end), set()).update(gold_types(mention))
+    return found
 
 
 def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> JudgedMentions:
@@ -53,10 +61,10 @@ def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> Judg
     rows: list[tuple[str, float, bool]] = []
     for one, other in zip(gold, predicted, strict=True):
         annotated = None if one.annotated_types is None else set(one.annotated_types)
-        right = {(mention.start, mention.end): gold_types(mention) for mention in one.mentions}
+        right = _types_by_span(one)
         for mention in other.mentions:
             names = right.get((mention.start, mention.end))
-            if names != ():
+            if names is None or names:
                 kept = [(n, s) for n, s in mention.types if annotated is None or n in annotated]
                 rows += [(name, score, name in (names or ())) for name, score in kept]
     names, scores, is_right = zip(*rows, strict=True) if rows else ((), (), ())

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rayner.data.schema import Entity
 from rayner.runtime.annotation.annotate import annotate
-from tests.serving.checkpoints import typer_folder
+from tests.serving.checkpoints import standardizer_folder, typer_folder
 
 
 def test_texts_without_mentions_in_them_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -21,6 +22,20 @@ def test_texts_without_mentions_in_them_are_told_of(tmp_path: Path, caplog: pyte
         caplog.clear()
         counts = annotate(folder, [tmp_path / f"{name}.jsonl"], tmp_path / name, workers=0)
         assert (counts["mentions"], said in caplog.text) == ((0, True) if name == "bare" else (1, False))
+
+
+def test_a_type_to_link_that_no_mention_has_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    standardizer_folder(tmp_path / "people", [Entity("ada", "Ada"), Entity("bo", "Bo")])
+    ada = {"text": "Ada slept.", "mentions": [{"start": 0, "end": 3, "type": "PER", "entity_id": "other"}]}
+    (tmp_path / "given.jsonl").write_text(json.dumps(ada))
+    for name, linked in (("PRE", 0), ("PER", 1)):
+        stage = {"checkpoint": "people/best", "index": "people/index", "types": [name]}
+        (file := tmp_path / f"{name}.yaml").write_text(json.dumps({"stages": [stage]}))
+        caplog.clear()
+        counts = annotate(file, [tmp_path / "given.jsonl"], tmp_path / name, workers=0)
+        assert counts["linked"] == linked
+        told = "no mention is of the type 'PRE', which the pipeline links; those there are: 'PER'"
+        assert (told in caplog.text) == (name == "PRE")
 
 
 def test_fine_types_are_counted_without_those_of_duplicates(tmp_path: Path) -> None:

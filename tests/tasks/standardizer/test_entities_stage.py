@@ -115,6 +115,16 @@ def test_mentions_of_other_types_stay_without_an_entity():
     assert {text for texts in index.searched for text in texts} == {"MySQL"}
 
 
+def test_an_entity_that_a_document_brings_is_no_answer():
+    brought = (Mention(14, 19, "Base", "gold", name="Gold"), Mention(23, 31, "Other", "gold", name="Gold"))
+    bases = Entities(standardizer(SmallIndex()), ("Base",))
+    others = Entities(standardizer(SmallIndex()), ("Other",))
+    for stages, found in (((bases,), ["my", None]), ((bases, others), ["my", "pg"])):
+        (document,) = predict(Chain(stages), [Document("0", TEXTS[0], brought)])
+        assert [mention.entity_id for mention in document.mentions] == found
+        assert [mention.name for mention in document.mentions][1:] == ["PostgreSQL" if found[1] else None]
+
+
 def test_long_documents_are_linked_throughout():
     text = "We moved from MySQL to Postgres. " * 3000
     (document,) = predict(linker(SmallIndex()), [Document("long", text)])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,12 +12,13 @@ from hypothesis import strategies as st
 
 from rayner.config import TypeDecoding
 from rayner.data.fine_types import ancestors
-from rayner.data.schema import Mention
+from rayner.data.schema import Document, Mention
 from rayner.metrics.typing import score_types
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GRID,
     GoldScore,
+    TypeStage,
     decode,
     logit,
     probability,
@@ -50,6 +54,19 @@ def test_types_are_consistent_and_in_order(scored: dict[str, float], hierarchy: 
         assert set(above) <= set(names)
     if hierarchy == "drop_orphans" and not always:
         assert set(names) <= set(above)
+
+
+def test_a_corpus_without_fine_types_says_nothing_of_a_typer() -> None:
+    stage = TypeStage(typer_of("/person", "/place"))
+    found = Document("d", "Ada", (Mention(0, 3, "PER", types=(("/person", 0.9),)),))
+    for type_, accuracy in (("PER", None), ("/person", 1.0)):
+        gold = Document("d", "Ada", (Mention(0, 3, type_),))
+        assert stage.evaluate([found], [gold])["types_accuracy"] == accuracy
+
+
+def typer_of(*types: str) -> Any:
+    """What says of a typer which types it knows."""
+    return SimpleNamespace(types=types, forward_cost=0, tokens_per_batch=1)
 
 
 def test_parents_that_are_no_types_are_not_added() -> None:

@@ -146,8 +146,8 @@ def annotate(
         if not counts["documents"]:
             output.place.below(WORK).delete()
             raise CorpusError(first["where"], first["what"], first["hint"])
-        if isinstance(source, PipelineSettings) and not source.finds_mentions and not counts["mentions"]:
-            log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
+        if isinstance(source, PipelineSettings) and not source.finds_mentions:
+            _tell_of_given(source, counts)
         computed = _kept_precision(output)
         result = {
             **counts,
@@ -163,6 +163,15 @@ def annotate(
         check_writer()
         output.end(result)
     return result
+
+
+def _tell_of_given(source: PipelineSettings, counts: Mapping[str, Any]) -> None:
+    """Warn where the documents bring no mentions, or none of a type that is to be linked."""
+    if not counts["mentions"]:
+        log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
+    elif unused := sorted(source.types_to_link - counts["types"].keys()):
+        what = "no mention is of the type %s, which the pipeline links; those there are: %s"
+        log.warning(what, *(", ".join(map(repr, names)) for names in (unused, counts["types"])))
 
 
 def _run(

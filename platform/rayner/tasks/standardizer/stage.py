@@ -49,8 +49,8 @@ class Entities:
 
     Args:
         standardizer: what says which entity a mention is.
-        types: those whose mentions are in the knowledge base; None for all. Mentions of other types are kept
-            as they are.
+        types: those whose mentions are in the knowledge base; None for all. Mentions of other types keep what
+            a stage before answered, and lose an entity that the document brought.
     """
 
     whole = True
@@ -97,7 +97,8 @@ class Entities:
 
         def linked(mention: Mention, query: Query | None) -> Mention:
             if query is None:
-                return mention
+                # An answer of a stage before has candidates; what came with the document is none.
+                return mention if mention.candidates else replace(mention, entity_id=None, name=None)
             answer = answers[query]
             candidates = tuple(
                 Candidate(found.entity_id, found.score, found.name, found.matched)
@@ -135,7 +136,7 @@ class Entities:
         return self.standardizer.index.entities.names_of(ids)
 
     def _queries(self, document: Document) -> list[Query | None]:
-        """That by which each mention is looked up; None for one that is kept as it is."""
+        """That by which each mention is looked up; None for one that is not."""
         if not any(map(self.links, document.mentions)):
             return [None] * len(document.mentions)
         strings = strings_of_mentions(document, self.standardizer.abbreviations)

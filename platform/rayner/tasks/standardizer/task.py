@@ -20,6 +20,7 @@ from rayner.data import contrastive_groups
 from rayner.data.mention_strings import MentionString
 from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
+from rayner.errors import RecipeError
 from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
@@ -324,8 +325,14 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         return text_side(self.strings.indexed, self.recipe.index)
 
     def _build_index(self, model: nn.Module) -> EntityIndex:
+        try:
+            side = self._text_side
+        except RecipeError as error:
+            # Whoever has a checkpoint alone cannot correct its recipe.
+            hint = f"name an `index` of it, or {error.hint}" if self.checkpoint else error.hint
+            raise RecipeError(error.where, error.what, hint) from None
         return index_with(
-            self._text_side,
+            side,
             lambda texts: self._encode_shared(model, texts),
             self.recipe.index,
             self.recipe.loss.learned_distance,

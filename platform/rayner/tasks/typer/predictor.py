@@ -207,7 +207,13 @@ class TypeStage:
         return self._predictor.finish(item, windows, scores)
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are."""
+        """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are.
+
+        Of gold mentions without any type that the typer knows, each is None.
+        """
+        known = set(self.fine_types)
+        if not any(known.intersection(gold_types(m)) for document in gold for m in document.mentions):
+            return {f"types_{name}": None for name in METRICS}
         scores = score_types(*typed_items(gold, predicted))
         return {f"types_{name}": scores[name] for name in METRICS}
 
