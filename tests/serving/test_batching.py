@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from rayner.serving.batching import BATCHES_PER_ROUND, TokenBatcher
 from rayner.serving.metrics import NoMeter
+from rayner.serving.problems import TooLarge
+from rayner.tasks.document_windows import Found
 
 BUDGET = 100
 
@@ -187,6 +189,70 @@ def test_who_went_away_is_not_worked_for() -> None:
         return echo
 
     assert all(("gone", 5) not in batch for batch in run(work).batches)
+
+
+def test_what_a_request_waits_for_is_no_work_of_the_model() -> None:
+    async def work(batcher: TokenBatcher) -> tuple[float, float, float]:
+        begun, gate = threading.Event(), threading.Event()
+        made = asyncio.create_task(batcher.run(lambda: begun.set() or gate.wait(10)))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.2)
+        making = batcher.busy_for()
+        behind = asyncio.create_task(batcher.scores(echo := Echo(), [("a", 5)]))
+        await asyncio.sleep(0.05)
+        echo.gate.clear()
+        gate.set()
+        while not echo.batches:
+            await asyncio.sleep(0.001)
+        reading = batcher.busy_for()
+        echo.gate.set()
+        await asyncio.gather(made, behind)
+        return making, reading, batcher.busy_for()
+
+    making, reading, after = run(work)
+    # What is made in the model's thread is work, too, and what waits behind it begins when it is taken up.
+    assert making >= 0.2 > reading > after == 0
+
+
+def test_who_finds_too_much_is_read_no_further_and_others_are() -> None:
+    class Spans(Echo):
+        def forward(self, windows: Sequence[Any]) -> list[Any]:
+            super().forward(windows)
+            return [[Found(0, 0, 0, 1.0)] * found for found, _ in windows]
+
+    async def work(batcher: TokenBatcher) -> tuple[Spans, list[Any]]:
+        spans = Spans()
+        many = asyncio.create_task(batcher.scores(spans, [(3, 50)] * 20, most_found=10))
+        few = asyncio.create_task(batcher.scores(spans, [(5, 50)] * 2, most_found=10))
+        return spans, await asyncio.gather(many, few, return_exceptions=True)
+
+    spans, (many, few) = run(work)
+    assert isinstance(many, TooLarge)
+    assert str(many).startswith("documents: more than 10 spans in them are above their thresholds; raise")
+    assert [len(found) for found in few] == [5, 5]
+    assert sum(window == (3, 50) for batch in spans.batches for window in batch) < 10
+
+
+def test_nothing_waits_when_all_who_waited_have_given_up() -> None:
+    class Told(NoMeter):
+        waits: ClassVar[list[int]] = []
+
+        def waiting(self, windows: int) -> None:
+            self.waits.append(windows)
+
+    async def work() -> None:
+        batcher, echo = TokenBatcher(BUDGET, Told()), Echo()
+        first = await at_work(batcher, echo)
+        gone = await waiting(batcher, echo, [("gone", 5)] * 50)
+        echo.gate.set()
+        await first
+        gone.cancel()
+        while Told.waits[-1:] != [0]:
+            await asyncio.sleep(0.001)
+        await batcher.close()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 def test_no_windows_no_work() -> None:

@@ -23,7 +23,7 @@ from tests.serving.running import client_of
 from tests.tasks.small import built, recognizer
 
 Rows = list[list[tuple[Any, ...]]]
-LIMITS = {"documents": 20, "characters": 20_000, "types": 4, "body_bytes": 100_000}
+LIMITS = {"documents": 20, "characters": 20_000, "types": 4, "body_bytes": 100_000, "found": 2000}
 LONG = " ".join(TEXTS * 12)
 
 
@@ -209,13 +209,34 @@ def test_a_threshold_that_is_no_number_is_refused(client: TestClient) -> None:
         ({"documents": [{"text": "a"}] * 21}, "documents"),
         ({"documents": [{"text": "a" * 15_000}, {"text": "b" * 5_001}]}, "documents.1.text"),
         ({"documents": [], "types": [{"name": str(i), "description": "d"} for i in range(5)]}, "types"),
+        (
+            {
+                "documents": [],
+                "types": [{"name": "x", "description": "d", "descriptions": ["a", "b", "c", "d"]}],
+            },
+            "types",
+        ),
+        (
+            {"documents": [], "types": [{"name": "x", "description": "d", "prototypes": ["[[a]]"] * 4}]},
+            "types",
+        ),
+        ({"documents": [], "types": [{"name": "x"}, {"name": "y", "description": "d" * 20_000}]}, "types.1"),
+        ({"documents": [{"text": "a" * 10_000}], "types": [{"name": "x" * 10_001}]}, "documents.0.text"),
         ({"documents": [{"text": "a" * 100_000}]}, "body"),
+        ({"documents": [{"text": TEXTS[0]}] * 20, "shift": -1000, "overlap": "nested"}, "documents"),
     ],
 )
 def test_413_over_the_limits(client: TestClient, body: dict[str, Any], field: str) -> None:
     reply = client.post("/v1/recognize", json=body)
     assert reply.status_code == 413, reply.text
     assert reply.json()["detail"][0]["field"] == field
+
+
+def test_much_that_is_found_is_in_the_reply(folder: Path) -> None:
+    body = {"documents": [{"text": TEXTS[0]}] * 40, "shift": -1000, "overlap": "nested"}
+    reply = client_of(ModelSettings(checkpoint=str(folder)), {}).post("/v1/recognize", json=body).json()
+    own = [len(document["mentions"]) for document in reply["documents"]]
+    assert (len(set(own)), sum(own) > 1000) == (1, True)
 
 
 def test_413_also_where_the_length_is_not_announced(client: TestClient) -> None:

@@ -212,6 +212,9 @@ def test_keys_that_are_lost_open_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(KEYS_VARIABLE, none)
         with pytest.raises(InputError, match="holds no key"):
             api_keys()
+    monkeypatch.setenv(KEYS_VARIABLE, "good,b\udcff")
+    with pytest.raises(InputError, match="RAYNER_API_KEYS: is not UTF-8"):
+        api_keys()
     monkeypatch.delenv(KEYS_VARIABLE)
     assert api_keys() == ()
     with pytest.raises(InputError, match=KEYS_VARIABLE):

@@ -90,7 +90,7 @@ def _application(
     for place, name in enumerate(stage_names(composed_pipeline(models, settings.stages))):
         replicas = settings.of_stage(name)
         own = {"models": user_config, "place": place, "replicas": replicas.model_dump(mode="json")}
-        own |= {"batching": args["batching"]}
+        own |= {"batching": args["batching"], "found": settings.limits.found}
         made = serve.deployment(name=name, **deployment_options(replicas))(StageReplica)
         stages[name] = versioned(made, own).bind(own)
     return versioned(front, args).bind(args, stages)

@@ -81,11 +81,13 @@ class LimitSettings(Settings):
     documents: PositiveInt = 256
     """Documents of a request."""
     characters: PositiveInt = 1_000_000
-    """Characters of a request, in Unicode code points."""
+    """Characters of a request, in Unicode code points: of texts and what describes types, or of mentions."""
     types: PositiveInt = 1000
-    """Types of a request."""
+    """Types of a request, with their further descriptions and their prototypes."""
     mentions: PositiveInt = 1000
     """Mentions of a request."""
+    found: PositiveInt = 50_000
+    """Spans above their thresholds in the texts of a request, before overlapping ones are left out."""
 
 
 class BatchingSettings(Settings):
@@ -111,7 +113,7 @@ class StageReplicas(Settings):
     gpus: NonNegativeFloat = 0
     """GPUs of a replica, whole or a part of one that several replicas share (`0.25`: four). The parts are not
     kept apart: each replica must find room in the GPU's memory. Serving has not run on a GPU yet."""
-    memory: NonNegativeFloat | None = None
+    memory: Annotated[NonNegativeFloat, Field(allow_inf_nan=False)] | None = None
     """GiB of memory of a replica, by which Ray places it; 0 for none. Null: what the files of its checkpoints
     and indexes make probable when `rayner serve` starts, or `serve deploy` with the models in `args`; none
     with models in `user_config`."""
@@ -139,7 +141,7 @@ class ReplicaSettings(StageReplicas):
     """Requests that a replica takes at once."""
     queued: Annotated[int, Field(ge=-1)] = 256
     """Requests that wait at each proxy beyond that, 1 at least; -1 is no limit."""
-    retry_after: NonNegativeFloat = 1
+    retry_after: Annotated[NonNegativeFloat, Field(allow_inf_nan=False)] = 1
     """What `Retry-After` says, in seconds."""
     upscale_delay: NonNegativeFloat = 10
     """Seconds before replicas are added."""

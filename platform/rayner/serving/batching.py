@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +15,9 @@ import numpy as np
 
 from rayner.data.batches import forwards
 from rayner.serving.metrics import Meter
+from rayner.serving.problems import TooLarge
 from rayner.tasks.base import Predictor
+from rayner.tasks.document_windows import Found
 
 T = TypeVar("T")
 AnyPredictor = Predictor[Any, Any, Any, Any]
@@ -30,8 +33,10 @@ class _Request:
     lengths: np.ndarray
     done: asyncio.Future[list[Any]]
     scores: list[Any] = field(default_factory=list)
+    most_found: int | None = None
     taken: int = 0
     missing: int = 0
+    found: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +69,24 @@ class TokenBatcher:
         self._worker: asyncio.Task[None] | None = None
         self._busy_since: float | None = None
 
-    async def scores(self, predictor: AnyPredictor, windows: Sequence[Any]) -> list[Any]:
-        """What the predictor says of each window."""
+    async def scores(
+        self, predictor: AnyPredictor, windows: Sequence[Any], most_found: int | None = None
+    ) -> list[Any]:
+        """What the predictor says of each window.
+
+        Args:
+            most_found: at most so many spans, of what finds such.
+
+        Raises:
+            TooLarge: there are more; the rest was not read.
+        """
         if not windows:
             return []
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         lengths = np.array([predictor.length_of(window) for window in windows])
-        request = _Request(predictor, windows, lengths, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        request = _Request(predictor, windows, lengths, done, most_found=most_found)
         request.scores = [None] * len(windows)
         request.missing = len(windows)
         self._waiting.append(request)
@@ -80,11 +95,20 @@ class TokenBatcher:
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call a function in the model's thread, between two batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+        def timed() -> T:
+            self._busy_since = time.monotonic()
+            try:
+                return function()
+            finally:
+                self._busy_since = None
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
 
     def busy_for(self) -> float:
-        """Seconds since the batch in work began; 0 between batches."""
-        return 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
+        """Seconds since what the model's thread works on began; 0 where it works on nothing."""
+        since = self._busy_since
+        return 0.0 if since is None else time.monotonic() - since
 
     async def close(self) -> None:
         """Stop the thread and the task."""
@@ -98,6 +122,8 @@ class TokenBatcher:
             parts = self._round()
             if not parts:
                 self._arrived.clear()
+                # Those that waited may all have given up.
+                self._meter.waiting(0)
                 continue
             flat = [(part.request, i) for part in parts for i in range(part.begin, part.end)]
             lengths = np.array([request.lengths[i] for request, i in flat])
@@ -144,17 +170,19 @@ class TokenBatcher:
             return
         predictor = batch[0][0].predictor
         windows = [request.windows[i] for request, i in batch]
-        self._busy_since = time.monotonic()
         try:
             scores = await self.run(lambda: predictor.forward(windows))
         except Exception as error:
             await self._one_by_one(batch, error)
             return
-        finally:
-            self._busy_since = None
         for (request, i), score in zip(batch, scores, strict=True):
             request.scores[i] = score
             request.missing -= 1
+            request.found += _spans_in(score)
+            if request.found > (request.most_found or math.inf) and not request.done.done():
+                what = f"more than {request.most_found:,} spans in them are above their thresholds"
+                hint = "raise `shift`, or send fewer or shorter texts"
+                request.done.set_exception(TooLarge("documents", what, hint))
             if not request.missing and not request.done.done():
                 request.done.set_result(request.scores)
 
@@ -167,3 +195,8 @@ class TokenBatcher:
             return
         for request in requests:
             await self._forward([(r, i) for r, i in batch if r is request])
+
+
+def _spans_in(score: Any) -> int:
+    """How many spans were found in a window, by what finds such."""
+    return len(score) if isinstance(score, list) and score and isinstance(score[0], Found) else 0

@@ -76,7 +76,9 @@ class StageReplica(StageService):
         batching = parse_settings(BatchingSettings, settings["batching"], "batching")
         _set_threads(replicas)
         self._stuck_after = replicas.stuck_after
-        super().__init__(models, settings["place"], batching, RayMeter(), _device(replicas))
+        super().__init__(
+            models, settings["place"], batching, RayMeter(), _device(replicas), settings["found"]
+        )
 
     def check_health(self) -> None:
         """Raise where the model no longer answers."""

@@ -20,10 +20,14 @@ def api_keys(required: bool = False) -> tuple[str, ...]:
     """The keys in RAYNER_API_KEYS, parted by commas; none where it is not set.
 
     Raises:
-        InputError: the variable holds no key, or is not set where a key is required.
+        InputError: the variable holds no key, is not UTF-8, or is not set where a key is required.
     """
     text = os.environ.get(KEYS_VARIABLE)
     keys = tuple(key.strip() for key in (text or "").split(",") if key.strip())
+    try:
+        "".join(keys).encode()
+    except UnicodeEncodeError:
+        raise InputError(KEYS_VARIABLE, "is not UTF-8", "write keys in UTF-8, or in ASCII alone") from None
     if text is not None and not keys:
         raise InputError(KEYS_VARIABLE, "holds no key", "write keys parted by commas, or unset it")
     if required and not keys:

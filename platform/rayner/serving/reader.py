@@ -32,9 +32,13 @@ class Reader:
         batching: how texts are batched.
         meter: where batches are counted.
         device: where models run; a GPU where there is one.
+        most_found: of the documents of one call, at most so many spans may be above their thresholds.
     """
 
-    def __init__(self, batching: BatchingSettings, meter: Meter, device: str | None) -> None:
+    def __init__(
+        self, batching: BatchingSettings, meter: Meter, device: str | None, most_found: int | None = None
+    ) -> None:
+        self._most_found = most_found
         self._batcher = TokenBatcher(batching.tokens or tokens_per_batch(device or default_device()), meter)
 
     async def predictor(self, kept: PredictorCache[Any], key: Any) -> AnyPredictor:
@@ -46,7 +50,11 @@ class Reader:
         return kept.get(key) or await self._batcher.run(partial(kept.make, key))
 
     async def answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
-        """What `predict_and_count` gives, in batches that are shared with other requests."""
+        """What `predict_and_count` gives, in batches that are shared with other requests.
+
+        Raises:
+            TooLarge: more than `most_found`.
+        """
         first, *others = stages_of(predictor)
         answers = await self._one_stage(first, items)
         for stage in others:
@@ -73,7 +81,8 @@ class Reader:
             return [(piece, part, predictor.prepare(part)) for piece, part in parts]
 
         prepared = await _aside(prepare, size)
-        scores = iter(await self._batcher.scores(predictor, [w for *_, windows in prepared for w in windows]))
+        windows = [window for *_, own in prepared for window in own]
+        scores = iter(await self._batcher.scores(predictor, windows, self._most_found))
 
         def finish() -> list[Predicted]:
             return list(

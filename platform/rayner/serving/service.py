@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from rayner.config.documents import first_repeated
+from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
 from rayner.serving.application_settings import (
@@ -49,7 +50,10 @@ from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.predict import Predicted
 from rayner.tasks.predictor_options import Options
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
+_MANY = 1000
+"""Mentions from which on a reply takes so long that other requests would wait for it."""
 
 
 class Service:
@@ -75,7 +79,7 @@ class Service:
         self.settings = settings
         self._meter = meter or NoMeter()
         self._device = device
-        self._reader = Reader(settings.batching, self._meter, device)
+        self._reader = Reader(settings.batching, self._meter, device, settings.limits.found)
         self._stages = stages
         self._models: Models | None = None
         self._loading = asyncio.Lock()
@@ -151,7 +155,7 @@ class Service:
         """Find mentions.
 
         Raises:
-            TooLarge: more documents, characters or types than the limits allow.
+            TooLarge: more documents, characters, types or found spans than the limits allow.
             InputError: as `Models.asked`, or options that the recognizer does not have.
         """
         began = time.perf_counter()
@@ -166,7 +170,7 @@ class Service:
             found = await _with_contexts(found, pipeline)
         unlearned = await new_types(pipeline.stages, recognizer, options)
         versions = models.versions(pipeline.versions())
-        return recognize_reply(found, unlearned, versions, request.contexts)
+        return await _aside(found, lambda: recognize_reply(found, unlearned, versions, request.contexts))
 
     @by_one_set_of_models
     async def type_mentions(self, request: TypeRequest) -> TypeReply:
@@ -211,19 +215,21 @@ class Service:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), bases)
         unlearned = await new_types(pipeline.stages, recognizer, options)
-        return annotate_reply(found, unlearned, versions, request.contexts)
+        return await _aside(found, lambda: annotate_reply(found, unlearned, versions, request.contexts))
 
     @by_one_set_of_models
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
         """Name the entities of mentions.
 
         Raises:
-            TooLarge: more mentions than the limits allow.
+            TooLarge: more mentions or characters than the limits allow.
             InputError: as `one_base`, or an operating point or a share of NIL without a calibration.
         """
         began = time.perf_counter()
         if len(request.mentions) > (most := self.settings.limits.mentions):
             raise TooLarge("mentions", f"{len(request.mentions):,} mentions", f"send {most:,} at most")
+        if (characters := sum(map(len, request.mentions))) > (most := self.settings.limits.characters):
+            raise TooLarge("mentions", f"{characters:,} characters", f"send {most:,} at most")
         models = self.models
         (name,) = one_base(models.knowledge_bases, request.knowledge_base)
         choice = Choice(request.top_k, request.operating_point, request.nil_share)
@@ -259,12 +265,29 @@ class Service:
         return found
 
 
+async def _aside(found: Sequence[Predicted], reply: Callable[[], T]) -> T:
+    """The reply; one with many mentions is made in another thread, so that other requests go on."""
+    many = sum(len(document.mentions) for document, _ in found) > _MANY
+    return await asyncio.to_thread(reply) if many else reply()
+
+
 def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
-    """Raise TooLarge if a request has more documents, characters, mentions or types than it may."""
+    """Raise TooLarge if a request has more documents, characters, mentions or texts of types than it may."""
     if len(request.documents) > limits.documents:
         what, hint = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
         raise TooLarge("documents", what, hint)
-    characters = mentions = 0
+    characters = texts = mentions = 0
+    for index, given in enumerate(request.types or ()):
+        described = [given.name, given.description or "", given.keyword or ""]
+        described += [*given.descriptions, *given.prototypes]
+        texts += 1 + len(given.descriptions) + len(given.prototypes)
+        characters += sum(map(len, described))
+        if characters > limits.characters:
+            what = f"the types up to this one have {characters:,} characters"
+            raise TooLarge(f"types.{index}", what, f"send {limits.characters:,} at most")
+    if texts > limits.types:
+        what = f"{counted(len(request.types or ()), 'type')} of {texts:,} descriptions and prototypes"
+        raise TooLarge("types", what, f"send {limits.types:,} at most")
     for index, document in enumerate(request.documents):
         mentions += len(document.mentions) if isinstance(document, MarkedTextIn) else 0
         if mentions > limits.mentions:
@@ -272,10 +295,8 @@ def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) 
             raise TooLarge(f"documents.{index}.mentions", what, f"send {limits.mentions:,} at most")
         characters += len(document.text)
         if characters > limits.characters:
-            what = f"the documents up to this one have {characters:,} characters"
+            what = f"the documents up to this one, and the types, have {characters:,} characters"
             raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
-    if request.types is not None and len(request.types) > limits.types:
-        raise TooLarge("types", f"{len(request.types):,} types", f"send {limits.types:,} at most")
 
 
 def options_of(request: RecognizeRequest | TypeRequest, stage: AskedStage, **more: Any) -> Options:

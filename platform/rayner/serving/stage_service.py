@@ -42,10 +42,11 @@ class StageService:
         batching: BatchingSettings,
         meter: Meter | None = None,
         device: str | None = None,
+        most_found: int | None = None,
     ) -> None:
         whole = composed_pipeline(models)
         own = replace(whole, stages=(whole.stages[place],))
-        self._reader = Reader(batching, meter or NoMeter(), device)
+        self._reader = Reader(batching, meter or NoMeter(), device, most_found)
         self._key, self._pipeline = of_one_version(
             own,
             lambda: (

@@ -37,7 +37,7 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
         raise CorpusError(str(path), "is Parquet, which is no form of a dictionary", hint)
     lines = split_lines(decode(read_bytes(path), path).removeprefix("\ufeff"))
     first = next((line for line in lines if line.strip()), "")
-    header = [cell.strip().lower() for cell in first.split("," if kind == ".csv" else "\t")]
+    header = [cell.strip().strip('"').lower() for cell in first.split("," if kind == ".csv" else "\t")]
     if kind in (".jsonl", ".json", ".ndjson"):
         names = list(_jsonl(lines, path, default_type))
     elif "name" in header or kind == ".csv":
