@@ -225,7 +225,7 @@ def test_who_finds_too_much_is_read_no_further_and_others_are() -> None:
         spans = Spans()
         many = asyncio.create_task(batcher.scores(spans, [(3, 50)] * 20, most_found=10))
         few = asyncio.create_task(batcher.scores(spans, [(5, 50)] * 2, most_found=10))
-        return spans, await asyncio.gather(many, few, return_exceptions=True)
+        return spans, [*await asyncio.gather(many, few, return_exceptions=True)]
 
     spans, (many, few) = run(work)
     assert isinstance(many, TooLarge)
