@@ -59,6 +59,22 @@ def test_label_puts_the_dictionarys_mentions_in_place_of_the_corpus_own_and_scor
     assert f"rayner corpus check {tmp_path / 'shown'}" in printed
 
 
+def test_types_that_the_corpus_lacks_are_not_scored(run, examples, tmp_path, dictionary, caplog):
+    lines = dictionary.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "more.txt").write_text("\n".join([*lines, "Word\tthe", "Word\tand"]))
+    scores = []
+    for names in (dictionary, tmp_path / "more.txt"):
+        out = tmp_path / f"of {names.stem}"
+        arguments = [examples / "dev.jsonl", "--dictionary", names, "--workers", 0, "--out", out, "--json"]
+        status, printed, _ = run("corpus", "label", *arguments)
+        assert status == 0
+        told = "Word is not scored: the corpus has no mention of that type" in caplog.text
+        assert told == (names != dictionary)
+        counts = json.loads(printed.splitlines()[-1])
+        scores.append({name: counts[name] for name in ("precision", "recall", "f1", "per_type")})
+    assert scores[0] == scores[1]
+
+
 def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("Firefox\n", encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
-from rayner.errors import IndexFolderError, InputError
+from rayner.errors import IndexFolderError, InputError, RecipeError
 from rayner.runtime.corpora import rank as ranking
 from rayner.runtime.corpora.context_pairs import Generated, contexts
 from rayner.runtime.corpora.convert import convert, label
@@ -117,6 +117,24 @@ def test_a_training_writes_over_no_file_of_others(tmp_path: Path, name: str, fre
         with pytest.raises(InputError, match=rf"would replace: {name.split('/')[0]}; name another folder"):
             train(recipe, tmp_path, fresh=fresh, workers=0)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_run_that_was_copied_without_its_hidden_files_goes_on(tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "recipe.yaml").write_text("task: toy\n")
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    # Nothing is wrong with the folder; there is no corpus.
+    with pytest.raises(RecipeError, match="toy does not exist"):
+        train(toy_recipe(), tmp_path, fresh=fresh, workers=0)
+
+
+def test_the_lock_of_another_command_gives_no_folder_to_a_training(tmp_path: Path) -> None:
+    for name in (".lock", "log.jsonl"):
+        (tmp_path / name).touch()
+    (tmp_path / "best").mkdir()
+    (tmp_path / "result.json").write_text("mine")
+    with pytest.raises(InputError, match=r"would replace: result\.json; name another folder"):
+        train(toy_recipe(), tmp_path, workers=0)
 
 
 def test_an_index_at_a_uri_beside_other_things_is_refused_before_any_work(

@@ -230,6 +230,18 @@ def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> N
     assert read_dictionary(write(tmp_path, "a.jsonl", row)) == expected
 
 
+@pytest.mark.parametrize("first", ["NAME", "Name"])
+def test_a_type_of_names_is_no_header(tmp_path: Path, first: str) -> None:
+    path = write(tmp_path, "a.txt", f"{first}\tJohn Smith\n{first}\tMary\nDATE\tMonday\n")
+    found = [(name.name, name.type) for name in read_dictionary(path)]
+    assert found == [("John Smith", first), ("Mary", first), ("Monday", "DATE")]
+
+
+def test_a_header_may_be_in_quotes(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", '"name"\t"type"\t"note"\nMary\tPER\tof old\n')
+    assert [(name.name, name.type) for name in read_dictionary(path)] == [("Mary", "PER")]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -83,6 +83,8 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
         "broken": lambda q: q.send(500, b"oops"),
         "bad json": lambda q: q.send(200, b'{"choices": ['),
         "other json": lambda q: q.send(200, b'{"choices": []}'),
+        "page": lambda q: q.send(200, b"<html>no such place</html>"),
+        "error": lambda q: q.send(200, b'{"error": {"message": "overloaded"}}'),
         "empty": lambda q: q.say("  "),
         "null": lambda q: q.say(None),
         "half": lambda q: q.send(200, b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
@@ -92,7 +94,7 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
     reasons = {
         "dropped: status 429": 1,
         "dropped: status 500": 1,
-        "dropped: malformed reply": 3,
+        "dropped: malformed reply": 5,
         "dropped: empty answer": 2,
         "dropped: connection failed": 1,
         "dropped: status 400": 1,

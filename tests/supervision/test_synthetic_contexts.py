@@ -146,6 +146,7 @@ def test_labels_of_ones_own_have_kinds_of_their_own() -> None:
         ('"Ahab smiled."', "kept", "Ahab smiled."),
         ('"Go," said Ahab, "now."', "kept", '"Go," said Ahab, "now."'),
         ("The captain smiled.", "without the entity", None),
+        ("The Ahabites smiled.", "without the entity", None),
         ("", "without an answer", None),
         ('""', "without an answer", None),
         (None, "without an answer", None),

@@ -29,7 +29,8 @@ _FROM_HERE = "the same command continues from here"
 _BY_PARTS = "the same command keeps the parts of the input that are done, and begins the others anew"
 _RESUMED = {
     **{(name,): _FROM_HERE for name in ("train", "tune", "annotate")},
-    **{("corpus", name): _BY_PARTS for name in ("convert", "label", "contexts", "resolve")},
+    **{("corpus", name): _BY_PARTS for name in ("convert", "label", "resolve")},
+    ("corpus", "contexts"): "the same command keeps the answers that came, and asks for the others alone",
 }
 
 app = typer.Typer(

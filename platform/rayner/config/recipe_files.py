@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -264,7 +264,7 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
     location = [str(part) for part in first["loc"]]
     place = f"{where}: {'.'.join(location)}" if location else where
     if first["type"] == "extra_forbidden":
-        near = _nearest(location[-1], _keys_at(recipe, location[:-1])) or _elsewhere(location[-1], recipe)
+        near = _elsewhere(location[-1], recipe) or _nearest(location[-1], _keys_at(recipe, location[:-1]))
         return RecipeError(place, "unknown key", f"did you mean {near!r}?" if near else "remove it")
     if first["type"] == "missing":
         return RecipeError(place, "is missing")
@@ -314,8 +314,9 @@ def _elsewhere(word: str, model: type[BaseModel]) -> str | None:
     """The one key of this name in the parts of the settings, with the names of these."""
     found = set[str]()
     for name, field in model.model_fields.items():
-        for inner in _within(field.annotation):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
+        for inner in (field.annotation, *get_args(field.annotation)):
+            # Those of a list have no key that can be set.
+            if isinstance(inner, type) and not get_origin(inner) and issubclass(inner, BaseModel):
                 below = word if word in inner.model_fields else _elsewhere(word, inner)
                 found |= {f"{name}.{below}"} if below else set()
     return found.pop() if len(found) == 1 else None

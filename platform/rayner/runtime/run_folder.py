@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path, PurePath, PurePosixPath
 
 from rayner.errors import CorpusError, InputError
@@ -43,22 +43,26 @@ def check_writable(out: Path) -> None:
         raise InputError(f"--out {out}", f"{above} cannot be written", "name a folder that can be written")
 
 
-def check_own(out: Path, marks: Iterable[str], names: Iterable[str]) -> None:
+def check_own(out: Path, marks: Iterable[Collection[str]], names: Iterable[str]) -> None:
     """Refuse a folder in which a run would write over, or remove, files of somebody else.
 
     Args:
-        marks: what tells that an earlier run of the kind has had the folder.
+        marks: files that together tell that an earlier run of the kind has had the folder.
         names: what a run of the kind writes there, or removes.
 
     Raises:
         InputError: it holds some of these, and no mark.
     """
-    if any((out / mark).exists() for mark in marks):
+    if any(all((out / name).exists() for name in mark) for mark in marks):
         return
-    others = sorted(name for name in names if (out / name).exists())
+    others = sorted(name for name in names if _holds_something(out / name))
     if others:
         what = f"holds files that no run of rayner left and one would replace: {', '.join(others)}"
         raise InputError(f"--out {out}", what, "name another folder")
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
 
 
 def check_no_training(out: Path) -> None:
@@ -90,9 +94,9 @@ def check_no_sweep(out: Path, at_uri: bool) -> None:
 # With these come pyarrow, and `rayner --help` imports this module.
 def _is_of_a_training(out: Path) -> bool:
     from rayner.files.fetching import is_there
-    from rayner.files.run_checkpoints import LAST, MANIFEST
+    from rayner.files.run_checkpoints import BEST, LAST, MANIFEST
 
-    return is_there(out / LAST / MANIFEST)
+    return is_there(out / LAST / MANIFEST) or is_there(out / BEST / MANIFEST)
 
 
 def _is_of_a_sweep(out: Path) -> bool:

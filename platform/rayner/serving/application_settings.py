@@ -152,7 +152,7 @@ class ReplicaSettings(StageReplicas):
     health_timeout: PositiveFloat = 30
     """Seconds that a check may take."""
     stuck_after: PositiveFloat = 120
-    """Seconds on one batch after which a replica is replaced."""
+    """Seconds on one batch, or on the vectors of new types, after which a replica is replaced."""
     drain: NonNegativeFloat = 60
     """Seconds that a replica that is to stop may work on."""
     surge: Annotated[int, Field(ge=0, le=100)] = 50

@@ -63,9 +63,9 @@ class Reader:
         return answers
 
     def check(self, stuck_after: float) -> None:
-        """Raise NotReady if a batch has been in work for so many seconds."""
+        """Raise NotReady if the model has been at one piece of work for so many seconds."""
         if (seconds := self._batcher.busy_for()) > stuck_after:
-            raise NotReady(f"a batch has been in work for {seconds:.0f} seconds")
+            raise NotReady(f"the model has been at one piece of work for {seconds:.0f} seconds")
 
     async def close(self) -> None:
         """Stop working."""

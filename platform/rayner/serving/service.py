@@ -286,7 +286,9 @@ def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) 
             what = f"the types up to this one have {characters:,} characters"
             raise TooLarge(f"types.{index}", what, f"send {limits.characters:,} at most")
     if texts > limits.types:
-        what = f"{counted(len(request.types or ()), 'type')} of {texts:,} descriptions and prototypes"
+        what = counted(len(request.types or ()), "type")
+        if texts > len(request.types or ()):
+            what += f" of {texts:,} texts, with further descriptions and prototypes"
         raise TooLarge("types", what, f"send {limits.types:,} at most")
     for index, document in enumerate(request.documents):
         mentions += len(document.mentions) if isinstance(document, MarkedTextIn) else 0
@@ -295,7 +297,8 @@ def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) 
             raise TooLarge(f"documents.{index}.mentions", what, f"send {limits.mentions:,} at most")
         characters += len(document.text)
         if characters > limits.characters:
-            what = f"the documents up to this one, and the types, have {characters:,} characters"
+            what = f"the documents up to this one{' and the types' if request.types else ''} have"
+            what += f" {characters:,} characters"
             raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
 
 

@@ -90,7 +90,7 @@ class StageService:
         return dict(self._pipeline.stages[0].loaded.task.new_types(options))
 
     def check(self, stuck_after: float) -> None:
-        """Raise NotReady if a batch has been in work for so many seconds."""
+        """As `Reader.check`."""
         self._reader.check(stuck_after)
 
     async def close(self) -> None:

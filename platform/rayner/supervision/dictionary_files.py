@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from rayner.data.csv_rows import Row, csv_rows, unclosed, uneven
-from rayner.data.knowledge_bases.fields import known_column, parted, written_id
+from rayner.data.knowledge_bases.fields import KNOWN, known_column, parted, written_id
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
@@ -40,13 +40,19 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     header = [cell.strip().strip('"').lower() for cell in first.split("," if kind == ".csv" else "\t")]
     if kind in (".jsonl", ".json", ".ndjson"):
         names = list(_jsonl(lines, path, default_type))
-    elif "name" in header or kind == ".csv":
+    elif _is_header(header) or kind == ".csv":
         names = list(_columns(lines, path, default_type, "," if kind == ".csv" else "\t"))
     else:
         names = list(_lines(lines, path, default_type))
     if not names:
         raise CorpusError(str(path), "holds no name", "write a line TYPE<TAB>name for each")
     return names
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether a line names columns: NAME is also a type, of names of people."""
+    others = {column for field in ("type", "entity_id", "aliases") for column in KNOWN[field]}
+    return "name" in cells and (len(cells) == 1 or not others.isdisjoint(cells))
 
 
 def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:

@@ -138,7 +138,8 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
             text, reason = _text(data)
             if text is not None:
                 return text
-            answered = True
+            # A page of something else, or an error in place of an answer, is asked for again another time.
+            answered |= b'"choices"' in data
         elif status in _PASSING or status >= 500:
             reason = f"status {status}"
             if seconds := _retry_after(headers.get("retry-after", "")):

@@ -18,6 +18,7 @@ import numpy as np
 
 from rayner.data.schema import UNKNOWN, Document
 from rayner.data.sentences import sentences_of
+from rayner.data.words import find_words
 from rayner.supervision.context_prompts import KINDS, ContextKind, kinds_of
 from rayner.supervision.context_rows import ContextRow
 
@@ -141,11 +142,21 @@ def _judge(request: ContextRequest, context: str) -> str:
     """Whether a context can help, or why not."""
     if not context:
         return "without an answer"
-    if request.entity.casefold() not in context.casefold():
+    if not _mentions(context, request.entity):
         return "without the entity"
     if context.casefold() in (request.sentence.casefold(), request.entity.casefold()):
         return "nothing new"
     return KEPT
+
+
+def _mentions(text: str, entity: str) -> bool:
+    """Whether the words of the entity are there, one after the other, in any case."""
+    words, sought = _folded_words(text), _folded_words(entity)
+    return any(words[i : i + len(sought)] == sought for i in range(len(words) - len(sought) + 1))
+
+
+def _folded_words(text: str) -> list[str]:
+    return [text[start:end].casefold() for start, end in find_words(text)]
 
 
 def _drawn(entity: str, type_: str, seed: int) -> int:

@@ -84,12 +84,6 @@ class PipelineSettings:
         return lambda name: any(names is None or name in names for names in types)
 
     @property
-    def types_to_link(self) -> set[str]:
-        """The types that stages of entities name."""
-        types = [getattr(s.options, "types", None) for s in self.stages if s.record.stage == "entities"]
-        return {name for names in types for name in names or ()}
-
-    @property
     def finds_mentions(self) -> bool:
         """Whether it takes texts in which nothing is marked."""
         return any(stage.record.stage == "mentions" for stage in self.stages)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rayner.data.schema import Document
 from rayner.supervision.pronouns import PRONOUNS, Agreement
-from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions
+from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions, quotations
 from rayner.supervision.resolvers.rules import RuleResolver
 from tests.supervision.resolvers.plain_rules import plain_chains
 
@@ -67,6 +67,29 @@ def test_chains_are_apart_and_lie_in_the_text(text: str) -> None:
 
 PEOPLE = ["Ada", "Kurt", "Emma", "Smith", "Smith", "Jones", "Mr.", "Mrs.", "of", "'s", "mother"]
 PRONOUNS_AND_MORE = ["she", "he", "it", "they", "her", "himself", "I", "you", "we", "saw", "and"]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a “ b ” c “ d ”", [0, 1, 1, 0, 0, 2, 2, 0]),
+        # A speech in two paragraphs, and one of somebody else.
+        ("“ a “ b ” c “ d ”", [1, 1, 1, 1, 0, 0, 2, 2, 0]),
+        ("a ” b “ c ”", [0, 0, 0, 1, 1, 0]),
+        ('" a " b " c "', [1, 1, 0, 0, 2, 2, 0]),
+        ("`` a '' b `` c", [1, 1, 0, 0, 2, 2]),
+        ('“ a " b “ c ”', [1, 1, 0, 0, 2, 2, 0]),
+    ],
+)
+def test_words_are_in_quotations(text: str, numbers: list[int]) -> None:
+    assert quotations(text.split()) == numbers
+
+
+def test_who_speaks_in_several_paragraphs_is_not_who_answers() -> None:
+    text = "“I came early.\n\n“I saw nobody,” said Ann.\n\n“I am tired,” said Bob.\n\n“I hate it,” said Max."
+    assert chains(text) == [["I", "I"]]
+
+
 PHRASES_AND_MARKS = ["the", "the", "her", "old", "dog", "dog", "ship", ".", ".", "?", "“", "”", ","]
 
 

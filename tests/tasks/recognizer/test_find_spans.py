@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from rayner.config import BiEncoderSettings
+from rayner.errors import InputError
 from rayner.models import span_search
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.span_search import Rule
@@ -84,6 +85,15 @@ def test_blocks_of_types_find_what_all_types_find(
     assert len(expected.window) > 10
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+
+
+def test_more_than_the_most_are_refused_and_as_many_are_not() -> None:
+    model, given = case(0)
+    with torch.inference_mode():
+        count = len(find_spans(model, *given, -10.0).margin)
+        assert len(find_spans(model, *given, -10.0, most=count).margin) == count
+        with pytest.raises(InputError, match=rf"shift: lets more than {count - 1} spans .* through; raise"):
+            find_spans(model, *given, -10.0, most=count - 1)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,10 @@ def _tell_of_given(source: PipelineSettings, counts: Mapping[str, Any]) -> None:
     """Warn where the documents bring no mentions, or none of a type that is to be linked."""
     if not counts["mentions"]:
         log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
-    elif unused := sorted(source.types_to_link - counts["types"].keys()):
+        return
+    stages = [stage.options for stage in source.stages if stage.record.stage == "entities"]
+    wanted = {name for options in stages for name in getattr(options, "types", None) or ()}
+    if unused := sorted(wanted - counts["types"].keys()):
         what = "no mention is of the type %s, which the pipeline links; those there are: %s"
         log.warning(what, *(", ".join(map(repr, names)) for names in (unused, counts["types"])))
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rayner.config import LabelSettings
+from rayner.counted import counted
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit, find_units
 from rayner.data.readers.merge import TWICE
@@ -160,9 +161,14 @@ def _spans(document: Document, type_: str) -> set[tuple[int, int]]:
 
 
 def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Precision, recall and F1 by type and over all, from (correct, found, gold); nothing without gold."""
+    """Precision, recall and F1 by type and over all, from (correct, found, gold), of types that have gold."""
     if not any(gold for _, _, gold in notes.values()):
         return {}
+    for name, (_, found, gold) in notes.items():
+        if not gold:
+            what = "%s is not scored: the corpus has no mention of that type, beside %s"
+            log.warning(what, name, counted(found, "label"))
+    notes = {name: counts for name, counts in notes.items() if counts[2]}
     rows = {**notes, "": [sum(column) for column in zip(*notes.values(), strict=True)]}
     scores = {}
     for name, (correct, found, gold) in rows.items():

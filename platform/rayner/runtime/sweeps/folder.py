@@ -31,10 +31,9 @@ FREE_KEYS = (
 changes only with the space."""
 RAY = "ray"
 """Where Ray Tune leaves its own files."""
-_LOCK = ".lock"
 _FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
-_FILES = (SWEEP, "best.yaml", "result.json", "report.html", "mlflow_run")
-"""What a sweep writes; the example sets are hidden."""
+_FILES = ("best.yaml", "result.json", "report.html", "mlflow_run", SWEEP)
+"""What a sweep writes, its mark last; the example sets are hidden."""
 
 
 @contextlib.contextmanager
@@ -44,7 +43,7 @@ def lock_sweep(out: Path) -> Iterator[None]:
     Raises:
         InputError: another process works there.
     """
-    with locked(out / _LOCK, "runs a sweep in this folder"):
+    with locked(out / ".lock", "runs a sweep in this folder"):
         yield
 
 
@@ -65,7 +64,7 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
         _clear(out)
     elif (out / SWEEP).exists() and not any((out / TRIALS).glob("*")):
         # Refused, or stopped, before its first trial: any sweep may have the folder. Example sets are kept.
-        _remove(out, (SWEEP, CORPORA, RAY))
+        _remove(out, (CORPORA, RAY, SWEEP))
     _check_config(out, config)
     before = read_config(out) if (out / SWEEP).exists() else {}
     begun = before.get(BEGUN) or uuid.uuid4().hex
@@ -112,7 +111,7 @@ def check_own_sweep(out: Path) -> None:
     Raises:
         InputError: it holds such files.
     """
-    check_own(out, (_LOCK, SWEEP), (*_FOLDERS, *_FILES))
+    check_own(out, ([SWEEP],), (*_FOLDERS, *_FILES))
 
 
 def make_writable(out: Path) -> None:

@@ -48,7 +48,6 @@ from rayner.tasks.encoder_task import EncoderTask, default_device, load_model
 from rayner.tasks.registry import task_of, train_task
 
 RESULT = "result.json"
-LOCK = ".lock"
 _WRITTEN = (LAST, BEST, "tensorboard", RAY_SNAPSHOT, RESULT, LOG, RECIPE, MLFLOW_RUN)
 """What a run writes."""
 
@@ -120,7 +119,8 @@ def train_until(
         return _train_in(replace(launch, out=out.resolve()), fresh, cache)
     if uri_of(out) is None:
         check_out(Path(out))
-        check_own(Path(out), (LOCK, f"{LAST}/{MANIFEST}", f"{BEST}/{MANIFEST}"), _WRITTEN)
+        marks = ([f"{LAST}/{MANIFEST}"], [f"{BEST}/{MANIFEST}"], [RECIPE, LOG])
+        check_own(Path(out), marks, _WRITTEN)
     else:
         # Whoever opens the place takes it over, from a sweep that runs there as well.
         check_no_sweep(Path(out), at_uri=True)
@@ -131,7 +131,7 @@ def train_until(
 
 def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any] | None:
     out, task, recipe = launch.out, launch.task, launch.recipe
-    with locked(out / LOCK, "trains in this folder"):
+    with locked(out / ".lock", "trains in this folder"):
         check_no_sweep(out, launch.publication is not None)
         state = None if fresh else read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():
@@ -191,6 +191,8 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     if recipe.training.patience is not None and not dev:
         what = "training.patience waits for scores on a development set, and there is none: the run takes %s"
         log.warning(what, counted(recipe.training.epochs, "epoch"))
+    # Both tell that the folder is a run's, and an empty file is nobody's.
+    (out / LOG).touch()
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if launch.workers == 0:
         run = Run(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -22,7 +21,7 @@ _DETERMINERS = lexicon.words(
     "four five six seven eight nine ten"
 )
 _INDEFINITE = lexicon.words("a an some any every each no another many several few")
-_QUOTES = frozenset({'"', "“", "”", "``", "''"})
+_OPENING, _CLOSING = frozenset({"“", "``"}), frozenset({"”", "''"})
 _MOST_WORDS = 6
 _IT_IS = lexicon.words("is was seems seemed appears appeared happened rains rained snows snowed")
 
@@ -72,9 +71,7 @@ class Tokens:
             while current + 1 < len(starts) and starts[current + 1] <= start:
                 current += 1
             sentence.append(current)
-        marks = list(accumulate(text in _QUOTES for text in texts))
-        quotation = [mark if mark % 2 else 0 for mark in marks]
-        return cls(spans, texts, [text.lower() for text in texts], sentence, quotation)
+        return cls(spans, texts, [text.lower() for text in texts], sentence, quotations(texts))
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -94,6 +91,21 @@ class Tokens:
                 return False
             before -= 1
         return True
+
+
+def quotations(texts: Iterable[str]) -> list[int]:
+    """The number of the quotation that each word is in, from 1; 0 outside.
+
+    Of a speech in paragraphs each one opens, and only the last one closes: it is one quotation. A mark that
+    says neither ends what another one began.
+    """
+    found, number, inside = [], 0, False
+    for text in texts:
+        opens = text in _OPENING or (text == '"' and not inside)
+        number += opens and not inside
+        inside = opens or (inside and text not in _CLOSING and text != '"')
+        found.append(number if inside else 0)
+    return found
 
 
 def find_mentions(tokens: Tokens) -> list[Found]:

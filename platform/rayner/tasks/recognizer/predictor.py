@@ -31,7 +31,7 @@ from rayner.tasks.document_windows import (
     pad,
 )
 from rayner.tasks.recognizer.overlaps import without_overlaps
-from rayner.tasks.recognizer.selection import find_spans, rule_of
+from rayner.tasks.recognizer.selection import MOST_FOUND, find_spans, rule_of
 from rayner.tasks.recognizer.types import Threshold
 
 _CELLS_AT_ONCE = 1 << 24
@@ -76,6 +76,7 @@ class Recognizer:
         self._types = types
         self._decoding = decoding
         self._shift = shift
+        self._most_found: int | None = None
         self._calibration = calibration
 
     @property
@@ -88,7 +89,10 @@ class Recognizer:
         decoding = self._decoding
         if options.overlap is not None:
             decoding = decoding.model_copy(update={"overlap": options.overlap})
-        return self._changed(decoding, options.shift)
+        found = self._changed(decoding, options.shift)
+        # A request may ask for all spans, of a thousand types.
+        found._most_found = MOST_FOUND if options.shift < 0 else None
+        return found
 
     def shifted(self, shift: float) -> Recognizer:
         """The same, with the shift added to every threshold."""
@@ -183,7 +187,8 @@ class Recognizer:
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
         """The spans of each window that score above their threshold."""
         ids, mask, starts, ends = self._inputs(windows)
-        selected = find_spans(self._model, ids, mask, self._types, starts, ends, self._shift, rule=self._rule)
+        given = self._model, ids, mask, self._types, starts, ends, self._shift
+        selected = find_spans(*given, rule=self._rule, most=self._most_found)
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
         for window, kind, first, last, margin in zip(*(c.tolist() for c in columns), strict=True):

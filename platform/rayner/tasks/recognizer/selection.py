@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from rayner.config import SpanDecoding
+from rayner.errors import InputError
 from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.span_search import Rule, blocks, spans_above
 
 _SPANS_ALONE = Rule()
+MOST_FOUND = 1_000_000
+"""Spans of a batch, beyond which their list takes more memory than anything else."""
 
 
 def rule_of(decoding: SpanDecoding) -> Rule:
@@ -44,13 +48,18 @@ def find_spans(
     shift: float | Tensor = 0.0,
     *,
     rule: Rule = _SPANS_ALONE,
+    most: int | None = None,
 ) -> Selected:
     """What `select` picks from the windows `ids` [B, L], without ever holding all scores of many types.
 
     The other arguments are those of `BiEncoder.forward` and `select`.
+
+    Raises:
+        InputError: more than `most` score above their thresholds.
     """
     windows = model.windows(model.encode_text(ids, mask))
-    found = []
+    found: list[Selected] = []
+    count = 0
     for part in blocks(len(types.span), ids.numel()):
         of_part = TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
         parts = model.parts(windows, of_part, spans_alone=rule.spans_alone)
@@ -59,6 +68,10 @@ def find_spans(
         above = spans_above(parts, word_start, word_end, threshold + shift_of_part, rule)
         margin = above.score - threshold[above.window, above.type]
         end = above.start + above.width
+        count += len(margin)
+        if count > (most or math.inf):
+            what = f"lets more than {most:,} spans of a few windows through"
+            raise InputError("shift", what, "raise it, or ask for fewer types at once")
         found.append(Selected(above.window, above.type + part.start, above.start, end, above.score, margin))
     if len(found) == 1:
         return found[0]

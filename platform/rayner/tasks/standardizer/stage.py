@@ -49,8 +49,8 @@ class Entities:
 
     Args:
         standardizer: what says which entity a mention is.
-        types: those whose mentions are in the knowledge base; None for all. Mentions of other types keep what
-            a stage before answered, and lose an entity that the document brought.
+        types: those whose mentions are in the knowledge base; None for all. Mentions of other types keep an
+            entity that has candidates, an answer of before, and lose any other.
     """
 
     whole = True
@@ -97,8 +97,9 @@ class Entities:
 
         def linked(mention: Mention, query: Query | None) -> Mention:
             if query is None:
-                # An answer of a stage before has candidates; what came with the document is none.
-                return mention if mention.candidates else replace(mention, entity_id=None, name=None)
+                if mention.candidates:
+                    return mention
+                return replace(mention, entity_id=None, name=None, probability=None)
             answer = answers[query]
             candidates = tuple(
                 Candidate(found.entity_id, found.score, found.name, found.matched)
