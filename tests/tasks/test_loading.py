@@ -29,6 +29,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"precision": "int8"}, "precision: 'int8' is none; one of float32, bfloat16, float16, auto"),
         ({"device": "gpu"}, "device: 'gpu' is none; cpu, cuda"),
         ({"device": "cuda:99"}, "device: 'cuda:99' is not here: torch sees"),
+        ({"device": "mps"}, "device: torch here cannot compute on 'mps'"),
+        ({"device": "xpu"}, "device: torch here cannot compute on 'xpu'"),
+        ({"device": "meta"}, "device: torch here cannot compute on 'meta'"),
     ],
 )
 def test_a_device_or_a_precision_that_there_is_not(folder: Path, asked: dict[str, Any], message: str) -> None:
@@ -36,6 +39,12 @@ def test_a_device_or_a_precision_that_there_is_not(folder: Path, asked: dict[str
         rayner.load(folder, **asked)
     assert str(raised.value).startswith(message)
     assert rayner.load(folder, device=torch.device("cpu")).precision == "float32"  # type: ignore[arg-type]
+
+
+def test_a_pipeline_is_a_key_and_is_shown_by_its_settings_alone(folder: Path) -> None:
+    loaded, other = rayner.load(folder, device="cpu"), rayner.load(folder, device="cpu")
+    assert len({loaded, loaded, other}) == 2
+    assert repr(loaded) == f"Pipeline(settings={loaded.settings!r})"
 
 
 def test_an_operating_point_that_there_is_not_is_told_all_that_there_are() -> None:

@@ -298,7 +298,7 @@ def default_device() -> str:
 
 
 def check_device(device: str | torch.device) -> None:
-    """Refuse what is no device, or a GPU that is not here.
+    """Refuse what is no device, or one that is not here.
 
     Raises:
         InputError: the device.
@@ -310,6 +310,11 @@ def check_device(device: str | torch.device) -> None:
         raise InputError("device", f"{device!r} is none", hint) from None
     if named.type == "cuda" and (named.index or 0) >= (count := torch.cuda.device_count()):
         raise InputError("device", f"{str(device)!r} is not here: torch sees {counted(count, 'GPU')}", hint)
+    try:
+        # Of the device `meta`, tensors have no values.
+        torch.zeros(1, device=named).item()
+    except (RuntimeError, AssertionError):
+        raise InputError("device", f"torch here cannot compute on {str(device)!r}", hint) from None
 
 
 def load_model(folder: Path, task: EncoderTask[Any]) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +145,13 @@ class PipelineSettings:
         return Pipeline(settings, loaded, chain(stages))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
     """A checkpoint or the stages of a pipeline, ready to predict."""
 
     settings: PipelineSettings
-    checkpoints: Sequence[Checkpoint]
-    predictor: Predictor[Any, Any, Any, Any]
+    checkpoints: Sequence[Checkpoint] = field(repr=False)
+    predictor: Predictor[Any, Any, Any, Any] = field(repr=False)
 
     @property
     def precision(self) -> Precision:

@@ -93,6 +93,11 @@ def test_the_library_itself(tmp_path: Path) -> None:
         assert document.text == "Ada Lovelace wrote"
         assert document.mentions == (Mention(0, 12, "PER"),)
         assert reading.ignored["field pos_tags"] == 1
+    ids = dataset.add_column("id", ["a"])
+    other = datasets.Dataset.from_dict({**rows, "tokens": [["Bo", "Cox", "ran"]], "id": ["a"]}, ids.features)
+    twice = read_dataset(datasets.concatenate_datasets([ids, other]))
+    assert [document.document_id for document in twice.documents] == ["a"]
+    assert [reject.what for reject in twice.rejects] == ["document 'a' differs from the one at dataset:row 0"]
     as_text = dataset.cast_column("tags", datasets.List(datasets.Value("string")))
     with pytest.raises(
         CorpusError, match=r"no column of tags .* among tokens, pos_tags, tags; numbers need names"

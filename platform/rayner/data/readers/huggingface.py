@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.merge import merge
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
@@ -60,7 +61,8 @@ def read(unit: Unit) -> Reading:
 
 
 def read_dataset(dataset: Any) -> Reading:
-    """The documents of a `datasets.Dataset` with words and tags, each a row.
+    """The documents of a `datasets.Dataset` with words and tags, each a row; as of a file, the second of two
+    unlike ones with one id is a reject.
 
     Raises:
         CorpusError: it has no column of words, or none of tags; or it is no dataset with known columns, but
@@ -76,7 +78,7 @@ def read_dataset(dataset: Any) -> Reading:
     # Formatted for NumPy or PyTorch, rows are arrays.
     dataset = dataset.with_format(None)
     names = {column: found for column, feature in features.items() if (found := _names_of(feature))}
-    return _reading(dataset, list(features), names, "dataset", "dataset")
+    return merge([_reading(dataset, list(features), names, "dataset", "dataset")])
 
 
 def _names_of(feature: Any) -> Sequence[str]:
