@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import rayner
+from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.standardizer.options import StandardizerOptions
@@ -52,3 +54,26 @@ def test_an_operating_point_that_there_is_not_is_told_all_that_there_are() -> No
         StandardizerOptions.of({"operating_point": "sure"}, "standardizer")
     assert raised.value.where == "operating_point"
     assert "'accuracy', 'high_precision', 'high_recall' or 'never'" in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        ({"mentions": (Mention(0, 300, "PER"),)}, r"the mention \[0, 300\) is no part of its text"),
+        ({"mentions": (Mention(-3, 3, "PER"),)}, r"the mention \[-3, 3\) is no part of its text"),
+        ({"mentions": (Mention(3, 3, "PER"),)}, r"the mention \[3, 3\) is no part of its text"),
+        ({"mentions": (Mention("0", "3", "PER"),)}, "mention offsets '0' '3' are not integers"),
+        ({"mentions": ({"start": 0, "end": 3},)}, "its mentions, words, sentences or contexts are not such"),
+        ({"contexts": ("Ada slept.",)}, "its mentions, words, sentences or contexts are not such"),
+        ({"words": ((0, 3), (4, 99))}, r"words hold \[4, 99\), outside the text"),
+        ({"sentences": ((0, 99),)}, r"sentences hold \[0, 99\), outside the text"),
+    ],
+)
+def test_a_document_with_spans_outside_its_text_is_told_by_its_place(
+    folder: Path, parts: dict[str, Any], what: str
+) -> None:
+    good = Document("a", "Ada ran.", (Mention(0, 3, "PER"),), ((0, 3), (4, 7)))
+    loaded = rayner.load(folder, device="cpu")
+    with pytest.raises(InputError, match=rf"^items\[1\]: {what}"):
+        loaded.predict([good, replace(Document("b", "Bo slept."), **parts)])
+    assert len(loaded.predict([good])) == 1

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from rayner.data.batches import forwards
+from rayner.data.readers.rows import fault_of
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
 from rayner.errors import InputError
@@ -141,7 +142,7 @@ def checked(items: Any) -> Iterator[Any]:
     """What a caller of Python gives to be read: one text or several, plain or with a `text` of their own.
 
     Raises:
-        InputError: it is something else, by its place.
+        InputError: it is something else, or a document with spans outside its text, by its place.
     """
     given: Any = [items] if isinstance(items, str) or hasattr(items, "text") else items
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
@@ -155,7 +156,21 @@ def checked(items: Any) -> Iterator[Any]:
         except UnicodeEncodeError as error:
             what = f"half a surrogate pair at character {error.start}, which is no character"
             raise InputError(where, what, "decode the text from UTF-8 again") from None
+        if isinstance(item, Document) and (fault := _fault(item)):
+            raise InputError(where, fault, "offsets count the characters of its text from 0")
         yield item
+
+
+def _fault(document: Document) -> str:
+    try:
+        if fault := fault_of(document):
+            return fault
+        size = len(document.text)
+        outside = (m for m in document.mentions if not 0 <= m.start < m.end <= size)
+    except (AttributeError, TypeError, ValueError):
+        return "its mentions, words, sentences or contexts are not such as a document has"
+    first = next(outside, None)
+    return "" if first is None else f"the mention [{first.start}, {first.end}) is no part of its text"
 
 
 def _shown(value: Any) -> str:

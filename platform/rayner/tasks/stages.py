@@ -196,7 +196,7 @@ class Pipeline:
         return list(self.answers(items, tokens_per_batch))
 
     def answers(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> Iterator[Any]:
-        """As `predict`, one answer after the other while the items are read some batches ahead."""
+        """As `predict`, one answer after the other; items are read some batches ahead, also by a thread."""
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
             given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))

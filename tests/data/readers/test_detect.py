@@ -123,6 +123,14 @@ def test_words_and_tags_of_json_lines_say_how_they_are_read(tmp_path: Path, tags
         read_corpus(tmp_path / "x.jsonl")
 
 
+@pytest.mark.parametrize("text", ["<collection", "-DOCSTART- -X- O O", '{"text": "a"}', "1|t|a\n1|a|b"])
+def test_a_text_beside_annotations_may_look_like_anything(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "a.ann").write_text(f"T1\tX 0 1\t{text[0]}\n")
+    (document,) = read_corpus(tmp_path).documents
+    assert (document.text, len(document.mentions)) == (text, 1)
+
+
 def test_errors_name_what_was_seen(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no files"):
         detect(tmp_path)

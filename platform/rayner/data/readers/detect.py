@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rayner.data.json_lines import hint_for
-from rayner.data.readers import files
+from rayner.data.readers import brat, files
 from rayner.data.readers.formats import FORMATS
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
@@ -207,6 +207,9 @@ def _inside(folder: Path, known: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 def _format_of(path: Path) -> str | None:
     sample = files.sample(path)
+    if files.suffix(path) == ".txt" and brat.matches(sample):
+        # Whatever the text beside annotations is about: markup of another format, say.
+        return "brat"
     return next((name for name, format in FORMATS.items() if format.matches(sample)), None)
 
 

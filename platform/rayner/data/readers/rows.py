@@ -51,7 +51,7 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         is_binder = "entity_types" in row
         build = _binder if is_binder else document_from_row
         document = build({**row, "document_id": document_id})
-        fault = _fault(document)
+        fault = fault_of(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         fault = f"missing field {error}" if isinstance(error, KeyError) else str(error)
         document = None
@@ -77,7 +77,7 @@ def _binder(row: dict[str, Any]) -> Document:
     return Document(row["document_id"], row["text"], mentions, words)
 
 
-def _fault(document: Document) -> str:
+def fault_of(document: Document) -> str:
     """What the schema does not allow: values of other types, spans outside the text."""
     for mention in document.mentions:
         if type(mention.start) is not int or type(mention.end) is not int:
