@@ -191,8 +191,9 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     if recipe.training.patience is not None and not dev:
         what = "training.patience waits for scores on a development set, and there is none: the run takes %s"
         log.warning(what, counted(recipe.training.epochs, "epoch"))
-    # Both tell that the folder is a run's, and an empty file is nobody's.
-    (out / LOG).touch()
+    if publication is None:
+        # With the recipe it tells that the folder is a run's. At a URI, files of others are not touched.
+        (out / LOG).touch()
     (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if launch.workers == 0:
         run = Run(
