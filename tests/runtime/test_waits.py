@@ -137,12 +137,12 @@ def test_only_while_no_trial_runs_a_sweep_waits(monkeypatch: pytest.MonkeyPatch)
 def test_a_service_whose_replicas_never_run_is_refused_in_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv(WAIT_VARIABLE, "0.6")
+    monkeypatch.setenv(WAIT_VARIABLE, "3")
     monkeypatch.setattr(elsewhere, "SECONDS_BETWEEN_LINES", 0.0)
     state = SimpleNamespace(app_status=SimpleNamespace(status="DEPLOYING"))
     client = SimpleNamespace(get_serve_status={"mine": state}.__getitem__)
     monkeypatch.setattr(launch, "_client", lambda: client)
-    refused = r"no replicas of the application mine have answered for 0\.6 s; free are .* CPU"
+    refused = r"no replicas of the application mine have answered for 3 s; free are .* CPU"
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused):
         launch._wait("mine", lambda: False)
     assert "waiting for replicas of the application mine that answer; free are" in caplog.text
