@@ -80,7 +80,7 @@ class Reader:
             parts = ((piece, piece.part) for piece in pieces_of(items, predictor.whole))
             return [(piece, part, predictor.prepare(part)) for piece, part in parts]
 
-        prepared = await _aside(prepare, size)
+        prepared = await aside(prepare, size >= _LONG)
         windows = [window for *_, own in prepared for window in own]
         scores = iter(await self._batcher.scores(predictor, windows, self._most_found))
 
@@ -92,8 +92,9 @@ class Reader:
                 )
             )
 
-        return await _aside(finish, size)
+        return await aside(finish, size >= _LONG)
 
 
-async def _aside(work: Callable[[], T], characters: int) -> T:
-    return work() if characters < _LONG else await asyncio.to_thread(work)
+async def aside(work: Callable[[], T], is_long: bool) -> T:
+    """What the work gives; long work is done in another thread, so that other requests go on."""
+    return await asyncio.to_thread(work) if is_long else work()

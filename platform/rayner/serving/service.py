@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from rayner.config.documents import first_repeated
 from rayner.counted import counted
@@ -26,7 +27,7 @@ from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
-from rayner.serving.reader import Reader
+from rayner.serving.reader import Reader, aside
 from rayner.serving.remote_stages import Ask, RemoteStage, by_one_set_of_models
 from rayner.serving.replies import (
     annotate_reply,
@@ -50,7 +51,6 @@ from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
 from rayner.tasks.predict import Predicted
 from rayner.tasks.predictor_options import Options
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 _MANY = 1000
 """Mentions from which on a reply takes so long that other requests would wait for it."""
@@ -170,7 +170,8 @@ class Service:
             found = await _with_contexts(found, pipeline)
         unlearned = await new_types(pipeline.stages, recognizer, options)
         versions = models.versions(pipeline.versions())
-        return await _aside(found, lambda: recognize_reply(found, unlearned, versions, request.contexts))
+        made = partial(recognize_reply, found, unlearned, versions, request.contexts)
+        return await aside(made, _is_long(found))
 
     @by_one_set_of_models
     async def type_mentions(self, request: TypeRequest) -> TypeReply:
@@ -215,7 +216,8 @@ class Service:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), bases)
         unlearned = await new_types(pipeline.stages, recognizer, options)
-        return await _aside(found, lambda: annotate_reply(found, unlearned, versions, request.contexts))
+        made = partial(annotate_reply, found, unlearned, versions, request.contexts)
+        return await aside(made, _is_long(found))
 
     @by_one_set_of_models
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
@@ -265,10 +267,9 @@ class Service:
         return found
 
 
-async def _aside(found: Sequence[Predicted], reply: Callable[[], T]) -> T:
-    """The reply; one with many mentions is made in another thread, so that other requests go on."""
-    many = sum(len(document.mentions) for document, _ in found) > _MANY
-    return await asyncio.to_thread(reply) if many else reply()
+def _is_long(found: Sequence[Predicted]) -> bool:
+    """Whether other requests would wait while a reply is made of it."""
+    return sum(len(document.mentions) for document, _ in found) > _MANY
 
 
 def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
