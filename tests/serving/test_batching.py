@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -192,13 +193,14 @@ def test_who_went_away_is_not_worked_for() -> None:
 
 
 def test_what_a_request_waits_for_is_no_work_of_the_model() -> None:
-    async def work(batcher: TokenBatcher) -> tuple[float, float, float]:
+    async def work(batcher: TokenBatcher) -> tuple[float, float, float, float]:
         begun, gate = threading.Event(), threading.Event()
         made = asyncio.create_task(batcher.run(lambda: begun.set() or gate.wait(10)))
         while not begun.is_set():
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.2)
         making = batcher.busy_for()
+        asked = time.monotonic()
         behind = asyncio.create_task(batcher.scores(echo := Echo(), [("a", 5)]))
         await asyncio.sleep(0.05)
         echo.gate.clear()
@@ -206,13 +208,16 @@ def test_what_a_request_waits_for_is_no_work_of_the_model() -> None:
         while not echo.batches:
             await asyncio.sleep(0.001)
         reading = batcher.busy_for()
+        waited = time.monotonic() - asked - reading
         echo.gate.set()
         await asyncio.gather(made, behind)
-        return making, reading, batcher.busy_for()
+        return making, reading, waited, batcher.busy_for()
 
-    making, reading, after = run(work)
+    making, reading, waited, after = run(work)
     # What is made in the model's thread is work, too, and what waits behind it begins when it is taken up.
-    assert making >= 0.2 > reading > after == 0
+    assert making >= 0.2
+    assert waited >= 0.05
+    assert reading > after == 0
 
 
 def test_who_finds_too_much_is_read_no_further_and_others_are() -> None:
