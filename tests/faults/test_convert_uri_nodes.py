@@ -100,6 +100,8 @@ def test_the_machines_of_the_driver_and_of_a_part_are_lost(
         wait_for_both(driver, 2)
         lose(one)
         machine("third")
+        # Else the one machine that is left may have made all parts before this one has a process.
+        wait_for(lambda: bool(list((tmp_path / "third").glob("waits-*"))), 200)
         gate.touch()
         assert driver.wait(300) == 0, log.read_text()[-3000:]
     assert 0 < len(done) <= OPEN
