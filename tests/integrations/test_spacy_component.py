@@ -169,6 +169,15 @@ def test_what_cannot_be_used_is_said(folder: Path, factory: Any, tmp_path: Path)
         nlp_with(folder / "recognizer", options={"sharpness": 1})("text")
 
 
+def test_a_saved_component_is_not_loaded_with_other_options(
+    folder: Path, factory: Any, tmp_path: Path
+) -> None:
+    nlp_with(folder / "recognizer", options={"shift": -1.0}).to_disk(tmp_path / "saved")
+    library().load(tmp_path / "saved")
+    with pytest.raises(InputError, match="are not the options that it was saved with"):
+        library().load(tmp_path / "saved", config={"components": {"rayner": {"options": {"shift": 2.0}}}})
+
+
 def test_importing_the_component_imports_no_model(root: Path) -> None:
     """spaCy imports it wherever rayner is installed, whether or not a pipeline has it."""
     probe = "import sys, rayner.integrations.spacy_component; print(*sys.modules)"

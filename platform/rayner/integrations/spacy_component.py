@@ -108,13 +108,17 @@ class RaynerComponent:
                         options["context"]["ranker"] = f"{number}-ranker"
                         save_ranker(stage.context.place, folder / f"{number}-ranker")
                 stages.append(options)
-            content = {"is_file": settings.is_file, "stages": stages}
+            content = {"is_file": settings.is_file, "stages": stages, "asked": self.options}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
         replace_folder(Path(path).absolute(), write)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> RaynerComponent:
-        """Read what `to_disk` wrote."""
+        """Read what `to_disk` wrote.
+
+        Raises:
+            InputError: `spacy.load` was given other options than those that it was written with.
+        """
         from rayner.tasks.checkpoint import read_recipe
         from rayner.tasks.registry import task_of
         from rayner.tasks.stage_contexts import read_stage_contexts
@@ -123,6 +127,11 @@ class RaynerComponent:
 
         folder = Path(path).absolute()
         content = json.loads((folder / SETTINGS).read_text("utf-8"))
+        asked = json.loads(json.dumps(self.options))
+        if asked != content.get("asked", asked):
+            what = f"{json.dumps(asked)} are not the options that it was saved with"
+            hint = 'leave them out, or add the component anew: `nlp.add_pipe("rayner", config={...})`'
+            raise InputError(str(folder), what, hint)
         stages = []
         for values in content["stages"]:
             checkpoint = folder / values.pop("checkpoint")

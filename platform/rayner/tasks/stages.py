@@ -193,7 +193,8 @@ class Pipeline:
             InputError: an item without a text, or a document for a standardizer alone, by its place;
                 or no number of tokens.
         """
-        return list(self.answers(items, tokens_per_batch))
+        # All are read before the first is answered: a generator of the caller runs in the caller's thread.
+        return list(self.answers(list(checked(items)), tokens_per_batch))
 
     def answers(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> Iterator[Any]:
         """As `predict`, one answer after the other; items are read some batches ahead, also by a thread."""

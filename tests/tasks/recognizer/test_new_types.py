@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,19 @@ def test_old_types_answer_as_before_when_asked_in_other_company() -> None:
         assert {s for s in spans(one) if s[2] != "ANIMAL"} == spans(other)
 
 
+def test_a_learned_type_can_be_asked_for_by_its_name_alone(tmp_path: Path) -> None:
+    task, documents = recognizer(), corpus()
+    learned = task.recipe.types[1]
+    assert learned.description
+    save_checkpoint(tmp_path / "best", task, trained(task, documents, steps=20), {})
+    asked = [
+        rayner.load(tmp_path / "best", "cpu", types=[given], shift=-2.0).predict(documents)
+        for given in (rayner.Type(name=learned.name), learned)
+    ]
+    assert asked[0] == asked[1]
+    assert {m.type for d in asked[0] for m in d.mentions} == {learned.name}
+
+
 @pytest.mark.parametrize(
     ("model", "types", "message"),
     [
@@ -93,6 +108,23 @@ def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model
     before = list(predict(task.predictor(learned, RecognizerOptions(shift=-2.0)), documents))
     assert rayner.load(tmp_path / "best", "cpu", shift=-2.0).predict(documents) == before
     assert sum(len(d.mentions) for d in before)
+
+
+def test_a_generator_runs_in_the_thread_of_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cursor of a database may be read by no other."""
+    monkeypatch.setattr("rayner.tasks.stages.has_spare_core", lambda: True)
+    task, readers = recognizer(), set()
+    save_checkpoint(tmp_path / "best", task, built(task), {})
+
+    def texts() -> Iterator[str]:
+        for document in corpus() * 40:
+            readers.add(threading.current_thread())
+            yield document.text
+
+    assert len(rayner.load(tmp_path / "best", "cpu").predict(texts())) == 40 * len(corpus())
+    assert readers == {threading.current_thread()}
 
 
 def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
