@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,8 +15,23 @@ import rayner
 from rayner.models import threads
 from rayner.models.threads import heed_quota, one_thread, usable_cores
 from rayner.runtime.training.train import train
+from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
+from tests.tasks.small import built, recognizer
+
+FORKED = """
+import multiprocessing, sys, torch, rayner
+torch.set_num_threads(2)
+pipeline = rayner.load(sys.argv[1], "cpu")
+texts = ["Ada Lovelace wrote to nobody. " * 40] * 4
+pipeline.predict(texts)
+forked = multiprocessing.get_context("fork").Process(target=pipeline.predict, args=(texts,))
+forked.start()
+forked.join(60)
+forked.kill()
+print(torch.get_num_threads(), forked.exitcode)
+"""
 
 
 @pytest.fixture
@@ -61,6 +78,15 @@ def test_torch_has_no_more_threads_unless_it_was_told_to(quota, monkeypatch, env
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_process_that_was_forked_after_a_prediction_predicts(root, tmp_path):
+    task = recognizer()
+    save_checkpoint(tmp_path / "best", task, built(task), {})
+    command = [sys.executable, "-c", FORKED, str(tmp_path / "best")]
+    environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.stdout == "2 0\n", done.stderr
 
 
 def test_a_training_and_a_model_that_is_loaded_heed_the_quota(quota, monkeypatch, tmp_path):

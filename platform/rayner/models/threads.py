@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """Of a container: microseconds of CPU a period, or `max`, and the length of a period."""
+
+if hasattr(os, "register_at_fork"):
+    # A fork does not take the threads of OpenMP along: a second one would be waited for without end.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 def usable_cores() -> int:
