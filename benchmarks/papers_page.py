@@ -30,8 +30,10 @@ edit this page. Docstrings, tables and recipes cite papers by number ("papers/00
 [Where each method is](code.md) lists the files.
 
 "Ours" is a figure of [results](results.md), with ± the standard deviation over seeds or folds. Our encoder is
-all-MiniLM-L6-v2, our figures are of development parts: most cannot be compared with a published figure as
-they are, and the last column says why. "not measured" is said of every claim without a figure of ours."""
+all-MiniLM-L6-v2, our figures are of development parts unless the last column says otherwise: most cannot be
+compared with a published figure as they are, and that column says why. "no" says that our figure does not
+show what is claimed, which under other conditions refutes nothing;
+"not measured" is said of every claim without a figure of ours."""
 
 
 class Ours(Strict):

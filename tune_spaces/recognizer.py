@@ -28,7 +28,7 @@ def space() -> dict[str, Any]:
 
 
 def loss_weights() -> dict[str, Any]:
-    """How much start and end weigh beside spans; the paper has 0.2, 0.2 and 0.6 (appendix A.1)."""
+    """How much start and end weigh beside spans; the paper has 0.2, 0.2 and 0.6 (appendix A.4)."""
     return {
         "loss.start_weight": tune.grid_search([0.0, 0.1, 0.2, 0.4]),
         "loss.end_weight": tune.grid_search([0.0, 0.1, 0.2, 0.4]),
