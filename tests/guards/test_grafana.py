@@ -6,7 +6,7 @@ import json
 import re
 
 from rayner.runtime.sweeps import gauges
-from rayner.runtime.training.ray_workers import TRAINING
+from rayner.runtime.training.ray_workers import TRAINING, Gauges
 
 EXPORTED = {gauges.TRIALS, gauges.BEST, gauges.FAILURES, TRAINING}
 
@@ -20,3 +20,20 @@ def test_the_dashboard_shows_every_metric_that_there_is_and_no_other(root):
     assert len({panel["id"] for panel in panels}) == len(panels)
     names = {variable["name"] for variable in dashboard["templating"]["list"]}
     assert {name for expression in shown for name in re.findall(r"\$(\w+)", expression)} <= names
+
+
+def test_counts_are_not_drawn_beside_scores(monkeypatch):
+    shown = {}
+
+    class Gauge:
+        def __init__(self, *described):
+            pass
+
+        def set(self, value, tags):
+            shown[tags["metric"]] = value
+
+    monkeypatch.setattr("ray.util.metrics.Gauge", Gauge)
+    written = Gauges("run")
+    written.write({"step": 3, "metrics": {"f1": 0.5, "support": 132, "per_type": {}}})
+    written.write({"step": 3, "steps": 9, "loss": 2.0})
+    assert shown == {"dev/f1": 0.5, "train/loss": 2.0}

@@ -38,7 +38,7 @@ def convert(
     columns: Any = None,
     max_aliases: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
+        typer.Option(min=1, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
     ] = None,
     as_json: Json = False,
 ) -> None:

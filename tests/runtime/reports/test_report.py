@@ -246,6 +246,17 @@ def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     assert "Left out: 1 line of log.jsonl" in page.text
 
 
+@pytest.mark.parametrize(("parts", "named"), [({"span": 2.0}, False), ({"span": 1.5, "start": 0.5}, True)])
+def test_the_only_part_of_a_loss_does_not_hide_the_whole(tmp_path, parts, named):
+    run = tmp_path / "run"
+    run.mkdir()
+    rows = [{"step": s, "epoch": 1, "loss": 2.0, "parts": parts} for s in (1, 2)]
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = report(run).read_text("utf-8")
+    assert ">all<" in text
+    assert (">span<" in text) == named
+
+
 def test_a_log_without_a_loss_and_a_score_draws_nothing(tmp_path):
     run = tmp_path / "run"
     run.mkdir()

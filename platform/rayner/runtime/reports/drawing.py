@@ -45,6 +45,8 @@ _STYLE = {
     "lines.linewidth": 1.8,
 }
 DASHES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "D", "^")
+"""For lines beyond those that have a colour of their own, as the dashes."""
 WIDTH = 9.0
 """Inches."""
 

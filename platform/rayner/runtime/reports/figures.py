@@ -11,6 +11,7 @@ from scipy.stats import gaussian_kde
 from rayner.runtime.reports.drawing import (
     DASHES,
     INK,
+    MARKERS,
     SERIES,
     WIDTH,
     Points,
@@ -29,20 +30,21 @@ if TYPE_CHECKING:
 
 def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], rates: Points) -> str:
     """Loss by part, dev scores and the learning rate against steps; absent ones are left out."""
-    panels: list[tuple[str, Mapping[str, Points], str]] = [
-        ("loss", losses, ""),
-        ("dev", scores, "o"),
-        ("learning rate", {"": rates} if len(rates[0]) else {}, ""),
+    panels: list[tuple[str, Mapping[str, Points], bool]] = [
+        ("loss", losses, False),
+        ("dev", scores, True),
+        ("learning rate", {"": rates} if len(rates[0]) else {}, False),
     ]
     panels = [panel for panel in panels if panel[1]]
 
     def draw(figure: Figure) -> None:
-        for axes, (title, lines, marker) in zip(side_by_side(figure, len(panels)), panels, strict=True):
+        for axes, (title, lines, marked) in zip(side_by_side(figure, len(panels)), panels, strict=True):
             for i, (name, (x, y)) in enumerate(lines.items()):
-                style = DASHES[i // len(SERIES) % len(DASHES)]
+                turn = i // len(SERIES)
                 # A short run has one point, of which there is no line.
-                seen = marker or ("o" if len(x) == 1 else "")
-                axes.plot(x, y, style, color=SERIES[i % len(SERIES)], label=name, marker=seen, markersize=4)
+                marker = MARKERS[turn % len(MARKERS)] if marked or len(x) == 1 else ""
+                color, style = SERIES[i % len(SERIES)], DASHES[turn % len(DASHES)]
+                axes.plot(x, y, style, color=color, label=name, marker=marker, markersize=4)
             axes.set(title=title, xlabel="step")
             whole_axis(axes.xaxis, 5)
             if title == "dev":
@@ -50,9 +52,10 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
             else:
                 axes.yaxis.set_major_formatter("{x:g}")
             if any(lines):
-                axes.legend(fontsize=8)
+                axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
 
-    return svg("Training curves", (WIDTH, 2.9), draw)
+    rows = -(-max(len(lines) for _, lines, _ in panels) // 2)
+    return svg("Training curves", (WIDTH, 2.7 + 0.2 * rows), draw)
 
 
 def type_bars(rows: Sequence[tuple[str, float, Sequence[float] | None]]) -> str:

@@ -81,7 +81,7 @@ def effects(points: Sequence[Point], names: Mapping[str, str], metric: str) -> s
 
 
 def interactions(points: Sequence[Point], pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> str:
-    """Pairs of keys against each other: the larger and the darker a trial, the better its score."""
+    """Pairs of keys against each other: a larger trial, stronger in colour, has a better score."""
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
     scores = np.array([point.score for point in points])

@@ -121,10 +121,13 @@ def _scores(run: Path) -> Part:
 
 def _curves(run: Path) -> Part:
     steps, evaluations, unread = read_log(run)
-    losses = {"all": _points(steps, "loss")} | {
+    losses = {"all": _points(steps, "loss")}
+    parts = {
         name: _points([{"step": row["step"], **(row.get("parts") or {})} for row in steps], name)
         for name in dict.fromkeys(name for row in steps for name in row.get("parts") or {})
     }
+    # Under the line of an only part nobody would see that of the whole.
+    losses |= parts if [*parts.values()] != [*losses.values()] else {}
     flat = [{"step": row["step"], **row["metrics"]} for row in evaluations]
     curves: tuple[str, ...] = ("f1", "macro_f1", "loose_f1", "top1", "top5", "nil_auc")
     if any(_OF_STORIES[0] in row for row in flat):

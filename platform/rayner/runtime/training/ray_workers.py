@@ -244,7 +244,9 @@ class Gauges:
         self._gauge = Gauge(TRAINING, "The latest value of a run's metric.", ("run", "metric"))
 
     def write(self, record: Record) -> None:
-        """Set each metric of the record."""
+        """Set each metric of the record, but no counts: on an axis of scores they would flatten these."""
+        if metrics := record.get("metrics"):
+            record = {"metrics": {name: n for name, n in metrics.items() if isinstance(n, float)}}
         for name, value in scalars(record).items():
             self._gauge.set(value, {"run": self._run, "metric": name})
 
