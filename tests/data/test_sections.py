@@ -54,3 +54,15 @@ def test_words_and_sentences_of_a_section_are_those_that_lie_whole_in_it() -> No
     assert part.text == "b cd ef "
     assert part.words == ((2, 4), (5, 7))
     assert part.sentences == ()
+
+
+def test_a_mention_that_only_the_next_section_has_is_not_cut_by_the_seam() -> None:
+    found = join_mentions([(Section(0, 100), ()), (Section(80, 200), (Mention(8, 12, "X"),))])
+    assert found == (Mention(88, 92, "X"),)
+
+
+def test_what_begins_where_a_section_begins_is_in_it() -> None:
+    mention = Mention(3, 5, "X", head=(4, 5))
+    part = part_of(Document("d", "ab cd ef", (mention,), words=((0, 2), (3, 5), (6, 8))), Section(3, 8))
+    assert part.words == ((0, 2), (3, 5))
+    assert part.mentions == (Mention(0, 2, "X", head=(1, 2)),)

@@ -81,3 +81,10 @@ def test_more_types_than_bits() -> None:
     everything = label_keys(labels, torch.ones_like(known), own)
     told = label_pairs(everything, own, of_labels)
     assert torch.equal(told.negative, ~known)
+
+
+def test_words_outside_of_more_types_than_bits_agree_only_if_all_sets_do() -> None:
+    known = torch.zeros(2, 130, dtype=torch.bool)
+    known[:, 0], known[0, 100] = True, True  # of the first document, one type more, beyond the first 62
+    keys = label_keys(torch.zeros(2, dtype=torch.long), known, torch.arange(2))
+    assert not label_pairs(keys, torch.arange(2), torch.zeros(1, dtype=torch.long)).positive.any()

@@ -204,3 +204,20 @@ def test_published_weights() -> None:
     tuned = loss_weights(ContrastSettings(), thresholded=False)
     assert tuned["span"] == 0.6
     assert tuned["span_threshold"] == 0
+
+
+def test_no_span_beside_a_mention_ends_before_it_begins() -> None:
+    # Of one word alone, the cells of (3, 2) and (2, 1) would be those of the spans (2, 5) and (1, 4).
+    words = torch.zeros(1, 7, dtype=torch.bool)
+    words[0, 1:6] = True
+    span = torch.zeros(1, 1, 7, 4)
+    span[0, 0, 2, 3] = span[0, 0, 1, 3] = 1.0
+    zeros, threshold = torch.zeros(1, 1, 7), torch.zeros(1, 1)
+    scores = SpanScores(zeros, zeros, span, threshold, threshold, threshold)
+    none, known = torch.zeros(0, 3, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
+    gold, open_ = torch.tensor([[0, 0, 2, 2]]), torch.zeros(0, 4, dtype=torch.long)
+    targets = SpanTargets(words, words, gold, known, none, none, open_)
+    plain, smooth = (
+        span_contrast(scores, targets, ContrastSettings(boundary_smoothing=e))["span"] for e in (0.0, 0.3)
+    )
+    assert plain == smooth

@@ -114,3 +114,9 @@ def test_a_mention_of_two_chains_belongs_to_the_first() -> None:
         Mention(2, 3, "x", chain="1"),
     ]
     assert chains_of(Document("d", "a b c", tuple(mentions))) == [((0, 1), (2, 3))]
+
+
+def test_a_span_in_several_chains_belongs_to_the_first() -> None:
+    places = ((0, "1"), (1, "1"), (0, "2"), (2, "2"), (3, "2"))
+    mentions = tuple(Mention(at, at + 1, "mention", chain=chain) for at, chain in places)
+    assert chains_of(Document("d", "abcd", mentions)) == [((0, 1), (1, 2)), ((2, 3), (3, 4))]

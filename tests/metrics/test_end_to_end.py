@@ -146,3 +146,10 @@ def test_fine_types_are_scored_as_found_and_on_the_gold_mentions() -> None:
     found = {name: (scores["precision"], scores["recall"]) for name, scores in levels.items()}
     assert found["fine_types"] == (1 / 2, 1 / 3)
     assert found["fine_types_of_gold"] == (2 / 3, 2 / 3)
+
+
+def test_what_no_stage_links_is_not_what_the_knowledge_base_lacks() -> None:
+    apart = Truth(frozenset("Y"), False, False)
+    found = score_end_to_end([[*ROWS[0], row("unlinked", apart, 40)]], intervals=False)
+    assert found["unknown"] == {"mentions": 0, "ids": []}
+    assert found["levels"]["known_entity"]["support"] == found["levels"]["entity"]["support"]

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from rayner.errors import InputError
+from rayner.metrics import nil
 from rayner.metrics.nil import (
     NIL,
     OPERATING_POINTS,
@@ -179,3 +180,14 @@ def test_where_none_was_wrong_some_may_be():
 def test_an_unknown_operating_point_names_the_known_ones():
     with pytest.raises(InputError, match=", ".join(OPERATING_POINTS)):
         fit_nil(*sample(50)).threshold("balanced")
+
+
+def test_the_weights_of_a_sample_of_many_mentions_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nil, "MOST_SAMPLES", 50)
+    scores = [[1.0 + 0.01 * i, 0.5, 0.2] for i in range(200)]
+    outcome = np.array([RIGHT, NIL, WRONG, RIGHT, NIL] * 40)
+    sample = fit_nil(evidence(scores), outcome).sample
+    weight, kept = np.array(sample.weight), np.array(sample.outcome)
+    assert len(kept) == 50
+    assert weight[kept == NIL].sum() == pytest.approx(1, abs=1e-6)
+    assert weight[kept != NIL].sum() == pytest.approx(1, abs=1e-6)

@@ -67,3 +67,9 @@ def test_the_curve_ends_where_all_is_answered():
     found = risk_coverage([0.9, 0.9, 0.5, 0.1], [True, False, True, False], [1, 1, 2, 0])
     assert found.coverage.tolist() == [0.5, 1]
     assert found.risk.tolist() == [0.5, 0.25]
+
+
+def test_a_value_is_in_the_bin_where_the_middle_of_its_weight_lies():
+    # Three quarters lie at 0.9, from 0.25 on: their middle is in the second half.
+    found = reliability([0.1, 0.9, 0.9, 0.9], [False, True, True, True], bins=2)
+    assert found.weight.tolist() == [0.25, 0.75]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,3 +115,9 @@ def test_mentions_are_judged_where_their_type_was_annotated():
     assert list(judged.right) == [True, False, False]
     assert score_calibration_error(gold, found, ["A"]) == {"calibration_error": 0.75}
     assert score_calibration_error(gold, gold) == {}
+
+
+def test_types_that_are_added_bring_their_thresholds_and_no_others() -> None:
+    base = replace(fitted(drawn(0, 50, "PER")), thresholds={"PER": -0.5})
+    other = replace(fitted(drawn(1, 50, "PER"), drawn(2, 50, "LOC")), thresholds={"PER": 9.0, "LOC": -1.0})
+    assert base.with_types(other, ["LOC"]).thresholds == {"PER": -0.5, "LOC": -1.0}

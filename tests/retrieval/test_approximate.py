@@ -14,7 +14,7 @@ from torch import Tensor
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.retrieval import build, dense, exact
-from rayner.retrieval.approximate import build_approximate, measure_recall
+from rayner.retrieval.approximate import _queries, build_approximate, measure_recall
 from rayner.retrieval.build import build_index, index_with, text_side, without_entities
 from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.kmeans import ROUNDS, kmeans
@@ -147,3 +147,8 @@ def test_the_lists_are_the_same_whoever_assigns_the_vectors() -> None:
     assert shared == [3000] * (ROUNDS + 1) + [1024]
     assert (one.effort, one.recall) == (other.effort, other.recall)
     np.testing.assert_array_equal(one.nearest(vectors[:50], 10), other.nearest(vectors[:50], 10))
+
+
+def test_the_queries_of_a_measurement_lie_half_the_length_of_a_vector_beside_it() -> None:
+    vectors = np.array([[100.0, 0.0, 0.0]], np.float32)
+    assert np.linalg.norm(_queries(vectors, False).numpy() - vectors) == pytest.approx(50, rel=1e-4)

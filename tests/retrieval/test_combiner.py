@@ -59,3 +59,7 @@ def test_it_is_read_as_it_was_written() -> None:
     assert Combiner.from_json(COMBINER.to_json()) == COMBINER
     with pytest.raises(KeyError):
         Combiner.from_json({"dense": 1.0})
+
+
+def test_the_weight_of_a_side_is_that_of_its_score_and_its_margin() -> None:
+    assert Combiner(1.0, 1.0, 1.0, 5.0, 0.0).weight == 3

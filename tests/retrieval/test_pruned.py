@@ -125,3 +125,10 @@ def test_a_large_index_answers_as_a_small_one(monkeypatch: pytest.MonkeyPatch, w
     exact = build_index(base, Letters(), IndexSettings(search="exact"), "cosine")
     monkeypatch.setattr(entity_index, "PrunedScores", None)
     assert exact.search(asked, Letters()(asked), 3, weight, [["3"]] * len(asked)) == expected
+
+
+def test_the_last_score_is_that_of_the_last_entity_not_of_another_name_of_the_first() -> None:
+    scores = object.__new__(PrunedScores)
+    scores._entity = np.array([0, 0, 1])
+    entities, least = scores._nearest(np.array([0.9, 0.8, 0.3], np.float32), 2)
+    assert (entities.tolist(), round(least, 3)) == ([0, 1], 0.3)

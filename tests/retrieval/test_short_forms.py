@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from rayner.config import IndexSettings
 from rayner.data.schema import Entity
+from rayner.retrieval.names import names_of
 from rayner.retrieval.short_forms import expand, expansions, is_short_form, split_short_form
 
 
@@ -72,3 +74,13 @@ def test_expansion_leaves_a_text_that_is_the_abbreviation() -> None:
     assert expand("attenuated APC, mild", known) == "attenuated adenomatous polyposis coli, mild"
     assert expand(" APC ", known) == " APC "
     assert expand("APCs and capc", known) == "APCs and capc"
+
+
+def test_an_abbreviation_that_two_entities_write_out_alike_is_not_expanded() -> None:
+    names = ("central processing unit", ("CPU",))
+    assert expansions([Entity("1", *names), Entity("2", *names)]) == {}
+
+
+def test_an_alias_is_split_as_a_name_is() -> None:
+    entities = [Entity("1", "name", ("Long Form (LF)",))]
+    assert "LF" in names_of(entities, IndexSettings(abbreviations=True)).table.column(0).to_pylist()

@@ -291,3 +291,13 @@ def test_a_knowledge_base_in_parquet_is_no_dictionary_but_becomes_one(tmp_path: 
     path = tmp_path / "kb.parquet"
     with pytest.raises(CorpusError, match=r"is Parquet, .*: rayner kb convert .*kb\.parquet --out kb\.jsonl"):
         read_dictionary(path)
+
+
+def test_a_phrase_that_is_written_otherwise_holds_its_place() -> None:
+    names = [Name("Black Sea", None), Name("sea", "LOC")]
+    assert Dictionary(names, LabelSettings(case="ignore")).find("the black sea") == []
+
+
+def test_a_name_of_five_capitals_is_an_acronym() -> None:
+    dictionary = Dictionary([Name("CRISP", "X")], LabelSettings(case="acronyms"))
+    assert [len(dictionary.find(text)) for text in ("CRISP", "crisp")] == [1, 0]

@@ -176,3 +176,16 @@ def test_words_that_are_numbered(tmp_path: Path, content: str, expected: list[tu
     assert reading.documents[0].text == "TU Darmstadt"
     assert _mentions(reading) == expected
     assert not reading.rejects
+
+
+def test_one_mark_at_the_top_makes_one_document(tmp_path: Path) -> None:
+    (document,) = _read(tmp_path, "# newdoc id = x\nAnn\tB-PER\n\nran\tO\n").documents
+    assert (document.document_id, document.text) == ("x", "Ann\nran")
+
+
+def test_many_files_of_which_one_is_large_hold_a_document_a_sentence(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number:02}.tsv").write_text(
+            "Ann\tB-PER\n\nran\tO\n" + "\n" * (200_000 if number == 3 else 0)
+        )
+    assert len(read_corpus(tmp_path).documents) == 40

@@ -251,3 +251,38 @@ def test_mentions_that_all_count_something_else_take_no_square_of_the_text(tmp_p
     assert time.process_time() - begun < 3
     assert len(rejects) == len(places)
     assert all("CRLF as one" in reject.hint for reject in rejects)
+
+
+def test_brat_remarks_with_a_number_are_no_ids_and_normalizations_come_first(tmp_path: Path) -> None:
+    notes = (
+        "T1\tPER 0 3\tAnn\nT2\tDISEASE 8 12\tgout\n#1\tAnnotatorNotes T1\tsee page 2\n"
+        "#2\tAnnotatorNotes T2\tD2\nN1\tReference T2 MESH:1\tgout\n"
+    )
+    assert [m.entity_id for m in _brat(tmp_path, "Ann had gout.", notes).documents[0].mentions] == [
+        None,
+        "MESH:1",
+    ]
+
+
+def test_brat_normalization_that_says_that_there_is_no_entity(tmp_path: Path) -> None:
+    notes = "T1\tPER 0 3\tAnn\nN1\tReference T1 -\tAnn\n"
+    assert _brat(tmp_path, "Ann had gout.", notes).documents[0].mentions[0].entity_id is None
+
+
+def test_brat_parts_whose_text_is_another_are_rejected(tmp_path: Path) -> None:
+    reading = _brat(tmp_path, "Ann had gout.", "T1\tVERB 0 3;4 7\tBob has\n")
+    assert not reading.documents[0].mentions
+    assert len(reading.rejects) == 1
+
+
+def test_one_mention_that_lies_before_its_offsets_moves_no_others(tmp_path: Path) -> None:
+    notes = "T1\tPER 1 4\tAnn\nT2\tPER 4 7\thad\nT3\tDISEASE 8 12\tgout\n"
+    reading = _brat(tmp_path, "\ufeffAnn had gout.", notes)
+    assert [(m.start, m.end) for m in reading.documents[0].mentions] == [(4, 7), (8, 12)]
+    assert len(reading.rejects) == 1
+
+
+def test_pubtator_rows_with_the_names_of_the_parts_of_a_composite(tmp_path: Path) -> None:
+    row = "7\t0\t12\tGout and HFE\tDisease \tD1|D2\tGout|HFE\n"
+    (mention,) = _pubtator(tmp_path, ABSTRACT + row).documents[0].mentions
+    assert (mention.type, mention.entity_id) == ("Disease", "D1|D2")

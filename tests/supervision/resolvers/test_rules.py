@@ -135,3 +135,15 @@ def test_agreement_is_symmetric_and_tells_people_from_things() -> None:
     assert PRONOUNS["she"].agrees(Agreement(3, False, "p"))
     assert PRONOUNS["they"].agrees(Agreement(3, None, None))
     assert not PRONOUNS["they"].agrees(Agreement(3, False, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The doctor came. She sat. He slept.", [["The doctor", "She"]]),
+        ("The virus came. It grew.", [["The virus", "It"]]),
+        ("J. Smith came. Smith slept.", [["J. Smith", "Smith"]]),
+    ],
+)
+def test_what_a_mention_says_of_gender_number_and_initials(text: str, expected: list[list[str]]) -> None:
+    assert chains(text) == expected

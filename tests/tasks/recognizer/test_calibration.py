@@ -6,18 +6,21 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rayner
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
 from rayner.errors import CheckpointError, RecipeError
-from rayner.metrics.judged_mentions import judge_mentions
+from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.reliability import reliability
+from rayner.metrics.thresholds import candidates_from_columns, cautious_shifts
 from rayner.runtime.training.train import train
 from rayner.tasks.predict import predict
+from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.calibration import BELOW, FILE, load
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
 from rayner.tasks.registry import parse_recipe, train_task
@@ -180,3 +183,28 @@ def test_a_recognizer_that_finds_nothing_is_not_calibrated(caplog: pytest.LogCap
     task.calibrate(model, [])
     assert task.calibration is None
     assert "no mention is found" in caplog.text
+
+
+def test_scores_are_fitted_at_the_moved_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, right = np.array(["X"] * 60, object), np.arange(60) >= 20
+    margins = np.linspace(0, 3, 60)
+    seen: list[Any] = []
+
+    class Fake(SimpleNamespace):
+        def with_thresholds(self, moved: Any) -> Any:
+            return Fake(moved=moved)
+
+        def shifted(self, shift: float) -> Any:
+            return self
+
+    def judged(recognizer: Any, documents: Any) -> JudgedMentions:
+        seen.append(recognizer.moved)
+        return JudgedMentions(names, margins, margins, right)
+
+    monkeypatch.setattr(calibration, "_judged", judged)
+    # Ten are never found.
+    gold = Document("d", "x" * 70, tuple(Mention(i, i + 1, "X") for i in range(70)))
+    calibration.calibrate(Fake(moved={}), [gold], ["X"])
+    wanted = cautious_shifts(candidates_from_columns(names.astype(str), margins, right, {"X": 70}), -4.0)
+    assert wanted["X"] > 0
+    assert seen == [{}, wanted]

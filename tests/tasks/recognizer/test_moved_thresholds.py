@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, RecipeError
+from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.metrics.score_calibration import ScoreCalibration
 from rayner.metrics.spans import score_spans
 from rayner.metrics.thresholds import HALF_WAY
@@ -154,3 +154,25 @@ def test_a_damaged_threshold_is_an_error(tmp_path: Path) -> None:
 def test_thresholds_need_documents_that_are_set_apart() -> None:
     with pytest.raises(RecipeError, match="thresholds need documents that are set apart"):
         recognizer(calibration={"thresholds": True})
+
+
+def test_thresholds_that_are_moved_twice_are_moved_by_both() -> None:
+    task = recognizer(decoding={"overlap": "nested"})
+    predictor = task.predictor(trained(task, corpus(), steps=15), RecognizerOptions(shift=-1000.0))
+    margins = [
+        [m.margin for d in predict(moved, corpus()) for m in d.mentions if m.type == "PER"]
+        for moved in (
+            predictor.with_thresholds({"PER": 0.25}).with_thresholds({"PER": 0.5}),
+            predictor.with_thresholds({"PER": 0.75}),
+        )
+    ]
+    assert margins[0]
+    assert margins[0] == pytest.approx(margins[1], abs=1e-4)
+
+
+def test_who_lowers_thresholds_may_not_ask_for_all_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayner.tasks.recognizer.predictor.MOST_FOUND", 10)
+    task = recognizer(decoding={"overlap": "nested"})
+    predictor = task.predictor(trained(task, corpus(), steps=15), RecognizerOptions(shift=-1000.0))
+    with pytest.raises(InputError, match="lets more than 10 spans of a few windows through"):
+        list(predict(predictor, corpus()))

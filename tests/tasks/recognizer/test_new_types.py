@@ -15,6 +15,7 @@ from rayner.errors import CheckpointError, InputError
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint, version_of
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.task import RecognizerOptions
+from rayner.tasks.recognizer.types import type_inputs
 from tests.tasks.small import built, corpus, found, recognizer, spans, tagger, trained
 
 ANIMAL = TypeSettings(name="ANIMAL", description="cats and dogs")
@@ -177,3 +178,17 @@ def test_a_type_without_its_text_is_refused_before_examples_are_made(
     with pytest.raises(InputError, match=f"PERSON: has no {lacks}"):
         recognizer(**changes, model={"type_encoding": encoding}).units("train")
     assert recognizer(**changes, model={"type_encoding": "keyword"}).units("train")
+
+
+class Words:
+    cls_id, sep_id, pad_id = 1, 2, 0
+
+    def __call__(self, text: str) -> Any:
+        return [7 if word == "[" else 9 for word in text.split()], []
+
+
+def test_the_anchor_of_a_prototype_is_its_opening_bracket() -> None:
+    words: Any = Words()
+    prototype = TypeSettings(name="X", prototypes=("The old [[Black Sea]] froze .",))
+    found = type_inputs([prototype], "prototype", words, 64)
+    assert found.ids[0, found.anchor[0]] == 7

@@ -144,3 +144,8 @@ def test_what_nobody_looked_for_raises_no_threshold(always: bool) -> None:
 def test_probabilities_do_not_overflow() -> None:
     assert probability(np.array([-1e9, 0.0, 1e9])).tolist() == pytest.approx([0, 0.5, 1])
     assert probability(np.array([logit(FLOOR)]))[0] == pytest.approx(FLOOR)
+
+
+def test_of_equal_thresholds_the_nearest_to_the_usual_one_is_taken() -> None:
+    sure = GoldScore({"a": 0.99}, Mention(0, 1, "T", types=(("a", 1.0),)))
+    assert abs(tuned_threshold([sure], TypeDecoding(), ["a"]) - TypeDecoding().value) < 0.011

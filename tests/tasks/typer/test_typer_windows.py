@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 
 from rayner.config import WindowSettings
 from rayner.config.typer import MentionEncoding
+from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.schema import Context, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import RecipeError
 from rayner.models.tokenizer import load_tokenizer
 from rayner.tasks.chains.story_rows import rows
 from rayner.tasks.document_windows import text_windows
-from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
+from rayner.tasks.typer.mention_batches import by_tokens
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows, _sides
 
 TOKENIZER = load_tokenizer("random:32x2")
 ENCODINGS = get_args(MentionEncoding)
@@ -152,3 +154,12 @@ def test_a_mention_without_a_word_is_in_no_window() -> None:
 def test_windows_must_leave_room_for_the_text() -> None:
     with pytest.raises(RecipeError, match=r"windows\.length: 12 sub-words leave 3 for the text; make it at"):
         windows_of("triple", length=12, overlap=0)
+
+
+def test_room_that_one_side_leaves_is_the_other_ones() -> None:
+    assert (_sides(10, 20, 2), _sides(10, 2, 20), _sides(10, 20, 20)) == ((8, 2), (2, 8), (5, 5))
+
+
+def test_short_rows_after_a_long_one_are_as_wide_as_that() -> None:
+    rows = [{"length": TOKENS_PER_BATCH}, {"length": 1}]
+    assert [len(batch) for batch in by_tokens(rows)] == [1, 1]
