@@ -45,10 +45,11 @@ def test_a_tagger_is_as_uncertain_as_its_best_sequence_is_improbable() -> None:
     assert score * words == pytest.approx(-math.log(np.prod(tags.probabilities.astype(float))), rel=1e-5)
 
 
-def test_a_recognizer_is_as_uncertain_as_its_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shift", [0.0, -1.5])
+def test_a_recognizer_is_as_uncertain_as_its_decisions(monkeypatch: pytest.MonkeyPatch, shift: float) -> None:
     task = recognizer(windows=WINDOWS)
     model = built(task).eval()
-    predictor = task.predictor(model)
+    predictor = task.predictor(model).shifted(shift)
     windows = predictor.prepare(LONG)
     assert len(windows) > 2
     ((_, scores),), _, ends = predictor.scores(windows)
@@ -61,7 +62,7 @@ def test_a_recognizer_is_as_uncertain_as_its_decisions(monkeypatch: pytest.Monke
                     end = start + width
                     if end < ends.shape[1] and ends[row, end]:
                         margin = scores.span[row, kind, start, width] - scores.span_threshold[row, kind]
-                        p = 1 / (1 + math.exp(-float(margin)))
+                        p = 1 / (1 + math.exp(shift - float(margin)))
                         slow[-1][place] -= math.log(max(p, 1 - p))
     for one, other in zip(predictor.uncertainties(windows), slow, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4)

@@ -34,6 +34,12 @@ class TypeSettings(Settings):
         return tuple(text for text in (self.description or "", *self.descriptions) if text.strip())
 
 
+def described(types: Iterable[TypeSettings], learned: Iterable[TypeSettings]) -> list[TypeSettings]:
+    """The types, where one that is but a name is the learned one of that name, with all that describes it."""
+    known = {t.name: t for t in learned}
+    return [known.get(t.name, t) if t == TypeSettings(name=t.name) else t for t in types]
+
+
 def first_repeated(names: Iterable[str]) -> tuple[int, int] | None:
     """The places of the first two equal names; None if all differ."""
     places: dict[str, int] = {}

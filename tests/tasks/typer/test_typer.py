@@ -269,10 +269,10 @@ def test_a_mention_of_any_length_in_a_document_of_any_length() -> None:
 
 
 def test_names_that_were_never_learned_are_scored() -> None:
-    task = typer(model={"head": "labels"}, decoding={"hierarchy": "none"})
+    one, new = {"name": "/person"}, {"name": "a_new one", "description": "something new"}
+    task = typer(model={"head": "labels"}, decoding={"hierarchy": "none"}, types=[{**one, "keyword": "he"}])
     model, of = built(task).eval(), task_of("typer").options.of
-    values = [{"name": "/person"}, {"name": "a_new one", "description": "something new"}]
-    asked, all_learned = of({"types": values, "shift": -50.0}, "typer"), of({"shift": -50.0}, "typer")
+    asked, all_learned = of({"types": [one, new], "shift": -50.0}, "typer"), of({"shift": -50.0}, "typer")
     assert task.new_types(asked) == {"a_new one": "mean"}
     answers, usual = (list(predict(task.predictor(model, o), DOCUMENTS)) for o in (asked, all_learned))
     assert types_of(answers) == [{"/person", "a_new one"}] * len(DOCUMENTS)

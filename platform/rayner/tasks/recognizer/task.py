@@ -16,6 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import RecognizerRecipe, Types, TypeSettings
+from rayner.config.documents import described
 from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.losses.consistency import divergence
@@ -35,7 +36,7 @@ from rayner.tasks.recognizer.dev_spans import span_tables, tuned_thresholds
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.self_training import teacher_of
 from rayner.tasks.recognizer.step_types import of_every_type, of_types, one_text_each, rows_of, with_absent
-from rayner.tasks.recognizer.types import Threshold, check_texts, described, new_types, type_inputs
+from rayner.tasks.recognizer.types import Threshold, check_texts, new_types, type_inputs
 from rayner.tasks.splits import Documents
 from rayner.tasks.uncertainty import OfWords
 
@@ -225,7 +226,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         """The model as it answers, for the recipe's types or for any others that have a description."""
         assert isinstance(model, BiEncoder)
         options = options or RecognizerOptions()
-        types = described(self.recipe, options.types)
+        types = self.recipe.types if options.types is None else described(options.types, self.recipe.types)
         if not types:
             raise InputError("types", "no types to look for", "name some, or leave them out for the recipe's")
         names = [t.name for t in types]

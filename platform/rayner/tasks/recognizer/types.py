@@ -72,15 +72,6 @@ def check_texts(types: Sequence[TypeSettings], encoding: str, tokenizer: Tokeniz
             deque(_texts(settings, encoding, tokenizer), maxlen=0)
 
 
-def described(recipe: RecognizerRecipe, types: Sequence[TypeSettings] | None) -> Sequence[TypeSettings]:
-    """The types that are asked for, by default the recipe's; one that is but a name is the recipe's of that
-    name, with all that describes it."""
-    if types is None:
-        return recipe.types
-    learned = {t.name: t for t in recipe.types}
-    return [learned.get(t.name, t) if t == TypeSettings(name=t.name) else t for t in types]
-
-
 def new_types(recipe: RecognizerRecipe, names: Iterable[str]) -> dict[str, Threshold]:
     """Those of the types that the recipe's model did not learn, each with how its threshold is had."""
     learned = {t.name for t in recipe.types}

@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rayner.config import TyperRecipe, Types, TypeSettings
+from rayner.config.documents import described
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.corpus_check import Finding
 from rayner.data.fine_types import gold_types, spoken
@@ -235,9 +236,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         model.thresholds.fill_(logit(self.recipe.decoding.value))
         if isinstance(model.head, LabelHead) and self._loading is None:
             if self._name_vectors is None:
-                given = {t.name: t for t in self.recipe.types}
-                types = [given.get(name, TypeSettings(name=name)) for name in self.names]
-                self._name_vectors = self._encoded(model, types)
+                self._name_vectors = self._encoded(model, [TypeSettings(name=name) for name in self.names])
             model.head.type_vectors.copy_(self._name_vectors)
         return model
 
@@ -325,7 +324,8 @@ class TyperTask(CorpusTask[TyperRecipe]):
         return np.full(len(self.names), logit(tuned_threshold(mentions, settings, frozenset(self.names))))
 
     def _encoded(self, model: Typer, types: Sequence[TypeSettings]) -> Tensor:
-        """[K, H] the encoded names of types, with their descriptions where they have some."""
+        """[K, H] the encoded names of types, with their descriptions where they or the recipe have some."""
+        types = described(types, self.recipe.types)
         texts = [": ".join([t.keyword or spoken(t.name), *t.guidelines[:1]]) for t in types]
         rows = [np.array(ids, dtype=np.int64) for ids, _ in self.tokenizer.batch(texts)]
         longest = model.text_encoder.max_length
