@@ -173,7 +173,7 @@ def test_a_saved_component_is_not_loaded_with_other_options(
     folder: Path, factory: Any, tmp_path: Path
 ) -> None:
     nlp_with(folder / "recognizer", options={"shift": -1.0}).to_disk(tmp_path / "saved")
-    library().load(tmp_path / "saved")
+    nlp_with(folder / "recognizer").from_disk(tmp_path / "saved")
     with pytest.raises(InputError, match="are not the options that it was saved with"):
         library().load(tmp_path / "saved", config={"components": {"rayner": {"options": {"shift": 2.0}}}})
 

@@ -22,7 +22,6 @@ from tests.tasks.small import built, recognizer
 
 FORKED = """
 import multiprocessing, sys, torch, rayner
-torch.set_num_threads(2)
 pipeline = rayner.load(sys.argv[1], "cpu")
 texts = ["Ada Lovelace wrote to nobody. " * 40] * 4
 pipeline.predict(texts)
@@ -84,7 +83,7 @@ def test_a_process_that_was_forked_after_a_prediction_predicts(root, tmp_path):
     task = recognizer()
     save_checkpoint(tmp_path / "best", task, built(task), {})
     command = [sys.executable, "-c", FORKED, str(tmp_path / "best")]
-    environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": str(root / "platform"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "2"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.stdout == "2 0\n", done.stderr
 

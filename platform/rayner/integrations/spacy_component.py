@@ -128,7 +128,7 @@ class RaynerComponent:
         folder = Path(path).absolute()
         content = json.loads((folder / SETTINGS).read_text("utf-8"))
         asked = json.loads(json.dumps(self.options))
-        if asked != content.get("asked", asked):
+        if asked and asked != content.get("asked", asked):
             what = f"{json.dumps(asked)} are not the options that it was saved with"
             hint = 'leave them out, or add the component anew: `nlp.add_pipe("rayner", config={...})`'
             raise InputError(str(folder), what, hint)
