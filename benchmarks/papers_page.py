@@ -29,11 +29,11 @@ Made by `python -m benchmarks.papers_page` from docs/{CLAIMS.name} and the files
 edit this page. Docstrings, tables and recipes cite papers by number ("papers/000, section 3").
 [Where each method is](code.md) lists the files.
 
-"Ours" is a figure of [results](results.md), with ± the standard deviation over seeds or folds. Our encoder is
-all-MiniLM-L6-v2, our figures are of development parts unless the last column says otherwise: most cannot be
-compared with a published figure as they are, and that column says why. "no" says that our figure does not
-show what is claimed, which under other conditions refutes nothing;
-"not measured" is said of every claim without a figure of ours."""
+"Ours" is a figure of [results](results.md), with ± the standard deviation over seeds or folds. Our
+encoder is all-MiniLM-L6-v2, our figures are of development parts unless the last column says otherwise:
+most cannot be compared with a published figure as they are, and that column says why. "no" says that our
+figure does not show what is claimed, which under other conditions refutes nothing; "not measured" is said
+of every claim without a figure of ours."""
 
 
 class Ours(Strict):

@@ -33,8 +33,7 @@ Made by `python -m benchmarks.results_page` from the files of [results](results)
 write: do not edit this page. Scores are of the development parts of public corpora unless a figure says
 otherwise, with the embedded encoder (all-MiniLM-L6-v2). "papers/000" and so on are the
 [papers](papers.md). `RAYNER_DATA` names the folder of the corpora. Above the table of each figure is its
-whole command. A training that was cut off goes on when the command
-is given again."""
+whole command. A training that was cut off goes on when the command is given again."""
 
 
 def page(results: Sequence[Result]) -> str:

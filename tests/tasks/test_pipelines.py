@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import rayner
 from rayner.config.recipe_files import dump_recipe
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError, RecipeError
+from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.stages import ORDER, Pipeline, checkpoint_in, read_pipeline
-from tests.tasks.small import recognizer, tagger
+from tests.tasks.small import built, corpus, recognizer, tagger
 from tests.tasks.small_pairs import ranker_recipe
 from tests.tasks.standardizer.small_standardizer import standardizer
 
@@ -151,3 +154,20 @@ def test_stages_that_make_no_sense_are_refused(folder: Path, stages: Sequence[st
     with pytest.raises(RecipeError, match=message) as error:
         read_pipeline(written(folder, stages))
     assert "\n" not in str(error.value)
+
+
+def test_a_generator_runs_in_the_thread_of_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cursor of a database may be read by no other."""
+    monkeypatch.setattr("rayner.tasks.stages.has_spare_core", lambda: True)
+    task, readers = recognizer(), set()
+    save_checkpoint(tmp_path / "best", task, built(task), {})
+
+    def texts() -> Iterator[str]:
+        for document in corpus() * 40:
+            readers.add(threading.current_thread())
+            yield document.text
+
+    assert len(rayner.load(tmp_path / "best", "cpu").predict(texts())) == 40 * len(corpus())
+    assert readers == {threading.current_thread()}

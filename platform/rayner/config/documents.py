@@ -33,11 +33,16 @@ class TypeSettings(Settings):
         """All descriptions that say something; none where the type has only its name."""
         return tuple(text for text in (self.description or "", *self.descriptions) if text.strip())
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a name and nothing else."""
+        return not (self.guidelines or self.keyword or self.prototypes)
+
 
 def described(types: Iterable[TypeSettings], learned: Iterable[TypeSettings]) -> list[TypeSettings]:
     """The types, where one that is but a name is the learned one of that name, with all that describes it."""
     known = {t.name: t for t in learned}
-    return [known.get(t.name, t) if t == TypeSettings(name=t.name) else t for t in types]
+    return [known.get(t.name, t) if t.is_bare else t for t in types]
 
 
 def first_repeated(names: Iterable[str]) -> tuple[int, int] | None:

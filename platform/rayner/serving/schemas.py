@@ -71,11 +71,6 @@ class TypeIn(Request):
     keyword: Text | None = None
     prototypes: tuple[Text, ...] = ()
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether it is a name and nothing else."""
-        return not (self.description or self.descriptions or self.keyword or self.prototypes)
-
     def settings(self) -> TypeSettings:
         """As a recipe has it."""
         return TypeSettings.model_validate(self.model_dump())

@@ -62,9 +62,9 @@ class AskedStage:
         return getattr(asked, "types", None) or self.recipe.types
 
     @property
-    def known(self) -> dict[str, TypeSettings]:
-        """The types that a request may ask for by their names alone."""
-        return {t.name: t for t in (*self.recipe.types, *self.types)}
+    def known(self) -> Sequence[TypeSettings]:
+        """The types that a request may ask for by their names alone; of equal names the last one is meant."""
+        return (*self.recipe.types, *self.types)
 
     def options(self, **values: Any) -> Options:
         """The options in plain values; those that are None are as the pipeline file has them.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from rayner.config.documents import first_repeated
+from rayner.config.documents import described, first_repeated
 from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
@@ -311,15 +311,11 @@ def options_of(request: RecognizeRequest | TypeRequest, stage: AskedStage, **mor
     """
     types = None
     if request.types is not None:
-        learned = stage.known
         names = [given.name for given in request.types]
         if twice := first_repeated(names):
             _, second = twice
             raise InputError(f"types.{second}.name", f"{names[second]!r} occurs twice", "name each type once")
-        types = tuple(
-            learned[given.name] if given.is_bare and given.name in learned else given.settings()
-            for given in request.types
-        )
+        types = tuple(described((given.settings() for given in request.types), stage.known))
     return stage.options(types=types, shift=request.shift, **more)
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,23 +107,6 @@ def test_a_checkpoint_predicts_as_the_model_it_was_made_of(tmp_path: Path, model
     before = list(predict(task.predictor(learned, RecognizerOptions(shift=-2.0)), documents))
     assert rayner.load(tmp_path / "best", "cpu", shift=-2.0).predict(documents) == before
     assert sum(len(d.mentions) for d in before)
-
-
-def test_a_generator_runs_in_the_thread_of_its_caller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cursor of a database may be read by no other."""
-    monkeypatch.setattr("rayner.tasks.stages.has_spare_core", lambda: True)
-    task, readers = recognizer(), set()
-    save_checkpoint(tmp_path / "best", task, built(task), {})
-
-    def texts() -> Iterator[str]:
-        for document in corpus() * 40:
-            readers.add(threading.current_thread())
-            yield document.text
-
-    assert len(rayner.load(tmp_path / "best", "cpu").predict(texts())) == 40 * len(corpus())
-    assert readers == {threading.current_thread()}
 
 
 def test_a_recipe_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
