@@ -1,10 +1,9 @@
-"""The typer as a task: examples, loss, answers, types that are new, what is wrong with its input."""
+"""The typer as a task: examples, loss, answers, what is wrong with its input."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,8 +17,8 @@ from rayner.config.typer import MentionEncoding
 from rayner.data.fine_types import gold_types
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.jsonl import write_jsonl
-from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
-from rayner.models.encoder import load_encoder, load_tokenizer
+from rayner.errors import CheckpointError, CorpusError, RecipeError
+from rayner.models.encoder import load_encoder
 from rayner.models.kept_tensors import KeptTensors
 from rayner.runtime.training.example_building import build_examples
 from rayner.tasks.base import Progress
@@ -31,46 +30,7 @@ from rayner.tasks.typer import predictor as predictor_module
 from rayner.tasks.typer.task import TyperTask
 from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
 from tests.tasks.small import built, collated, corpus, found, tagger, trained, weighted_loss
-
-TOKENIZER = load_tokenizer("random:32x2")
-ROWS: Sequence[tuple[str, str, tuple[str, ...]]] = (
-    ("Ada Lovelace wrote to the Society.", "Ada Lovelace", ("/person", "/person/author")),
-    ("In Paris, nobody slept.", "Paris", ("/place", "/place/city")),
-    ("They swam in the Rhine at noon.", "the Rhine", ("/place",)),
-    ("A letter reached Marie Curie late.", "Marie Curie", ("/person", "/person/chemist")),
-)
-
-
-def typed(text: str, mention: str, names: Sequence[str], **fields: Any) -> Document:
-    start = text.index(mention)
-    found = Mention(start, start + len(mention), "mention", types=tuple((name, 1.0) for name in names))
-    return Document(text[:12], text, (found,), **fields)
-
-
-DOCUMENTS = [typed(*row) for row in ROWS]
-
-
-def typer(vocabulary: Mapping[str, int] | None = None, **changes: Any) -> TyperTask:
-    """A small typer; `changes` are parts of the recipe."""
-    values = {
-        "task": "typer",
-        "encoder": "random:32x2",
-        "corpus": {"train": ["nowhere"], "dev": ["nowhere"]},
-        "windows": {"length": 40, "overlap": 10},
-        **changes,
-        "model": {"dropout": 0, **changes.get("model", {})},
-    }
-    recipe = parse_recipe(values, "test")
-    assert isinstance(recipe, TyperRecipe)
-    task = TyperTask(recipe, TOKENIZER)
-    names = sorted({name for document in DOCUMENTS for name in gold_types(document.mentions[0])})
-    task.vocabulary = vocabulary or dict.fromkeys(names, 1)
-    return task
-
-
-def types_of(documents: Sequence[Document]) -> list[set[str]]:
-    return [{name for name, _ in m.types} for d in documents for m in d.mentions]
-
+from tests.tasks.typer.small_typer import DOCUMENTS, ROWS, TOKENIZER, typed, typer, types_of
 
 GOLD = types_of(DOCUMENTS)
 
@@ -266,27 +226,6 @@ def test_a_mention_of_any_length_in_a_document_of_any_length() -> None:
         task = typer(model={"mention_encoding": encoding})
         (answer,) = found(task, built(task).eval(), [Document("d", text, mentions)])
         assert [bool(m.types) for m in answer.mentions] == [True, True, False]
-
-
-def test_names_that_were_never_learned_are_scored() -> None:
-    one, new = {"name": "/person"}, {"name": "a_new one", "description": "something new"}
-    task = typer(model={"head": "labels"}, decoding={"hierarchy": "none"}, types=[{**one, "keyword": "he"}])
-    model, of = built(task).eval(), task_of("typer").options.of
-    asked, all_learned = of({"types": [one, new], "shift": -50.0}, "typer"), of({"shift": -50.0}, "typer")
-    assert task.new_types(asked) == {"a_new one": "mean"}
-    answers, usual = (list(predict(task.predictor(model, o), DOCUMENTS)) for o in (asked, all_learned))
-    assert types_of(answers) == [{"/person", "a_new one"}] * len(DOCUMENTS)
-    scores = [[dict(m.types)["/person"] for d in part for m in d.mentions] for part in (answers, usual)]
-    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
-
-
-def test_a_linear_head_scores_learned_types_only() -> None:
-    task = typer()
-    model, of = built(task).eval(), task_of("typer").options.of
-    learned = of({"types": [{"name": "/place"}], "shift": -50.0}, "typer")
-    assert types_of(list(predict(task.predictor(model, learned), DOCUMENTS))) == [{"/place"}] * 4
-    with pytest.raises(InputError, match=r"types: '/ghost' was never learned, and model\.head is linear"):
-        task.predictor(model, of({"types": [{"name": "/ghost"}]}, "typer"))
 
 
 @pytest.mark.parametrize("threshold", ["tuned", "per_type"])
