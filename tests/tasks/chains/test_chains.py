@@ -70,6 +70,21 @@ def test_a_book_takes_as_long_as_its_chapters_together(tmp_path: Path) -> None:
     assert sum(len(row["chain"]) for row in found) == count
 
 
+def test_a_mention_that_its_window_cuts_is_told_and_no_other(tmp_path: Path) -> None:
+    made, words = task(tmp_path), 14
+    cut = []
+    for before in range(24):
+        begin, text = 3 * before, "so " * before + "the lamp" + " by" * (words - 2)
+        mention = Mention(begin, len(text), "mention", chain="1", head=(begin + 4, begin + 8))
+        other = Mention(begin, begin + 3, "mention", chain="1")
+        found = list(made.examples([Document("d", text, (other, mention))]))
+        spans = np.concatenate([np.reshape(row["span"], (-1, 2)) for row in found])
+        cut.append(words + 1 - int((spans[:, 1] - spans[:, 0] + 1).sum()))
+        told = [line for row in found for line in row["rejects"]]
+        assert told == ["d: a mention is read in part: its window cuts it"] * (cut[-1] > 0)
+    assert {0, 1, 2} <= set(cut)
+
+
 def test_a_head_is_the_annotated_one_or_found_by_rule(tmp_path: Path) -> None:
     made, document = task(tmp_path), story(8)
     assert (label("story8", "2"), "lamp") in words_at(made, document, "head")

@@ -90,7 +90,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
         return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """A row a window; see `stories.rows`.
+        """A row a window; see `story_rows.rows`.
 
         Raises:
             CorpusError: a document without a chain of two mentions.
