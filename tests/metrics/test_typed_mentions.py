@@ -28,6 +28,33 @@ def test_types_that_a_document_was_not_annotated_for_do_not_count() -> None:
     assert answered == {"x"}
 
 
+def test_a_document_annotated_for_a_type_of_mentions_is_annotated_for_its_fine_types() -> None:
+    """But a mention whose gold is its own type says nothing of finer ones."""
+    gold = document(mention(0, "/s/base", type="S"), mention(2, type="P"), annotated=("S", "P"))
+    found = document(
+        mention(0, "/s/base", "/s/tool", type="S"),
+        mention(2, "P", "/p/poet", type="P"),
+        mention(4, "/s/base", type="S"),
+        mention(6, "/o/x", type="O"),
+    )
+    right, answered = typed_items([gold], [found])
+    assert [set(names) for names in right] == [{"/s/base"}, {"P"}, set()]
+    assert [set(names) for names in answered] == [{"/s/base", "/s/tool"}, {"P"}, {"/s/base"}]
+    judged = judge_types([gold], [found])
+    assert list(zip(judged.type, judged.right, strict=True)) == [
+        *(("/s/base", True), ("/s/tool", False)),
+        ("P", True),
+        ("/s/base", False),
+    ]
+
+
+def test_gold_types_that_a_document_was_not_annotated_for_are_left_out() -> None:
+    """Those of a mention whose own type it was not annotated for either."""
+    gold = document(mention(0, "x", "z"), mention(2, "z"), annotated=("x",))
+    right, answered = typed_items([gold], [document(mention(0, "x"), mention(2, "z"))])
+    assert right == answered == [{"x"}]
+
+
 def test_each_predicted_type_is_right_or_wrong() -> None:
     of = ("x", "y", "w", "PER")
     gold = document(mention(0, "x", "y"), mention(4), mention(6, type="PER"), annotated=of)

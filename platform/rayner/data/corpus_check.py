@@ -102,7 +102,8 @@ def document_findings(document: Document, place: Place, overlap: Overlap = "unkn
             what = f"{_at(mention)} begins or ends in white space: {surface[:40]!r}"
             yield place.finding("white space", "warning", what, "leave it out of the mention")
         annotated = document.annotated_types
-        if annotated is not None and mention.type not in (*annotated, UNKNOWN):
+        names = (mention.type, *(name for name, _ in mention.types))
+        if annotated is not None and not {*annotated, UNKNOWN}.intersection(names):
             what = f"{_at(mention)} has a type that the document was not annotated for"
             yield place.finding("annotated types", "error", what, "add it to annotated_types")
     yield from _overlaps(document, place, overlap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rayner.data.schema import UNKNOWN, UNTYPED, Mention
 
@@ -14,6 +14,14 @@ def gold_types(mention: Mention) -> tuple[str, ...]:
     if mention.types:
         return tuple(dict.fromkeys(name for name, _ in mention.types))
     return () if mention.type in (UNTYPED, UNKNOWN) else (mention.type,)
+
+
+def looked_for(mention: Mention, annotated: Collection[str] | None) -> Collection[str] | None:
+    """The fine types that somebody looked for in a mention, by what its document was annotated for.
+
+    None is all: those of a mention with fine types whose own type the document was annotated for.
+    """
+    return None if mention.types and mention.type in (annotated or ()) else annotated
 
 
 def as_types(names: Iterable[str]) -> tuple[tuple[str, float], ...]:

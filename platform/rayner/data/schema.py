@@ -79,7 +79,8 @@ class Document:
     """A text with an id, and what is known of it.
 
     `words` and `sentences` are spans of the text, in order. `group` is what a split must not cut (a book,
-    a patient). `annotated_types` are the types that the document was annotated for; None means all.
+    a patient). `annotated_types` are the types that the document was annotated for; None means all. Those of
+    mentions bring all their fine types with them.
     `contexts` are read with it, those before it and those after it each in their order. With
     `sentence_contexts`, as many as `sentences`, it is read sentence by sentence, each with its own; they are
     passed from stage to stage, and stored with answers (`sentence_rows`), from which no reader takes them.

@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rayner.data.schema import Document, Mention
-from rayner.metrics.counts import align
+from rayner.data.schema import Document
+from rayner.metrics.counts import Key, align, annotated_keys
 from rayner.metrics.spans import precision_recall_f1
 
 
-def score_linked_spans(
-    gold: Sequence[Document], predicted: Sequence[Document], types: Collection[str] | None = None
-) -> dict[str, Any]:
-    """A prediction is right if span, type and entity are; NIL mentions are left out on both sides.
+def score_linked_spans(gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
+    """A prediction is right if span, type and entity are.
 
-    Args:
-        types: those that count; None for all.
+    Left out on both sides are NIL mentions, and those of types that their document was not annotated for.
 
     Returns:
         `linked_precision, linked_recall, linked_f1`, micro, and `linked_support`, the gold mentions with an
@@ -29,7 +26,7 @@ def score_linked_spans(
     """
     right = asked = given = 0
     for document, answer in align(gold, predicted):
-        truth, found = _keys(document.mentions, types), _keys(answer.mentions, types)
+        truth, found = map(_linked, (document, answer), annotated_keys(document, answer)[:2])
         right += len(truth & found)
         asked += len(truth)
         given += len(found)
@@ -38,9 +35,6 @@ def score_linked_spans(
     return {n: float(v[0]) for n, v in zip(names, scores, strict=True)} | {"linked_support": asked}
 
 
-def _keys(mentions: Sequence[Mention], types: Collection[str] | None) -> set[tuple[int, int, str, str]]:
-    return {
-        (m.start, m.end, m.type, m.entity_id)
-        for m in mentions
-        if m.entity_id is not None and (types is None or m.type in types)
-    }
+def _linked(document: Document, keys: Collection[Key]) -> set[tuple[Key, str]]:
+    found = (((m.start, m.end, m.type), m.entity_id) for m in document.mentions)
+    return {(key, entity_id) for key, entity_id in found if entity_id is not None and key in keys}

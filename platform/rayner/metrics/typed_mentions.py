@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from rayner.data.fine_types import gold_types
-from rayner.data.schema import Document
+from rayner.data.fine_types import gold_types, looked_for
+from rayner.data.schema import Document, Mention
 from rayner.metrics.judged_mentions import JudgedMentions
 
 Items = list[Collection[str]]
+Span = tuple[int, int]
 
 
 def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tuple[Items, Items]:
@@ -18,7 +20,7 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
 
     A mention is known by its span, and several of one span are one. One that was not found has no predicted
     types; one that is not in gold has no gold types. Gold mentions whose types nobody said are left out, as
-    are predicted types that a document was not annotated for.
+    are types that a document was not annotated for (see `looked_for`).
 
     Raises:
         ValueError: the numbers of documents differ.
@@ -26,13 +28,11 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
     right: Items = []
     answered: Items = []
     for one, other in zip(gold, predicted, strict=True):
-        annotated = None if one.annotated_types is None else set(one.annotated_types)
-        found: dict[tuple[int, int], set[str]] = {}
-        for mention in other.mentions:
-            names = {n for n, _ in mention.types if annotated is None or n in annotated}
-            found.setdefault((mention.start, mention.end), set()).update(names)
         spans = _types_by_span(one)
-        for span, names in spans.items():
+        found: dict[Span, set[str]] = {}
+        for mention, types in _answers(spans, one, other):
+            found.setdefault((mention.start, mention.end), set()).update(name for name, _ in types)
+        for span, (names, _) in spans.items():
             if names:
                 right.append(names)
                 answered.append(found.get(span, ()))
@@ -42,12 +42,40 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
     return right, answered
 
 
-def _types_by_span(gold: Document) -> dict[tuple[int, int], set[str]]:
-    """The gold types of each span; of several mentions of one span, those of all."""
-    found: dict[tuple[int, int], set[str]] = {}
+class Gold(NamedTuple):
+    """The gold types of a span, and those that somebody looked for (None: all)."""
+
+    names: set[str]
+    looked_for: Collection[str] | None
+
+
+def _types_by_span(gold: Document) -> dict[Span, Gold]:
+    """By span; of several mentions of one span, the types of all."""
+    annotated = None if gold.annotated_types is None else frozenset(gold.annotated_types)
+    mentions: dict[Span, list[Mention]] = {}
     for mention in gold.mentions:
-        found.setdefault((mention.start, mention.end), set()).update(gold_types(mention))
-    return found
+        mentions.setdefault((mention.start, mention.end), []).append(mention)
+    return {span: _gold(of_span, annotated) for span, of_span in mentions.items()}
+
+
+def _gold(mentions: Iterable[Mention], annotated: Collection[str] | None) -> Gold:
+    names = {
+        name
+        for mention in mentions
+        for name in gold_types(mention)
+        if (looked := looked_for(mention, annotated)) is None or name in looked
+    }
+    return Gold(names, None if any(looked_for(m, annotated) is None for m in mentions) else annotated)
+
+
+def _answers(
+    right: Mapping[Span, Gold], gold: Document, predicted: Document
+) -> Iterator[tuple[Mention, list[tuple[str, float]]]]:
+    """The predicted mentions with those of their types that somebody looked for."""
+    for mention in predicted.mentions:
+        of_span = right.get((mention.start, mention.end))
+        looked = of_span.looked_for if of_span else looked_for(mention, gold.annotated_types)
+        yield mention, [(name, score) for name, score in mention.types if looked is None or name in looked]
 
 
 def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> JudgedMentions:
@@ -60,13 +88,11 @@ def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> Judg
     """
     rows: list[tuple[str, float, bool]] = []
     for one, other in zip(gold, predicted, strict=True):
-        annotated = None if one.annotated_types is None else set(one.annotated_types)
         right = _types_by_span(one)
-        for mention in other.mentions:
-            names = right.get((mention.start, mention.end))
+        for mention, types in _answers(right, one, other):
+            names = right[span].names if (span := (mention.start, mention.end)) in right else None
             if names is None or names:
-                kept = [(n, s) for n, s in mention.types if annotated is None or n in annotated]
-                rows += [(name, score, name in (names or ())) for name, score in kept]
+                rows += [(name, score, name in (names or ())) for name, score in types]
     names, scores, is_right = zip(*rows, strict=True) if rows else ((), (), ())
     margins = np.full(len(rows), np.nan)
     return JudgedMentions(np.array(names, object), np.array(scores, float), margins, np.array(is_right, bool))

@@ -147,8 +147,17 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
         "linked_f1": pytest.approx(2 / 7),
         "linked_support": 2,
     }
-    assert score_linked_spans(gold, predicted, ["Base"])["linked_recall"] == 1.0
+    annotated = [replace(gold[0], annotated_types=("Base",)), *gold[1:]]
+    assert score_linked_spans(annotated, predicted)["linked_recall"] == 1.0
     assert score_linked_spans([], [])["linked_f1"] == 0
+
+
+def test_a_gold_mention_given_twice_counts_once_and_either_entity_is_right():
+    mentions = (Mention(14, 19, "Base", "ng"), Mention(14, 19, "Base", "my"), Mention(23, 31, "Other", "pg"))
+    gold = [Document("0", TEXTS[0], mentions), *documents()[1:]]
+    one = linker(SmallIndex())
+    metrics = one.evaluate(list(predict(one, documents())), gold)
+    assert (metrics["linked_support"], metrics["linked_recall"]) == (2, 1.0)
 
 
 def test_entities_of_several_knowledge_bases_are_scored_together():

@@ -181,6 +181,24 @@ def test_types_that_a_document_was_not_annotated_for_teach_nothing() -> None:
     torch.testing.assert_close(loss, (losses * known).sum())
 
 
+def test_fine_types_of_mentions_that_a_document_was_annotated_for_are_learned() -> None:
+    """Where one of the mentions of a window has no fine type, each kind has a row of its own."""
+    types = [(0, 3, "Person", ("/person",)), (8, 13, "/place", ()), (18, 22, "Thing", ("/place",))]
+    mentions = [Mention(b, e, t, types=tuple((name, 1.0) for name in names)) for b, e, t, names in types]
+    task = typer()
+    annotated = ("Person", "/place/city")
+    document = Document("d", "Ada saw Paris and Rome.", tuple(mentions), annotated_types=annotated)
+    fine, coarse = task.examples([document])
+    index = {name: number for number, name in enumerate(task.names)}
+    assert (fine["type_index"], fine["known"]) == ([index["/person"]], [])
+    assert (coarse["type_index"], coarse["known"]) == ([], [index["/place/city"]])
+    assert (len(fine["places"]), len(coarse["places"])) == (1, 2)
+    assert fine["rejects"] == [
+        "d: mention at 8-13: the document was not annotated for /place",
+        "d: mention at 18-22: the document was not annotated for /place",
+    ]
+
+
 def test_an_unknown_mention_has_no_type_to_learn() -> None:
     document = Document("d", "Ada met Bob.", (Mention(0, 3, "PER"), Mention(8, 11, "?")))
     assert [gold_types(mention) for mention in document.mentions] == [("PER",), ()]

@@ -10,6 +10,7 @@ from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.mention_strings import ids_of, is_right
 from rayner.data.schema import Candidate, Document, Mention
 from rayner.data.sentences import sentences_of_mentions
+from rayner.metrics.counts import Key
 from rayner.metrics.linked_spans import score_linked_spans
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.predictor import Standardizer
@@ -157,20 +158,24 @@ def score_links(
 ) -> dict[str, Any]:
     """`linked_precision, linked_recall, linked_f1` of the mentions that one of the stages links.
 
-    A mention has the entity of the last stage that links it.
+    A mention has the entity of the last stage that links it. A gold mention that is given twice with
+    different entities counts once, and any of them is right.
     """
     found = {(d.document_id, m.start, m.end, m.type): m.entity_id for d in predicted for m in d.mentions}
 
-    def understood(document_id: str, mention: Mention) -> Mention:
-        answer = found.get((document_id, mention.start, mention.end, mention.type))
-        stage = last_linking(stages, mention)
-        ids = stage.right_ids(mention)[0] if stage else ()
-        return replace(mention, entity_id=answer if is_right(answer, ids) else next(iter(ids), None))
+    def understood(document: Document) -> Document:
+        ids: dict[Key, list[str]] = {}
+        for mention in document.mentions:
+            if stage := last_linking(stages, mention):
+                key = mention.start, mention.end, mention.type
+                ids.setdefault(key, []).extend(stage.right_ids(mention)[0])
+        mentions = []
+        for key, right in ids.items():
+            answer = found.get((document.document_id, *key))
+            mentions.append(Mention(*key, answer if is_right(answer, right) else next(iter(right), None)))
+        return replace(document, mentions=tuple(mentions))
 
     def linked(document: Document) -> Document:
         return replace(document, mentions=tuple(m for m in document.mentions if last_linking(stages, m)))
 
-    truth = [
-        replace(d, mentions=tuple(understood(d.document_id, m) for m in linked(d).mentions)) for d in gold
-    ]
-    return score_linked_spans(truth, [linked(document) for document in predicted])
+    return score_linked_spans([*map(understood, gold)], [*map(linked, predicted)])

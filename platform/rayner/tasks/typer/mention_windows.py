@@ -4,14 +4,13 @@ section 4.2 and table 4)."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rayner.config import WindowSettings
 from rayner.config.typer import MentionEncoding
-from rayner.counted import counted
 from rayner.data.schema import Document, Mention
 from rayner.data.windows import SubWords, locate, owner
 from rayner.errors import RecipeError
@@ -198,24 +197,3 @@ def _sides(room: int, left: int, right: int) -> tuple[int, int]:
     """How many of the sub-words on either side there is room for, about as many on both."""
     taken = min(left, max(room // 2, room - right))
     return taken, min(right, room - taken)
-
-
-def rejects_of(
-    document: Document,
-    windows: Sequence[MentionWindow],
-    gold: Sequence[Sequence[str]],
-    type_index: Mapping[str, int],
-) -> Iterator[str]:
-    """A line for each mention that is not learned, or not with all its types."""
-    hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
-    for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
-        place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
-        if number not in hidden:
-            yield f"{place}: holds no word"
-        elif not names:
-            yield f"{place}: has no type"
-        elif hidden[number]:
-            middle = counted(int(hidden[number]), "sub-word")
-            yield f"{place}: too long for a window, its middle is left out ({middle})"
-        elif unknown := [name for name in names if name not in type_index]:
-            yield f"{place}: the recipe has no type {', '.join(unknown)}"

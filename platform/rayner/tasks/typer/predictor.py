@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.fine_types import ancestors, gold_types
+from rayner.data.fine_types import ancestors, gold_types, looked_for
 from rayner.data.schema import Document, Mention
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
@@ -221,13 +221,13 @@ class TypeStage:
 class GoldScore(NamedTuple):
     """The types of a mention that thresholds are tuned on, with the gold mention.
 
-    `scored` are all above `FLOOR` and the most probable one; `annotated` the types that its document was
-    annotated for, None for all.
+    `scored` are all above `FLOOR` and the most probable one; `annotated` the types that somebody looked for,
+    None for all.
     """
 
     scored: Scored
     mention: Mention
-    annotated: frozenset[str] | None = None
+    annotated: Collection[str] | None = None
 
     def counts(self, name: str) -> bool:
         """Whether an answer of the type is right or wrong: where nobody looked for it, it is neither."""
@@ -241,7 +241,7 @@ class GoldScores(TypePredictor):
         found = self.scored(scores)
         annotated = None if item.annotated_types is None else frozenset(item.annotated_types)
         return [
-            GoldScore(found.get(number, ({}, []))[0], mention, annotated)
+            GoldScore(found.get(number, ({}, []))[0], mention, looked_for(mention, annotated))
             for number, mention in enumerate(item.mentions)
             if gold_types(mention)
         ]

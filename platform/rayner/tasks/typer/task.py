@@ -16,7 +16,7 @@ from rayner.config import TyperRecipe, Types, TypeSettings
 from rayner.config.documents import described
 from rayner.data.batches import forwards, tokens_per_batch_of
 from rayner.data.corpus_check import Finding
-from rayner.data.fine_types import gold_types, spoken
+from rayner.data.fine_types import spoken
 from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.losses.typing import typing_loss
@@ -25,14 +25,13 @@ from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed
 from rayner.tasks.corpus_task import CorpusTask
-from rayner.tasks.document_windows import known_types
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
 from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
-from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows, rejects_of
+from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GoldScore,
@@ -42,6 +41,7 @@ from rayner.tasks.typer.predictor import (
     tuned_per_type,
     tuned_threshold,
 )
+from rayner.tasks.typer.type_rows import rows_of
 from rayner.tasks.typer.vocabulary import (
     lacking,
     listed_types,
@@ -142,20 +142,19 @@ class TyperTask(CorpusTask[TyperRecipe]):
         return not self.recipe.model.train_encoder and locate(self.recipe.encoder).kind != "random"
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
-        """One row a window; `places` of its mentions; `type_mention`, `type_index` are flat pairs.
+        """A row a window; see `type_rows.rows_of`.
 
-        `known` holds the types that a document was annotated for; nothing means all. `states` are the
-        hidden states of the mentions, flat, where the encoder does not learn.
+        `states` are the hidden states of the mentions, flat, where the encoder does not learn.
         """
-        rows = self._rows(items)
-        return self._with_states(rows) if self._reads_once else rows
+        found = self._rows(items)
+        return self._with_states(found) if self._reads_once else found
 
-    def _with_states(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _with_states(self, found: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         encoder = self.encoder().eval()
         lines: list[dict[str, Any]] = []
 
         def examples() -> Iterator[dict[str, Any]]:
-            for row in rows:
+            for row in found:
                 if "ids" in row:
                     yield row
                 else:
@@ -172,34 +171,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def _rows(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         type_index = {name: index for index, name in enumerate(self.names)}
         for document in items:
-            gold = [gold_types(mention) for mention in document.mentions]
-            windows = self.windows_of(document)
-            rejects = list(rejects_of(document, windows, gold, type_index))
-            annotated = None if document.annotated_types is None else frozenset(document.annotated_types)
-            known = known_types(document, type_index)
-            for window in windows:
-                kept = np.array([bool(gold[number]) for number in window.mentions])
-                if not kept.any() or (known is not None and not len(known)):
-                    continue
-                pairs = [
-                    (place, type_index[name])
-                    for place, number in enumerate(window.mentions[kept].tolist())
-                    for name in gold[number]
-                    if name in type_index and (annotated is None or name in annotated)
-                ]
-                yield {
-                    "document_id": document.document_id,
-                    "ids": window.ids,
-                    "length": len(window),
-                    "places": window.places[kept],
-                    "type_mention": [place for place, _ in pairs],
-                    "type_index": [index for _, index in pairs],
-                    "known": [] if known is None else known.tolist(),
-                    "rejects": rejects,
-                }
-                rejects = []
-            if rejects:
-                yield {"rejects": rejects}
+            yield from rows_of(document, self.windows_of(document), type_index)
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> TypeBatch:
         """Rows as tensors; places move by one for [CLS]."""

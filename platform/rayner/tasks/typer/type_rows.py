@@ -1,0 +1,88 @@
+"""Documents with typed mentions as rows: windows, where their mentions are read, and their fine types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rayner.counted import counted
+from rayner.data.fine_types import gold_types, looked_for
+from rayner.data.schema import Document
+from rayner.tasks.document_windows import known_types
+from rayner.tasks.typer.mention_windows import MentionWindow
+
+
+def rows_of(
+    document: Document, windows: Sequence[MentionWindow], type_index: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """A row for each window of a document with a mention that has a type.
+
+    `places` of its mentions; `type_mention`, `type_index` are flat pairs. `known` holds the types that
+    somebody looked for in them; nothing means all: a window whose mentions differ in that has two rows. The
+    first row, or one with nothing else, has `rejects`.
+    """
+    annotated = None if document.annotated_types is None else frozenset(document.annotated_types)
+    gold = [gold_types(mention) for mention in document.mentions]
+    looked = [looked_for(mention, annotated) for mention in document.mentions]
+    known = known_types(document, type_index)
+    groups: list[tuple[list[bool], list[int]]] = [
+        ([bool(names) and of is None for names, of in zip(gold, looked, strict=True)], [])
+    ]
+    if known is not None and len(known):
+        among = [bool(names) and of is not None for names, of in zip(gold, looked, strict=True)]
+        groups.append((among, known.tolist()))
+    rejects = list(_rejects(document, windows, gold, looked, type_index))
+    for window in windows:
+        for chosen, types in groups:
+            kept = np.array([chosen[number] for number in window.mentions.tolist()])
+            if not kept.any():
+                continue
+            pairs = [
+                (place, type_index[name])
+                for place, number in enumerate(window.mentions[kept].tolist())
+                for name in gold[number]
+                if name in type_index and _counts(name, looked[number])
+            ]
+            yield {
+                "document_id": document.document_id,
+                "ids": window.ids,
+                "length": len(window),
+                "places": window.places[kept],
+                "type_mention": [place for place, _ in pairs],
+                "type_index": [index for _, index in pairs],
+                "known": types,
+                "rejects": rejects,
+            }
+            rejects = []
+    if rejects:
+        yield {"rejects": rejects}
+
+
+def _counts(name: str, looked: Collection[str] | None) -> bool:
+    return looked is None or name in looked
+
+
+def _rejects(
+    document: Document,
+    windows: Sequence[MentionWindow],
+    gold: Sequence[Sequence[str]],
+    looked: Sequence[Collection[str] | None],
+    type_index: Mapping[str, int],
+) -> Iterator[str]:
+    """A line for each mention that is not learned, or not with all its types."""
+    hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
+    for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
+        place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
+        if number not in hidden:
+            yield f"{place}: holds no word"
+        elif not names:
+            yield f"{place}: has no type"
+        elif hidden[number]:
+            middle = counted(int(hidden[number]), "sub-word")
+            yield f"{place}: too long for a window, its middle is left out ({middle})"
+        elif unknown := [name for name in names if name not in type_index]:
+            yield f"{place}: the recipe has no type {', '.join(unknown)}"
+        elif others := [name for name in names if not _counts(name, looked[number])]:
+            yield f"{place}: the document was not annotated for {', '.join(others)}"
