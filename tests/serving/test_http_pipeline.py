@@ -186,6 +186,11 @@ def test_what_finds_no_mentions_alone_is_refused(folder: Path) -> None:
     for name in ("ranker", "people/best"):
         with pytest.raises(CheckpointError, match="name a recognizer, a tagger or a typer, or a pipeline"):
             client_of(ModelSettings(checkpoint=str(folder / name)))
+    stages = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))["stages"]
+    path = folder / "entities_alone.yaml"
+    path.write_text(yaml.safe_dump({"stages": stages[-1:]}), "utf-8")
+    with pytest.raises(CheckpointError, match=r"standardizer neither finds .* add a stage of a recognizer"):
+        client_of(ModelSettings(checkpoint=str(path)))
 
 
 def test_a_file_may_name_the_fine_types(folder: Path) -> None:
