@@ -66,8 +66,8 @@ def test_a_tagger_with_a_library(name: str, lemmas: bool) -> None:
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(InputError, match=r"^context\.nouns: spaCy with the pipeline no_such is not"):
-        noun_tagger("spacy", model="no_such", where="context.nouns")
+    with pytest.raises(InputError, match=r"^context\.nouns: spaCy with the pipeline en_core_web_sm is not"):
+        noun_tagger("spacy", where="context.nouns")
 
 
 def test_auto_is_one_that_works() -> None:

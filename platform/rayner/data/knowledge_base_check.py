@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rayner.data.corpus_check import Finding, Findings
 from rayner.data.knowledge_bases import KnowledgeBase
+from rayner.data.knowledge_bases.builder import short
 from rayner.data.mention_strings import SEVERAL
 from rayner.data.schema import Entity
 
@@ -64,11 +65,11 @@ def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
     texts = (entity.name, *entity.aliases, entity.description or "")
     for text in texts:
         if fault := _encoding_fault(text):
-            what = f"{entity.entity_id!r}: {_short(text)} {fault}"
+            what = f"{entity.entity_id!r}: {short(text)} {fault}"
             yield Finding("encoding", "error", where, what, "decode the source as what it was written in")
     for name in texts[:-1]:
         if len(name) > LONG_NAME:
-            what = f"{entity.entity_id!r} has a name of {len(name)} characters: {_short(name)}"
+            what = f"{entity.entity_id!r} has a name of {len(name)} characters: {short(name)}"
             yield Finding("long name", "warning", where, what, "look for an open quote or a wrong column")
 
 
@@ -83,7 +84,7 @@ def _encoding_fault(text: str) -> str:
         except UnicodeError:
             continue
         if repaired != text:
-            return f"looks like UTF-8 read as {encoding}; it was perhaps {_short(repaired)}"
+            return f"looks like UTF-8 read as {encoding}; it was perhaps {short(repaired)}"
     if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
         return "holds control characters"
     return ""
@@ -113,7 +114,7 @@ def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:
                 shared.setdefault(name, [first]).append(number)
     for name, numbers in shared.items():
         ids = [repr(base.entities[number].entity_id) for number in numbers]
-        what = f"{_short(name)} is a name of {len(ids)} entities, ignoring case: {_listed(ids)}"
+        what = f"{short(name)} is a name of {len(ids)} entities, ignoring case: {_listed(ids)}"
         hint = "nothing if all are meant; a linker cannot tell them apart by this name"
         yield Finding("ambiguous name", "warning", base.places[numbers[1]], what, hint)
 
@@ -142,7 +143,3 @@ def _parent_findings(base: KnowledgeBase) -> Iterator[Finding]:
 
 def _listed(items: Sequence[str]) -> str:
     return ", ".join(items[:SHOWN]) + (f" and {len(items) - SHOWN} more" if len(items) > SHOWN else "")
-
-
-def _short(name: str) -> str:
-    return repr(name if len(name) <= 60 else f"{name[:57]}...")

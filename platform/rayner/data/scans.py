@@ -60,6 +60,9 @@ class Part:
     units: tuple[Unit, ...]
     stamps: tuple[Stamp, ...]
 
+    def __str__(self) -> str:
+        return ", ".join(_paths(self.units))
+
     def key(self, purpose: str) -> str:
         """The name of what is made of these files, as they are now, for a purpose."""
         units = [(u.format, u.name, u.whole, u.span, u.first, u.paths) for u in self.units]

@@ -14,6 +14,8 @@ from typing import IO
 
 from rayner.errors import InputError, RaynerError, StorageError
 
+LOCK = ".lock"
+"""The file that is locked, in a folder in which one process at a time writes."""
 PAUSE = 0.5
 
 log = logging.getLogger(__name__)

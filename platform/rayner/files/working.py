@@ -15,7 +15,7 @@ from typing import Any
 
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files.fetching import storage_failure
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
@@ -42,7 +42,7 @@ def worked_on(
         yield Path(out), None
         return
     publication = Publication(uri)
-    with named_by_uri(publication), locked(publication.folder.parent / ".lock", doing, seconds):
+    with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
         publication.open(fresh)
         try:
             yield publication.folder, publication

@@ -80,7 +80,7 @@ def mention_keys(document: Document, types: Collection[str] | None) -> set[Key]:
 
 
 def annotated_keys(
-    gold: Document, predicted: Document, types: Collection[str] | None = None
+    gold: Document, predicted: Document, types: Collection[str] | None
 ) -> tuple[set[Key], set[Key], int]:
     """Gold and predicted mentions of types that `gold` was annotated for; the number of other predictions."""
     gold_keys, predicted_keys = mention_keys(gold, types), mention_keys(predicted, types)

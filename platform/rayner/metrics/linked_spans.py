@@ -26,7 +26,7 @@ def score_linked_spans(gold: Sequence[Document], predicted: Sequence[Document]) 
     """
     right = asked = given = 0
     for document, answer in align(gold, predicted):
-        truth, found = map(_linked, (document, answer), annotated_keys(document, answer)[:2])
+        truth, found = map(_linked, (document, answer), annotated_keys(document, answer, None)[:2])
         right += len(truth & found)
         asked += len(truth)
         given += len(found)

@@ -20,13 +20,12 @@ from rayner.data.schema import Entity
 from rayner.errors import IndexFolderError
 from rayner.files.fetching import is_there, local
 from rayner.files.folders import is_left_over, remove_folder, replace_folder
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.retrieval.build import Encode, with_entities, without_entities
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.faiss_library import check_faiss
 from rayner.retrieval.index_files import read_files, read_manifest, write_files
 
-LOCK = ".lock"
 DOING = "writes this index"
 KEPT = 2
 """Versions that stay: the last one, and the one before it for readers that are just opening it."""

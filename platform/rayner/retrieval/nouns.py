@@ -13,8 +13,8 @@ import regex
 from rayner.config.documents import NounTagger
 from rayner.errors import InputError
 from rayner.retrieval.same_noun import Tagger
+from rayner.supervision.parsed_heads import SPACY_MODEL
 
-SPACY_MODEL = "en_core_web_sm"
 NLTK_TAGGER = "taggers/averaged_perceptron_tagger_eng"
 HEAD_SHARE = 0.2
 """The share of its occurrences at the end of a noun phrase from which on a lower-case word is a noun."""
@@ -35,9 +35,7 @@ _CASED = regex.compile(r"[\p{Lu}\p{Ll}]")
 _ENDINGS = ("tion", "sion", "ness", "ment", "ship", "hood", "ism", "ance", "ence")
 
 
-def noun_tagger(
-    name: NounTagger = "light", lemmas: bool = False, model: str = SPACY_MODEL, where: str = "nouns"
-) -> tuple[str, Tagger]:
+def noun_tagger(name: NounTagger = "light", lemmas: bool = False, where: str = "nouns") -> tuple[str, Tagger]:
     """A tagger and its name; `auto` is the first of spaCy, NLTK and light whose models are installed.
 
     Of 2,500 sentences of a novel, spaCy took 40 times as long as `light`, whose nouns had a precision of 0.86
@@ -45,7 +43,6 @@ def noun_tagger(
 
     Args:
         lemmas: give base forms in place of the words as written.
-        model: a pipeline of spaCy.
         where: the setting that names the tagger.
 
     Raises:
@@ -54,12 +51,12 @@ def noun_tagger(
     if name == "auto":
         for installed in ("spacy", "nltk"):
             try:
-                return noun_tagger(installed, lemmas, model)
+                return noun_tagger(installed, lemmas)
             except InputError:
                 continue
         return "light", partial(light_nouns, lemmas=lemmas)
     if name == "spacy":
-        return name, partial(_spacy_nouns, _load_spacy(model, where), lemmas=lemmas)
+        return name, partial(_spacy_nouns, _load_spacy(where), lemmas=lemmas)
     if name == "nltk":
         return name, partial(_nltk_nouns, _load_nltk(lemmas, where), lemmas=lemmas)
     return name, partial(light_nouns, lemmas=lemmas)
@@ -137,13 +134,13 @@ def _singular(word: str) -> str:
     return word
 
 
-def _load_spacy(model: str, where: str) -> Any:
+def _load_spacy(where: str) -> Any:
     try:
         spacy: Any = importlib.import_module("spacy")
-        return spacy.load(model, exclude=["parser", "ner"])
+        return spacy.load(SPACY_MODEL, exclude=["parser", "ner"])
     except (ImportError, OSError):
-        hint = f"pip install spacy, then python -m spacy download {model}"
-        raise InputError(where, f"spaCy with the pipeline {model} is not installed", hint) from None
+        hint = f"pip install spacy, then python -m spacy download {SPACY_MODEL}"
+        raise InputError(where, f"spaCy with the pipeline {SPACY_MODEL} is not installed", hint) from None
 
 
 def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool) -> list[list[str]]:

@@ -15,12 +15,11 @@ import numpy as np
 
 from rayner.data.batches import forwards
 from rayner.serving.metrics import Meter
+from rayner.serving.predictors import AnyPredictor
 from rayner.serving.problems import TooLarge
-from rayner.tasks.base import Predictor
 from rayner.tasks.document_windows import Found
 
 T = TypeVar("T")
-AnyPredictor = Predictor[Any, Any, Any, Any]
 
 BATCHES_PER_ROUND = 2
 """How many batches are sorted by length together: padding against the delay of who comes next."""

@@ -132,7 +132,9 @@ def pipeline_settings(path: str, precision: AskedPrecision = None) -> PipelineSe
     if not {"mentions", "types"} & {stage.record.stage for stage in settings.stages}:
         tasks = " and ".join(stage.record.name for stage in settings.stages)
         what = f"task {tasks} neither finds nor types mentions in documents"
-        add = "add a stage of a recognizer, a tagger or a typer, or name the standardizer in `knowledge_bases`"
+        add = (
+            "add a stage of a recognizer, a tagger or a typer, or name the standardizer in `knowledge_bases`"
+        )
         other = "name a recognizer, a tagger or a typer, or a pipeline file"
         raise CheckpointError(path, what, add if settings.is_file else other)
     return settings

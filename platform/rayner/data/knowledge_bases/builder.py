@@ -159,7 +159,7 @@ class Builder:
             self.repeats.append(Repeat(entity_id, where, entry.where))
             self._repair("id that occurs twice merged")
             return True
-        what = f"the id {entity_id!r} names {_short(name)} here and {_short(entry.name)} at {entry.where}"
+        what = f"the id {entity_id!r} names {short(name)} here and {short(entry.name)} at {entry.where}"
         self.reject(where, what, "give one of them another id, or merge the two", "duplicate id", entity_id)
         return False
 
@@ -215,5 +215,6 @@ def _is_text(values: Iterable[str | None]) -> bool:
     return True
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """A name for a message, in quotes."""
     return repr(name if len(name) <= 60 else f"{name[:57]}...")

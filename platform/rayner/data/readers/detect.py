@@ -22,7 +22,7 @@ PathLikes = str | PathLike[str] | Iterable[str | PathLike[str]]
 LOOKED_AT = 5
 """How many files of one folder and suffix are opened to tell their format."""
 
-_DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
+DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
 OF_A_CONVERSION = ("counts.json", "losses.jsonl")
 """What `corpus convert` leaves beside the documents."""
 _TEXT_SUFFIXES = (
@@ -215,7 +215,7 @@ def _format_of(path: Path) -> str | None:
 
 def _is_aside(path: Path) -> bool:
     name, stem = path.name, files.stem(path)
-    if stem.lower() in _DOCUMENTATION:
+    if stem.lower() in DOCUMENTATION:
         # What somebody annotated is a document, whatever its name.
         return not any(path.with_name(stem + notes).exists() for notes in (".ann", ".ann.gz"))
     return name.lower().endswith(".md") or name in OF_A_CONVERSION

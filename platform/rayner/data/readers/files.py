@@ -195,9 +195,9 @@ def _stem_and_suffix(name: str) -> tuple[str, str]:
     return (name[:point], name[point:]) if 0 < point < len(name) - 1 else (name, "")
 
 
-def each_file(format: str, paths: Sequence[Path], *, whole: bool = False) -> list[Unit]:
+def each_file(format: str, paths: Sequence[Path]) -> list[Unit]:
     """One unit a file, named by its stem, or by its path below the common folder where stems repeat."""
-    return [Unit(format, (str(p),), name, whole) for p, name in zip(paths, names(paths), strict=True)]
+    return [Unit(format, (str(p),), name) for p, name in zip(paths, names(paths), strict=True)]
 
 
 def names(paths: Sequence[Path]) -> list[str]:

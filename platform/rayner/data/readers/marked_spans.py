@@ -25,11 +25,11 @@ class Marked(NamedTuple):
     """The text that was marked, where the file has it."""
 
 
-def text_of(row: dict[str, Any], field: str = "text") -> str:
-    """The text of a row; RowError where the field is none."""
-    text = row.get(field)
+def text_of(row: dict[str, Any]) -> str:
+    """The text of a row; RowError where it has none."""
+    text = row.get("text")
     if not isinstance(text, str):
-        raise RowError(f"no field `{field}` with a text", "export the texts too")
+        raise RowError("no field `text` with a text", "export the texts too")
     return text
 
 

@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
-from rayner.data.readers.detect import OF_A_CONVERSION
+from rayner.data.readers.detect import DOCUMENTATION, OF_A_CONVERSION
 from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
 from rayner.files.places import Place, check_name, place_of
@@ -35,7 +35,6 @@ SHARD_BYTES = 64 * 2**20
 BLOCKS = 64
 LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
 """Blocks are many, so that all actors have work until the end and a killed one loses little."""
-_ASIDE = ("readme", "license", "licence", "source", "changelog", "rejects")
 _CONVERT = "make Parquet of it with `rayner corpus convert`, or write JSON lines with a `text` each"
 
 
@@ -261,7 +260,7 @@ def _is_aside(name: str) -> bool:
     """Hidden files, documentation, what a conversion says of itself, and the empty marks of an object
     store's folders."""
     hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-    return hidden or Path(name).name in OF_A_CONVERSION or files.stem(Path(name)).lower() in _ASIDE
+    return hidden or Path(name).name in OF_A_CONVERSION or files.stem(Path(name)).lower() in DOCUMENTATION
 
 
 def _named(found: Sequence[_File]) -> list[Source]:

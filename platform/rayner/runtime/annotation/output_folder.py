@@ -28,7 +28,7 @@ from pyarrow import fs
 
 from rayner.data.schema import MENTION_TYPE, SENTENCE_TYPE
 from rayner.errors import InputError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.places import Place
 from rayner.files.publishing import Publication
 from rayner.files.stores import SCHEMES
@@ -241,7 +241,7 @@ class Output:
             InputError: one is at work there.
         """
         if self.place.is_local:
-            with locked(Path(self.place.path, ".lock"), "annotates into this folder"):
+            with locked(Path(self.place.path, LOCK), "annotates into this folder"):
                 yield lambda: None
         elif self.place.shown.partition(":")[0] in SCHEMES:
             writer = Publication(f"{self.place.shown.rstrip('/')}/{WRITER}")

@@ -39,7 +39,6 @@ DOING = "check"
 def check(
     paths: Sequence[Path] | Mapping[str, Sequence[Path]],
     given: BaseRecipe | None = None,
-    format: str = "auto",
     workers: int | None = None,
 ) -> dict[str, Any]:
     """Read a corpus and say what is wrong with it.
@@ -71,7 +70,7 @@ def check(
     task = train_task(recipe) if recipe else None
     # Others learn from documents too, but not the types of their mentions.
     typed = recipe if finds_mentions else None
-    units = _units_by_split(paths, recipe, format)
+    units = _units_by_split(paths, recipe)
     given_here = any(not os.path.isabs(unit.paths[0]) for of_split in units.values() for unit in of_split)
     check_part = PartCheck(
         recipe.corpus.rename if recipe else {},
@@ -95,11 +94,10 @@ def check(
 
 
 def _units_by_split(
-    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: DocumentRecipe | None, format: str
+    paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: DocumentRecipe | None
 ) -> dict[str, list[Unit]]:
     splits: dict[str, list[Path]] = {}
     if recipe is not None:
-        format = recipe.corpus.format if format == "auto" else format
         named = {"train": recipe.corpus.train, "dev": recipe.corpus.dev}
         splits = {name: corpus_paths(of_split) for name, of_split in named.items() if of_split}
     if isinstance(paths, Mapping):
@@ -108,6 +106,7 @@ def _units_by_split(
         known = {path.resolve() for of_split in splits.values() for path in of_split}
         rest = [path for path in paths if path.resolve() not in known]
         splits |= {"corpus": rest} if rest else {}
+    format = "auto" if recipe is None else recipe.corpus.format
     return {name: find_units(of_split, format) for name, of_split in splits.items()}
 
 

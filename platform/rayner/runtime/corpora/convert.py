@@ -23,7 +23,7 @@ from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.whole import write_json
 from rayner.files.working import worked_on
 from rayner.metrics.spans import precision_recall_f1
@@ -53,7 +53,6 @@ SOURCES = (
 )
 """The modules by which documents, labels of a dictionary and chains come out as they do."""
 COUNTS = FINISHED
-LOCK = ".lock"
 _BESIDE = frozenset({COUNTS, LOCK, "rejects.jsonl", "losses.jsonl"})
 """What lies beside the documents."""
 DOING = "writes this corpus"

@@ -72,7 +72,7 @@ class Part:
     of: scans.Part
 
     def __str__(self) -> str:
-        return ", ".join(path for unit in self.of.units for path in unit.paths)
+        return str(self.of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class SplitPart(NamedTuple):
     left_out: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
-        return ", ".join(path for unit in self.of.units for path in unit.paths)
+        return str(self.of)
 
 
 class Listed:

@@ -13,14 +13,13 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.config.base import AskedPrecision
 from rayner.errors import InputError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.uris import uri_of
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.evaluation.evaluation_folder import (
-    LOCK,
     OUTCOMES,
     check_folder,
     documents_file,

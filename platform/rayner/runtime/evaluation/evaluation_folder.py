@@ -23,6 +23,7 @@ from rayner.data.schema import Document
 from rayner.data.writers.parquet import parquet_file
 from rayner.errors import InputError
 from rayner.files.fetching import local, names_in
+from rayner.files.locks import LOCK
 from rayner.files.uris import uri_of
 from rayner.files.whole import is_partial, whole_file, write_bytes, write_json
 from rayner.metrics.outcomes import Outcome
@@ -30,7 +31,7 @@ from rayner.runtime.run_folder import check_out
 from rayner.tasks.stages import PipelineSettings
 
 METRICS, EVALUATION, ABOUT, OUTCOMES = "metrics.json", "evaluation", "evaluation.yaml", "outcomes"
-LOCK, REPORT = ".lock", "report.html"
+REPORT = "report.html"
 PIPELINE, RECIPE = "pipeline.yaml", "recipe.yaml"
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("type", pa.string())])
 _OUTCOMES = pa.schema(

@@ -109,20 +109,12 @@ class SweepCallback(Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record a failure after which the trial is restarted."""
-        folder = self._folder(trial)
-        if self._is_of_another(folder, trial, trials):
-            return
-        self._number(folder, trial)
-        self._record_failure(folder, trial)
+        self._failed(trial, trials)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record why it failed, after all restarts."""
-        folder = self._folder(trial)
-        if self._is_of_another(folder, trial, trials):
-            return
-        self._number(folder, trial)
-        self._record_failure(folder, trial)
-        if self.not_shared is not None:
+        folder = self._failed(trial, trials)
+        if folder is None or self.not_shared is not None:
             return
         if read_outcome(folder) is None:
             write_outcome(folder, "failed", failures_of(folder)[-1]["error"])
@@ -162,6 +154,15 @@ class SweepCallback(Callback):
             number = 1 + len(list((self._plan.out / TRIALS).glob(f"*/{TRIAL}")))
             settings = settings_of(self._plan, trial.config)
             write_json(folder / TRIAL, {"number": number, "settings": settings})
+
+    def _failed(self, trial: Any, trials: list[Any]) -> Path | None:
+        """Record a failure; the trial's folder, None where it is another trial's by now."""
+        folder = self._folder(trial)
+        if self._is_of_another(folder, trial, trials):
+            return None
+        self._number(folder, trial)
+        self._record_failure(folder, trial)
+        return folder
 
     def _record_failure(self, folder: Path, trial: Any) -> None:
         """Record a failure that the trial's process did not record itself: it died, or never started, or the

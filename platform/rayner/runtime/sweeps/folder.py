@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
@@ -43,7 +43,7 @@ def lock_sweep(out: Path) -> Iterator[None]:
     Raises:
         InputError: another process works there.
     """
-    with locked(out / ".lock", "runs a sweep in this folder"):
+    with locked(out / LOCK, "runs a sweep in this folder"):
         yield
 
 

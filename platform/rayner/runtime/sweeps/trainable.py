@@ -16,7 +16,7 @@ from typing import Any
 from rayner.config import ScalingSettings
 from rayner.data.warned_once import leave_unsaid, said
 from rayner.errors import DivergedError, InputError, StorageError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.run_checkpoints import LAST
 from rayner.files.working import worked_on
@@ -130,7 +130,7 @@ def run_trial(
     with (
         taken_over_in_silence(name),
         worked_on(plan.place(TRIALS, name), doing, seconds=SECONDS_TO_DIE, keeps=False) as at_work,
-        locked(at_work[0] / ".lock", doing, SECONDS_TO_DIE),
+        locked(at_work[0] / LOCK, doing, SECONDS_TO_DIE),
     ):
         folder, publication = at_work
         if publication is not None:

@@ -32,8 +32,7 @@ from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
 from rayner.tasks.base import Unit
 from rayner.tasks.encoder_task import EncoderTask
-
-Split = Literal["train", "dev", "calibration"]
+from rayner.tasks.splits import Split
 
 CACHE_VARIABLE = "RAYNER_CACHE"
 SCANS = "scans"
@@ -110,14 +109,14 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
         workers: as of `build_examples`.
     """
 
-    def each_file(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+    def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
         return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
 
     scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
-        found = task.calibration_units(each_file, scans)
+        found = task.calibration_units(mapper, scans)
     else:
-        found = task.units(split, each_file, scans)
+        found = task.units(split, mapper, scans)
     # Arrow keeps what it has freed of all scans, several times what the units take.
     pa.default_memory_pool().release_unused()
     return found

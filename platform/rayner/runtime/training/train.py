@@ -18,7 +18,7 @@ from rayner.config.recipe_files import dump_recipe
 from rayner.config.without_effect import settings_without_effect
 from rayner.counted import counted
 from rayner.errors import CheckpointError, RecipeError
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, LAST, LOG, MANIFEST
 from rayner.files.uris import uri_of
@@ -131,7 +131,7 @@ def train_until(
 
 def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any] | None:
     out, task, recipe = launch.out, launch.task, launch.recipe
-    with locked(out / ".lock", "trains in this folder"):
+    with locked(out / LOCK, "trains in this folder"):
         check_no_sweep(out, launch.publication is not None)
         state = None if fresh else read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rayner.config import StandardizerRecipe
 from rayner.metrics.linking import fold
-from rayner.retrieval.build import build_index
+from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.combiner import Weight
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import names_of
@@ -20,8 +20,6 @@ from rayner.tasks.standardizer.reranker import Query, entity_text
 from rayner.tasks.standardizer.strings import EntityStrings
 
 FOLDS = 5
-
-Encode = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,7 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
     Args:
         vectors: [N, D] of the mentions.
     """
-    kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
-    mentions, vectors = [mentions[i] for i in kept], vectors[kept]
+    mentions, vectors = _answerable(mentions, vectors)
     fitted = _fit_combiner(index, mentions, vectors)
 
     def search(
@@ -135,6 +134,13 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
         return fitted.search_held_out(index, texts, vectors, CANDIDATES, exclude)
 
     return replace(fitted, nil=calibrate(index, mentions, vectors, search, fitted.weight))
+
+
+def _answerable(
+    mentions: Sequence[MentionString], vectors: np.ndarray
+) -> tuple[list[MentionString], np.ndarray]:
+    kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
+    return [mentions[i] for i in kept], vectors[kept]
 
 
 def fit_reranker(
@@ -151,8 +157,7 @@ def fit_reranker(
         InputError: too few of the mentions have both a right and a wrong candidate, or nothing that the
             index knows of these tells one from the other.
     """
-    kept = [i for i, mention in enumerate(mentions) if unanswerable(mention.text) is None]
-    mentions, vectors = [mentions[i] for i in kept], vectors[kept]
+    mentions, vectors = _answerable(mentions, vectors)
     fitted = _fit_combiner(index, mentions, vectors)
     sentence_of = {mention.text: mention.sentence for mention in mentions}
     of_folds = fitted.fold_of

@@ -33,6 +33,7 @@ from rayner.tasks.standardizer.reranker import Query, Reranker
 from rayner.tasks.standardizer.telling_names import telling_names
 
 if TYPE_CHECKING:
+    from rayner.retrieval.build import Encode
     from rayner.retrieval.entity_index import EntityIndex
     from rayner.retrieval.names import Found
 
@@ -46,8 +47,6 @@ COST_OF_A_SEARCH = 2048
 """What a search costs beside its names, in tokens: it reads the whole index."""
 _CHARACTERS_PER_TOKEN = 4
 
-Encode = Callable[[Sequence[str]], np.ndarray]
-"""Texts -> [N, D] float32."""
 NilChoice = Literal[OperatingPoint, "never"]
 
 

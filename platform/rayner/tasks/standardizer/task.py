@@ -25,7 +25,7 @@ from rayner.metrics.linking import RANKS
 from rayner.metrics.nil import RIGHT, NilCalibration
 from rayner.models.encoder import Tokenizer
 from rayner.models.name_encoder import NameEncoder
-from rayner.retrieval.build import TextSide, index_with, text_side
+from rayner.retrieval.build import Encode, TextSide, index_with, text_side
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index
 from rayner.tasks.base import Examples, Metric, Output, ParallelMap, Parts, Progress, Seed, Size, State, Unit
@@ -43,7 +43,7 @@ from rayner.tasks.standardizer.index_origin import check_origin, origin_of
 from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.objective import contrast, easy_epochs
 from rayner.tasks.standardizer.options import StandardizerOptions
-from rayner.tasks.standardizer.predictor import Encode, Standardizer
+from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules
 from rayner.tasks.standardizer.strings import EntityStrings, load_entity_strings, require_learnable
